@@ -1,0 +1,79 @@
+import type { FetchInit, Io } from "../io.ts";
+import { parseJson, type StartRequest } from "./schema.ts";
+
+/** A reply of the service, read to its end or to where it was cut. */
+export type Reply = {
+  status: number;
+  retryAfter: string | null;
+  text: string;
+  /** The body as JSON; `undefined` when it is none. */
+  json: unknown;
+  /** Set when the body broke off: why. */
+  cut?: unknown;
+};
+
+/** `signal` ends the start request whatever comes of it; `unsentSignal` only while no byte of it was written. */
+export type StartSignals = { signal: AbortSignal; unsentSignal: AbortSignal };
+
+export type Client = {
+  /** The service's base URL, without a slash at its end. */
+  baseUrl: string;
+  /** POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. */
+  start(request: StartRequest, attempt: string, signals: StartSignals): Promise<Reply>;
+  /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
+  status(id: string, signal: AbortSignal): Promise<Reply>;
+};
+
+/** The service's two endpoints over `fetch`. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
+export function createClient(options: { baseUrl: string; apiKey: string; fetch: Io["fetch"] }): Client {
+  const { baseUrl, fetch } = options;
+  const headers = {
+    Authorization: `Bearer ${options.apiKey}`,
+    Accept: "application/json",
+    "Accept-Encoding": "identity",
+  };
+  const send = async (path: string, init: FetchInit) =>
+    readReply(await fetch(baseUrl + path, { ...init, headers: { ...headers, ...init.headers }, redirect: "manual" }));
+  return {
+    baseUrl,
+    start: (request, attempt, signals) => send("/api/generate", { ...signals, ...startInit(request, attempt) }),
+    status: (id, signal) => send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal }),
+  };
+}
+
+/** The start request as it is sent, the key left out. */
+export function startInit(request: StartRequest, attempt: string) {
+  const headers = { "Content-Type": "application/json", "Idempotency-Key": attempt };
+  return { method: "POST", headers, body: JSON.stringify(request) };
+}
+
+/** No reply of this interface comes near it; what is larger is cut there. */
+const longestReply = 1024 * 1024;
+
+async function readReply(response: Response): Promise<Reply> {
+  const { text, cut } = await readText(response, longestReply);
+  const reply: Reply = {
+    status: response.status,
+    retryAfter: response.headers.get("Retry-After"),
+    text,
+    json: parseJson(text),
+  };
+  return cut === undefined ? reply : { ...reply, cut };
+}
+
+/** The text of a body of at most `limit` bytes; where it breaks off or goes on, `cut` says why, and the text so far is kept. */
+export async function readText(response: Response, limit: number): Promise<{ text: string; cut?: unknown }> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let length = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      length += chunk.byteLength;
+      if (length > limit) return { text, cut: new Error(`the reply is longer than ${limit} bytes`) };
+      text += decoder.decode(chunk, { stream: true });
+    }
+  } catch (cut) {
+    return { text, cut };
+  }
+  return { text: text + decoder.decode() };
+}

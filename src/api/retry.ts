@@ -1,0 +1,35 @@
+/** Full jitter: a random wait of up to 15 s that doubles its bound with each failure. In milliseconds. */
+export function backoffMs(failures: number, random: number = Math.random()): number {
+  return random * Math.min(15_000, 500 * 2 ** failures);
+}
+
+/**
+ * What a Retry-After header asks for, in milliseconds from `now`; `undefined` when there is none or it is neither digits nor an IMF date
+ * (RFC 9110, section 10.2.3).
+ */
+export function retryAfterMs(header: string | null, now: Date): number | undefined {
+  if (header === null) return undefined;
+  const value = header.trim();
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
+  if (!/^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/.test(value)) return undefined;
+  const at = Date.parse(value);
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now.getTime());
+}
+
+/** Statuses after which reading again may help: 408, 429 and the service's own trouble. */
+export function isTransient(status: number): boolean {
+  return status === 408 || status === 429 || status >= 500;
+}
+
+/** Statuses of a start request that say "not now": it was not carried out, so sending it again is safe. */
+export function isNotNow(status: number): boolean {
+  return status === 429 || status === 421 || status === 425;
+}
+
+/** Failures to connect that time does not mend: the name does not exist, or the certificate is not to be trusted. */
+export function isFinalConnectFailure(code: string | undefined): boolean {
+  return (
+    code !== undefined &&
+    /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_)/.test(code)
+  );
+}

@@ -1,0 +1,88 @@
+import * as z from "zod";
+
+/** The three states of interface section 3. */
+export const states = ["processing", "completed", "failed"] as const;
+
+/** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is passed as it is. */
+export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
+
+const text = z.string().nullish().catch(null);
+
+/**
+ * A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. Strict about what a
+ * program needs to go on, `id` and `status`; anything else of the wrong type reads as absent, and further fields are kept.
+ */
+export const generationSchema = z.looseObject({
+  id: z.string().regex(/^[^\s\p{C}]{1,200}$/u),
+  status: z.string(),
+  video_url: text,
+  thumbnail_url: text,
+  created_at: text,
+  completed_at: text,
+  model: text,
+  prompt: text,
+  error: z.unknown().optional(),
+});
+
+export type Generation = z.infer<typeof generationSchema>;
+
+const remainingCredits = z.number().nullish().catch(null);
+
+const envelope = z.looseObject({ success: z.unknown().optional(), data: generationSchema, remaining_credits: remainingCredits });
+
+export type Started = { generation: Generation; remaining_credits: number | undefined };
+
+/** Reads the start reply (interface 2.3), also without its envelope; `undefined` where there is no id to go on with. */
+export function readStarted(json: unknown): Started | undefined {
+  const whole = envelope.safeParse(withStatus(json));
+  if (whole.success)
+    return { generation: whole.data.data, remaining_credits: whole.data.remaining_credits ?? undefined };
+  const flat = generationSchema.safeParse(json);
+  if (!flat.success) return undefined;
+  const credits = remainingCredits.parse(flat.data.remaining_credits);
+  return { generation: flat.data, remaining_credits: credits ?? undefined };
+}
+
+/** A start reply that has an id but no status is still accepted: the state it starts in is `processing`. */
+function withStatus(json: unknown): unknown {
+  if (!isRecord(json) || !isRecord(json.data)) return json;
+  return { ...json, data: { status: "processing", ...json.data } };
+}
+
+/** Reads the status reply (interface 4.2), flat or inside `data`; `undefined` where it is neither. */
+export function readGeneration(json: unknown): Generation | undefined {
+  const flat = generationSchema.safeParse(json);
+  if (flat.success) return flat.data;
+  const wrapped = z.object({ data: generationSchema }).safeParse(json);
+  return wrapped.success ? wrapped.data.data : undefined;
+}
+
+/** Whether a reply says outright that it did not work, whatever its HTTP status. */
+export function saysNo(json: unknown): boolean {
+  return isRecord(json) && json.success === false;
+}
+
+/** The first readable text of an error reply, in any of the shapes that services use; `undefined` when there is none. */
+export function errorText(json: unknown): string | undefined {
+  if (typeof json === "string") return json.trim() || undefined;
+  if (Array.isArray(json)) return errorText(json[0]);
+  if (!isRecord(json)) return undefined;
+  for (const field of ["error", "message", "detail", "msg", "title", "code", "errors"]) {
+    const found = errorText(json[field]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** JSON.parse that returns `undefined` for what is no JSON, and drops `__proto__`, which could only do harm. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text, (key, value) => (key === "__proto__" ? undefined : value));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,161 @@
+import { randomUUID } from "node:crypto";
+import { startInit } from "../api/client.ts";
+import { defaultModel, type Model, models } from "../api/models.ts";
+import type { Started, StartRequest } from "../api/schema.ts";
+import { usage, VidgenError } from "../errors.ts";
+import { buildRequest, type Wish } from "../generations/request.ts";
+import { start } from "../generations/start.ts";
+import { claimTarget, type Target } from "../generations/target.ts";
+import type { Io } from "../io.ts";
+import type { Output } from "../output.ts";
+import { askChoice, askText, type Choice, canAsk, readPrompt } from "../prompts.ts";
+import { checkPlace, openSession, printCollected, programName, quote, type Session } from "../session.ts";
+import { findBaseUrl, findModelSetting, readInterval, readTime } from "../settings.ts";
+
+export type GenerateOptions = {
+  prompt: string | undefined;
+  model?: string;
+  aspectRatio?: string;
+  duration?: string;
+  resolution?: string;
+  image?: string[];
+  callbackUrl?: string;
+  set?: string[];
+  output: Output;
+  /** `-o` */
+  save?: string;
+  download?: boolean;
+  overwrite?: boolean;
+  wait: boolean;
+  timeout: string;
+  interval?: string;
+  dryRun?: boolean;
+  local?: boolean;
+  baseUrl?: string;
+  input: boolean;
+};
+
+/** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
+export async function generate(options: GenerateOptions, io: Io): Promise<void> {
+  const times = { timeoutMs: readTime(options.timeout, "--timeout"), intervalMs: readInterval(options.interval) };
+  const place = choosePlace(options, io);
+  const wish = await resolveWish(options, io);
+  const request = buildRequest({ ...wish, images: options.image ?? [], ...pick(options) });
+  const attempt = randomUUID();
+  if (options.dryRun) return printDryRun(request, attempt, options, io);
+  const session = await openSession(options, io);
+  let target: Target | undefined;
+  let isDone = false;
+  try {
+    checkOutlives(session, options);
+    target = place === undefined ? undefined : await claimBeforePaying(place, options.overwrite ?? false, attempt);
+    const { generation, remaining_credits } = await startOnce(session, request, attempt, options.output, io);
+    const extra = { ...generation, remaining_credits };
+    if (!options.wait) return await options.output.result(generation.id, extra);
+    const naming = { prompt: request.prompt, model: request.model };
+    const collected = await session.collect(generation.id, { ...times, isNew: true, target, place, naming });
+    await printCollected(collected, { place, extra, isHere: session.isHere, output: options.output }, io);
+    isDone = true;
+  } finally {
+    await target?.release();
+    await session.close(isDone);
+  }
+}
+
+function pick({ duration, resolution, callbackUrl, set = [] }: GenerateOptions) {
+  return { duration, resolution, callbackUrl, set };
+}
+
+/** Where the video goes; `undefined` when it is not to be saved. */
+function choosePlace(options: GenerateOptions, io: Io): string | undefined {
+  const asked = options.save ?? (options.download ? "." : undefined);
+  if (!options.wait && asked !== undefined)
+    throw usage("--no-wait has nothing to save yet: leave -o to `vidgen wait <id> -o ...`.");
+  checkPlace(asked, options.output, io);
+  return asked ?? (options.local && options.wait ? "." : undefined);
+}
+
+/** The prompt, the model and the ratio: from the command line and the settings, or asked for at a terminal. */
+async function resolveWish(options: GenerateOptions, io: Io): Promise<Pick<Wish, "prompt" | "model" | "aspectRatio">> {
+  const prompt = await readPrompt(options.prompt, io);
+  const model = options.model ?? (await findModelSetting(io)) ?? defaultModel;
+  if (prompt !== undefined) return { prompt, model, aspectRatio: options.aspectRatio };
+  if (!canAsk(options, io))
+    throw usage("There is no prompt.", 'Give one: vidgen generate "...", or - for stdin, or @file.');
+  const asked = {
+    prompt: await askText("What should the video show?", (text) => text.trim() !== "" || "A few words, please.", io),
+    model: options.model ?? (await askChoice("Which model?", models.map(modelChoice), model, io)),
+    aspectRatio: options.aspectRatio ?? (await askChoice("Which aspect ratio?", ratioChoices, "16:9", io)),
+  };
+  const words = [
+    asked.prompt,
+    "--model",
+    asked.model,
+    "--aspect-ratio",
+    asked.aspectRatio,
+    ...(options.local ? ["--local"] : []),
+  ];
+  options.output.note(`The same as: ${programName(io.env)} generate ${words.map(quote).join(" ")}`);
+  return asked;
+}
+
+const ratioChoices: Choice[] = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"].map((ratio) => ({
+  value: ratio,
+  name: ratio,
+}));
+
+function modelChoice({ id, characteristic }: Model): Choice {
+  return { value: id, name: `${id}: ${characteristic}` };
+}
+
+function checkOutlives(session: Session, options: GenerateOptions): void {
+  if (!session.isHere || options.wait) return;
+  throw usage(
+    "--no-wait needs a service that outlives this command.",
+    "Start one with `vidgen serve`, in another terminal.",
+  );
+}
+
+/** A video that cannot be saved is not paid for. */
+async function claimBeforePaying(place: string, overwrite: boolean, attempt: string): Promise<Target> {
+  try {
+    return await claimTarget(place, overwrite, attempt);
+  } catch (error) {
+    if (!(error instanceof VidgenError)) throw error;
+    throw new VidgenError(error.code, `${error.message} Nothing was sent, nothing was charged.`, {
+      hint: error.hint,
+      cause: error,
+    });
+  }
+}
+
+/** Sends the request, and says the id the moment it is known. */
+async function startOnce(
+  session: Session,
+  request: StartRequest,
+  attempt: string,
+  output: Output,
+  io: Io,
+): Promise<Started> {
+  const started = await start(
+    session.client,
+    request,
+    { attempt, signal: io.signal, leave: io.leave, onNote: output.note },
+    io,
+  );
+  const credits = started.remaining_credits === undefined ? "" : `, ${started.remaining_credits} credits left`;
+  output.note(`Started ${started.generation.id} (${request.model}${credits}).`);
+  return started;
+}
+
+/** `--dry-run`: the request as it would be sent, the key left out. Needs neither key nor base URL, and says when one is missing. */
+async function printDryRun(request: StartRequest, attempt: string, options: GenerateOptions, io: Io): Promise<void> {
+  const baseUrl = options.local ? "{local service}" : await findBaseUrl(options.baseUrl, io);
+  if (baseUrl === undefined) options.output.note("No base URL is known; without --dry-run this would stop here.");
+  const { method, headers, body } = startInit(request, attempt);
+  const url = `${baseUrl ?? "{base_url}"}/api/generate`;
+  const all = { Authorization: "Bearer [key left out]", ...headers };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  const text = [`${method} ${url}`, ...lines, "", JSON.stringify(JSON.parse(body), null, 2)].join("\n");
+  await options.output.result(text, { method, url, headers: all, body: request });
+}

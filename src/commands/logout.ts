@@ -1,0 +1,12 @@
+import type { Io } from "../io.ts";
+import type { Output } from "../output.ts";
+import { removeLogin, resolveBaseUrl } from "../settings.ts";
+
+/** Forgets the saved key of the base URL's origin. */
+export async function logout({ output, baseUrl }: { output: Output; baseUrl?: string }, io: Io): Promise<void> {
+  const resolved = await resolveBaseUrl(baseUrl, io);
+  const { origin } = new URL(resolved);
+  const wasThere = await removeLogin(resolved, io);
+  output.note(wasThere ? `Forgot the API key for ${origin}.` : `There was no saved API key for ${origin}.`);
+  if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is still set and goes on being used.");
+}

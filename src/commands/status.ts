@@ -1,0 +1,61 @@
+import type { Client } from "../api/client.ts";
+import { backoffMs } from "../api/retry.ts";
+import { errorText, type Generation } from "../api/schema.ts";
+import { usage, VidgenError } from "../errors.ts";
+import { failedError, readVideoUrl } from "../generations/follow.ts";
+import { look } from "../generations/look.ts";
+import type { Io } from "../io.ts";
+import { type Output, plainLine } from "../output.ts";
+import { openSession } from "../session.ts";
+
+export type StatusOptions = {
+  id: string | undefined;
+  exitStatus?: boolean;
+  local?: boolean;
+  baseUrl?: string;
+  output: Output;
+};
+
+/** How long trouble on the way is survived. */
+const limitMs = 30_000;
+
+/** One look at a generation. Prints its id, status, and its address when there is one. */
+export async function status({ id, ...options }: StatusOptions, io: Io): Promise<void> {
+  if (!id) throw usage("Which generation? Give its id: vidgen status <id>");
+  const session = await openSession(options, io);
+  try {
+    const generation = await lookPatiently(session.client, id, io);
+    const url = session.isHere ? undefined : readVideoUrl(generation);
+    const fields = [generation.id, generation.status, url].filter((field) => field !== undefined);
+    await options.output.result(fields.map(plainLine).join("\t"), generation);
+    if (generation.status === "failed")
+      options.output.note(errorText(generation.error) ?? "The service gives no reason.");
+    if (options.exitStatus) throwStatus(generation);
+  } finally {
+    await session.close(true);
+  }
+}
+
+async function lookPatiently(client: Client, id: string, io: Io): Promise<Generation> {
+  const end = io.now() + limitMs;
+  for (let failures = 0; ; failures++) {
+    const seen = await look(client, id, io, io.signal);
+    if (seen.kind === "generation") return seen.generation;
+    if (seen.kind === "missing")
+      throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
+    const waitMs = Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
+    if (io.now() + waitMs > end) {
+      throw new VidgenError("network", `Could not get an answer: ${seen.reason}. Nothing was charged.`, {
+        id,
+        httpStatus: seen.httpStatus,
+      });
+    }
+    await io.sleep(waitMs, io.signal);
+  }
+}
+
+function throwStatus(generation: Generation): void {
+  if (generation.status === "completed") return;
+  if (generation.status === "failed") throw failedError(generation.id, generation);
+  throw new VidgenError("pending", "Still running.", { id: generation.id });
+}

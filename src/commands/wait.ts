@@ -1,0 +1,80 @@
+import { randomUUID } from "node:crypto";
+import { asVidgenError, usage, type VidgenError } from "../errors.ts";
+import type { Collected } from "../generations/collect.ts";
+import { claimTarget } from "../generations/target.ts";
+import type { Io } from "../io.ts";
+import type { Output } from "../output.ts";
+import { checkPlace, describe, openSession, printCollected, type Session } from "../session.ts";
+import { readInterval, readTime } from "../settings.ts";
+
+export type WaitOptions = {
+  ids: string[];
+  output: Output;
+  /** `-o` */
+  save?: string;
+  overwrite?: boolean;
+  timeout: string;
+  interval?: string;
+  local?: boolean;
+  baseUrl?: string;
+};
+
+/** Follows generations that exist, side by side, and saves them with `-o`. Ends with the worst of their errors. */
+export async function wait(options: WaitOptions, io: Io): Promise<void> {
+  const ids = [...new Set(options.ids)];
+  if (ids.length === 0) throw usage("Which generation? Give its id: vidgen wait <id>");
+  checkPlace(options.save, options.output, io);
+  const session = await openSession(options, io);
+  try {
+    if (ids.length === 1) return await waitForOne(ids[0] as string, session, options, io);
+    await waitForAll(ids, session, options, io);
+  } finally {
+    await session.close(true);
+  }
+}
+
+async function waitForOne(id: string, session: Session, options: WaitOptions, io: Io): Promise<void> {
+  const print = { place: options.save, isHere: session.isHere, output: options.output };
+  await collectOne(id, session, options, (collected) => printCollected(collected, print, io));
+}
+
+/** Lines come as the videos do; the JSON document comes last, an array in the order of the ids. */
+async function waitForAll(ids: string[], session: Session, options: WaitOptions, io: Io): Promise<void> {
+  const { output, save } = options;
+  if (save !== undefined && !/[/\\]$|^\.{1,2}$/.test(save)) throw usage("Several videos go into a folder: -o folder/");
+  const errors: VidgenError[] = [];
+  const follow = async (id: string): Promise<object> => {
+    try {
+      return await collectOne(id, session, options, async (collected) => {
+        if (!output.json) await printCollected(collected, { place: save, isHere: session.isHere, output }, io);
+        return describe(collected, session.isHere);
+      });
+    } catch (thrown) {
+      const error = asVidgenError(thrown);
+      errors.push(error);
+      return { id, error: { code: error.code, message: error.message } };
+    }
+  };
+  const documents = await Promise.all(ids.map(follow));
+  if (output.json) await output.result("", documents);
+  const [worst, ...others] = errors.sort((a, b) => b.exit - a.exit);
+  if (!worst) return;
+  if (!output.json) for (const error of others) await output.fail(error);
+  throw worst;
+}
+
+async function collectOne<Result>(
+  id: string,
+  session: Session,
+  options: WaitOptions,
+  use: (collected: Collected) => Promise<Result>,
+): Promise<Result> {
+  const times = { timeoutMs: readTime(options.timeout, "--timeout"), intervalMs: readInterval(options.interval) };
+  const place = options.save;
+  const target = place === undefined ? undefined : await claimTarget(place, options.overwrite ?? false, randomUUID());
+  try {
+    return await use(await session.collect(id, { ...times, isNew: false, target, place, naming: {} }));
+  } finally {
+    await target?.release();
+  }
+}

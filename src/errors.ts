@@ -1,0 +1,77 @@
+/** Every way a run can end: the name that `--json` shows as `error.code`, the exit code, and what it means. */
+export const exits = {
+  ok: { exit: 0, meaning: "it worked" },
+  rejected: { exit: 1, meaning: "the service refused the request or answered something unusable" },
+  bug: { exit: 1, meaning: "a defect of vidgen" },
+  usage: { exit: 2, meaning: "bad flags or input; nothing was sent" },
+  auth: { exit: 3, meaning: "no API key, or the service does not accept it (401, 403)" },
+  failed: { exit: 4, meaning: "the generation ended `failed`" },
+  pending: { exit: 5, meaning: "the time to wait ran out, or `status --exit-status`: it is still running" },
+  unknown: { exit: 6, meaning: "the start request was sent and no usable answer came: it may have been charged" },
+  credits: { exit: 7, meaning: "credits are lacking (402, or the service says so)" },
+  network: { exit: 8, meaning: "unreachable, rate limited or 5xx after all retries, and nothing was charged" },
+  output: { exit: 9, meaning: "the video could not be saved, or the target exists" },
+  not_found: { exit: 10, meaning: "no such generation" },
+  interrupted: { exit: 130, meaning: "Ctrl-C; the id and the command to go on are printed" },
+  terminated: { exit: 143, meaning: "SIGTERM; the id and the command to go on are printed" },
+} as const;
+
+export type ErrorCode = Exclude<keyof typeof exits, "ok">;
+
+type Details = { hint?: string | undefined; id?: string | undefined; httpStatus?: number | undefined; cause?: unknown };
+
+/** The one error that people meet: `code` names it, `message` says what happened, `hint` what to do next. */
+export class VidgenError extends Error {
+  readonly code: ErrorCode;
+  readonly hint: string | undefined;
+  readonly id: string | undefined;
+  readonly httpStatus: number | undefined;
+
+  constructor(code: ErrorCode, message: string, details: Details = {}) {
+    super(message, { cause: details.cause });
+    this.name = "VidgenError";
+    this.code = code;
+    this.hint = details.hint;
+    this.id = details.id;
+    this.httpStatus = details.httpStatus;
+  }
+
+  /** The exit code of the process, from the table above. */
+  get exit(): number {
+    return exits[this.code].exit;
+  }
+
+  /** The same error with what was missing filled in: a detail that is there already wins. */
+  with(details: Details): VidgenError {
+    return new VidgenError(this.code, this.message, {
+      hint: this.hint ?? details.hint,
+      id: this.id ?? details.id,
+      httpStatus: this.httpStatus ?? details.httpStatus,
+      cause: this.cause ?? details.cause,
+    });
+  }
+}
+
+/** A usage error: exit 2, nothing was sent. */
+export function usage(message: string, hint?: string): VidgenError {
+  return new VidgenError("usage", message, { hint });
+}
+
+/** Anything thrown, as the one error. What is not a `VidgenError` already is a defect of vidgen. */
+export function asVidgenError(error: unknown): VidgenError {
+  if (error instanceof VidgenError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new VidgenError("bug", `Something went wrong inside vidgen: ${message}`, {
+    hint: "Please report this; --verbose shows where it happened.",
+    cause: error,
+  });
+}
+
+/** The reason a system call or a connection failed, such as "ECONNREFUSED", looked for down the chain of causes. */
+export function systemCode(error: unknown): string | undefined {
+  for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
+    if ("code" in at && typeof at.code === "string") return at.code;
+    if (at instanceof AggregateError && at.errors.length > 0) return systemCode(at.errors[0]);
+  }
+  return undefined;
+}

@@ -1,0 +1,119 @@
+import type { Client } from "../api/client.ts";
+import { backoffMs } from "../api/retry.ts";
+import { errorText, type Generation, states } from "../api/schema.ts";
+import { VidgenError } from "../errors.ts";
+import type { Clock } from "../io.ts";
+import { type Look, look } from "./look.ts";
+
+/** A generation that is `completed`, with the address of its video. */
+export type Completed = { generation: Generation; videoUrl: string };
+
+export type FollowOptions = {
+  /** How long to wait for it to end, in milliseconds. */
+  timeoutMs: number;
+  /** How long to wait before a look, by the time since the follow began; both in milliseconds. */
+  intervalMs(elapsedMs: number): number;
+  /** Started a moment ago: the service may not know its id everywhere yet. */
+  isNew: boolean;
+  signal: AbortSignal;
+  /** What a person may want to know on the way. */
+  onNote(text: string): void;
+};
+
+/** A state that may be nothing but a delay inside the service is given this long. */
+const toleranceMs = 60_000;
+
+/** From close to 10 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and typical is 1 to 3 minutes. */
+export function remotePace(elapsedMs: number): number {
+  return Math.max(5_000, 10_000 - elapsedMs / 12);
+}
+
+/** The local service renders in seconds and costs nothing to ask. */
+export function localPace(elapsedMs: number): number {
+  return Math.min(1_000, 100 + elapsedMs / 10);
+}
+
+/**
+ * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network trouble, 429 and 5xx are survived
+ * until the time is over. Throws `failed`, `pending` (the time is over), `not_found`, `auth`, `credits`, `rejected`, or the signal's
+ * reason.
+ */
+export async function follow(client: Client, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
+  const start = clock.now();
+  const overdue = new VidgenError("pending", "Still running: the time to wait is over.", { id });
+  const limit = clock.limit(options.timeoutMs, options.signal, overdue);
+  const judge = createJudge(id, options, clock);
+  try {
+    if (options.isNew) await clock.sleep(options.intervalMs(0), limit.signal);
+    for (;;) {
+      const seen = await look(client, id, clock, limit.signal);
+      const completed = judge.completed(seen);
+      if (completed) return completed;
+      await clock.sleep(judge.waitMs(seen, options.intervalMs(clock.now() - start)), limit.signal);
+    }
+  } finally {
+    limit.clear();
+  }
+}
+
+/** What a row of looks amounts to: keeps what has to be remembered from one to the next. */
+function createJudge(id: string, options: FollowOptions, clock: Clock) {
+  const said = new Set<string>();
+  let failures = 0;
+  let oddSince: number | undefined;
+  const say = (text: string) => {
+    if (!said.has(text)) options.onNote(text);
+    said.add(text);
+  };
+  /** Throws once an odd state has lasted too long to be a mere delay. */
+  const tolerate = (error: VidgenError, forMs: number) => {
+    oddSince ??= clock.now();
+    if (clock.now() - oddSince >= forMs) throw error;
+  };
+  return {
+    completed(seen: Look): Completed | undefined {
+      failures = seen.kind === "trouble" ? failures + 1 : 0;
+      if (seen.kind === "trouble") {
+        if (failures === 3) options.onNote(`The service is hard to reach (${seen.reason}); still trying.`);
+        return undefined;
+      }
+      if (seen.kind === "missing") {
+        tolerate(
+          new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 }),
+          options.isNew ? toleranceMs : 0,
+        );
+        return undefined;
+      }
+      const { generation } = seen;
+      if (generation.status === "failed") throw failedError(id, generation);
+      if (generation.status === "completed") {
+        const videoUrl = readVideoUrl(generation);
+        if (videoUrl !== undefined) return { generation, videoUrl };
+        tolerate(new VidgenError("rejected", "The service says completed, but names no video.", { id }), toleranceMs);
+        return undefined;
+      }
+      oddSince = undefined;
+      if (!states.some((state) => state === generation.status))
+        say(`The service reports the state "${generation.status}"; taken as still running.`);
+      return undefined;
+    },
+    waitMs(seen: Look, intervalMs: number): number {
+      if (seen.kind !== "trouble") return intervalMs;
+      return Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
+    },
+  };
+}
+
+export function failedError(id: string, generation: Generation): VidgenError {
+  const reason = errorText(generation.error) ?? "the service gives no reason";
+  return new VidgenError("failed", `The generation failed: ${reason}`, { id });
+}
+
+/** The address of the video, when it is one that can be fetched. */
+export function readVideoUrl(generation: Generation): string | undefined {
+  const url = generation.video_url;
+  if (typeof url !== "string" || !URL.canParse(url)) return undefined;
+  const parsed = new URL(url);
+  if (parsed.protocol !== "https:" && parsed.protocol !== "http:") return undefined;
+  return /^[\x21-\x7e]+$/.test(url) ? url : parsed.href;
+}

@@ -1,0 +1,87 @@
+import type { Client, Reply } from "../api/client.ts";
+import { isTransient, retryAfterMs } from "../api/retry.ts";
+import { errorText, type Generation, readGeneration } from "../api/schema.ts";
+import { systemCode, VidgenError } from "../errors.ts";
+import type { Clock } from "../io.ts";
+
+/** What one look at a generation shows. `trouble` is anything that may pass: looking again is free. */
+export type Look =
+  | { kind: "generation"; generation: Generation }
+  | { kind: "missing" }
+  | { kind: "trouble"; reason: string; httpStatus?: number; retryAfterMs?: number | undefined };
+
+/** How long one look may take before it counts as trouble. */
+const lookLimitMs = 30_000;
+
+/**
+ * Asks for a generation's state once (interface 4.2). Throws what looking again cannot mend: `auth`, `credits`, `rejected`, and the
+ * signal's reason when that aborts.
+ */
+export async function look(client: Client, id: string, clock: Clock, signal: AbortSignal): Promise<Look> {
+  const limit = clock.limit(lookLimitMs, signal, new Error("no answer within 30 s"));
+  try {
+    return readLook(await client.status(id, limit.signal), id, clock);
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    if (error instanceof VidgenError) throw error;
+    return { kind: "trouble", reason: describeFailure(error) };
+  } finally {
+    limit.clear();
+  }
+}
+
+function readLook(reply: Reply, id: string, clock: Clock): Look {
+  const { status } = reply;
+  if (status === 404) return { kind: "missing" };
+  if (isTransient(status)) {
+    const after = retryAfterMs(reply.retryAfter, clock.date());
+    return { kind: "trouble", reason: describeReply(reply), httpStatus: status, retryAfterMs: after };
+  }
+  if (status >= 300) throw refusal(reply).with({ id });
+  const generation = reply.cut === undefined ? readGeneration(reply.json) : undefined;
+  if (generation) return { kind: "generation", generation };
+  if (reply.cut === undefined && errorText(reply.json) !== undefined) throw refusal(reply).with({ id });
+  return { kind: "trouble", reason: `an unusable answer (HTTP ${status})`, httpStatus: status };
+}
+
+/** The error for an answer that says no, by its HTTP status and its text. */
+export function refusal(reply: Reply): VidgenError {
+  const said = describeReply(reply);
+  const httpStatus = reply.status;
+  if (lacksCredits(reply)) return new VidgenError("credits", `Credits are lacking: ${said}`, { httpStatus });
+  if (httpStatus === 401 || httpStatus === 403) {
+    const hint = "Check the key: `vidgen login` saves another, VIDGEN_API_KEY overrides it.";
+    return new VidgenError("auth", `The service does not accept the API key: ${said}`, { httpStatus, hint });
+  }
+  if (httpStatus >= 300 && httpStatus < 400) {
+    const hint = "Redirects are never followed with a key: check the base URL.";
+    return new VidgenError("rejected", `The service redirects elsewhere: ${said}`, { httpStatus, hint });
+  }
+  return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus });
+}
+
+function lacksCredits(reply: Reply): boolean {
+  if (reply.status === 402) return true;
+  const text = errorText(reply.json) ?? "";
+  return /\b(insufficient|not enough|no|out of|lack\w*)\b.{0,20}\bcredits?\b|\bcredits?\b.{0,30}\b(insufficient|exhausted|lack\w*)\b/i.test(
+    text,
+  );
+}
+
+/** An answer in a few words: what it says, if that is readable, and its HTTP status. */
+export function describeReply(reply: Reply): string {
+  const said = errorText(reply.json) ?? (looksReadable(reply.text) ? reply.text.trim() : undefined);
+  return said === undefined ? `HTTP ${reply.status}` : `${said.slice(0, 500)} (HTTP ${reply.status})`;
+}
+
+function looksReadable(text: string): boolean {
+  const start = text.trim();
+  return start !== "" && start.length <= 500 && !/^[<[{"]/.test(start);
+}
+
+/** A connection's failure in a few words. */
+export function describeFailure(error: unknown): string {
+  const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
+  const code = systemCode(error);
+  return code === undefined || message.includes(code) ? message : `${message} (${code})`;
+}

@@ -1,0 +1,165 @@
+import { constants } from "node:fs";
+import { access, type FileHandle, link, lstat, mkdir, mkdtemp, open, rename, rm, unlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { systemCode, VidgenError } from "../errors.ts";
+
+/** What a file name is made of: the person's own words, and the first part of the id. */
+export type Naming = { id: string; prompt?: string | undefined; model?: string | undefined };
+
+/** A place for a video, claimed before anything is paid: the `.part` file exists and can be written. */
+export type Target = {
+  part: FileHandle;
+  /** Gives the finished `.part` its name and returns that. Throws `output` when a file of this name has come into being meanwhile. */
+  commit(naming: Naming): Promise<string>;
+  /** Lets go of what was claimed; after `commit` there is nothing left to do. */
+  release(): Promise<void>;
+};
+
+/**
+ * Claims the place that `-o` names: a file, a folder (one that exists, or a name that ends in a slash), or "-" for a file of its own that
+ * is streamed to stdout later. Throws `output` when it cannot be written, or exists and `overwrite` is not set.
+ */
+export async function claimTarget(output: string, overwrite: boolean, unique: string): Promise<Target> {
+  try {
+    if (output === "-") return await claimTemporary();
+    const folder = await folderOf(output);
+    if (folder !== undefined)
+      return await claim(join(folder, `.vidgen-${unique}.part`), (naming) => join(folder, fileName(naming)), overwrite);
+    await checkFree(output, overwrite);
+    await access(dirname(output), constants.W_OK);
+    return await claim(`${output}.part`, () => output, overwrite);
+  } catch (error) {
+    throw outputError(error, output);
+  }
+}
+
+async function claim(partPath: string, nameOf: (naming: Naming) => string, overwrite: boolean): Promise<Target> {
+  const part = await open(partPath, "wx+", 0o666);
+  let isHeld = true;
+  return {
+    part,
+    async commit(naming) {
+      const path = nameOf(naming);
+      try {
+        await part.sync();
+        if (overwrite) await rename(partPath, path);
+        else await renameNew(partPath, path);
+      } catch (error) {
+        throw outputError(error, path);
+      }
+      isHeld = false;
+      await part.close();
+      return path;
+    },
+    async release() {
+      if (!isHeld) return;
+      isHeld = false;
+      await part.close();
+      await rm(partPath, { force: true });
+    },
+  };
+}
+
+async function claimTemporary(): Promise<Target> {
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-"));
+  const target = await claim(join(folder, "video.part"), () => join(folder, "video.mp4"), true);
+  return {
+    ...target,
+    async release() {
+      await target.release();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The folder that `output` stands for, made if it has to be; `undefined` when it names a file. */
+async function folderOf(output: string): Promise<string | undefined> {
+  if (/[/\\]$/.test(output)) {
+    await mkdir(output, { recursive: true });
+    return output;
+  }
+  return (await kindOf(output)) === "folder" ? output : undefined;
+}
+
+async function checkFree(path: string, overwrite: boolean): Promise<void> {
+  const kind = await kindOf(path);
+  if (kind === "none" || (kind === "file" && overwrite)) return;
+  if (kind === "file") throw existsError(path);
+  throw new VidgenError("output", `${path} is neither a file nor a folder.`);
+}
+
+async function kindOf(path: string): Promise<"none" | "file" | "folder" | "other"> {
+  const found = await lstat(path).catch((error) => {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  });
+  if (!found) return "none";
+  if (found.isDirectory()) return "folder";
+  return found.isFile() || found.isSymbolicLink() ? "file" : "other";
+}
+
+/** Renames, but never over a file that has come into being since the check. */
+async function renameNew(from: string, to: string): Promise<void> {
+  try {
+    await link(from, to);
+  } catch (error) {
+    if (systemCode(error) === "EEXIST") throw existsError(to);
+    // Some file systems have no hard links: the check is all there is.
+    await checkFree(to, false);
+    return rename(from, to);
+  }
+  await unlink(from);
+}
+
+function existsError(path: string): VidgenError {
+  return new VidgenError("output", `${path} exists.`, { hint: "--overwrite replaces it; -o names another place." });
+}
+
+/** A failed system call while saving, in words. */
+export function outputError(error: unknown, path: string): VidgenError {
+  if (error instanceof VidgenError) return error;
+  const code = systemCode(error);
+  const hint =
+    code === "EEXIST" ? "Another vidgen may be saving there. If none is, delete that .part file." : undefined;
+  const reasons: Record<string, string> = {
+    EEXIST: `${basename(path)}.part exists`,
+    ENOENT: "the folder does not exist",
+    ENOTDIR: "a part of the path is not a folder",
+    EACCES: "no permission to write there",
+    EROFS: "the file system is read-only",
+    ENOSPC: "the disk is full",
+    EDQUOT: "the disk quota is used up",
+  };
+  const reason = (code && reasons[code]) ?? (error instanceof Error ? error.message : String(error));
+  return new VidgenError("output", `Cannot save ${path}: ${reason}.`, { hint, cause: error });
+}
+
+/** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". Nothing in it can be a path, whatever the service sends as an id. */
+export function fileName({ id, prompt, model }: Naming): string {
+  const first = id.replace(/[^A-Za-z0-9].*$/s, "").slice(0, 12) || "video";
+  const parts = [slug(prompt ?? "", 48), slug(model ?? "", 24), first].filter((part) => part !== "");
+  return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
+}
+
+function slug(text: string, longest: number): string {
+  const words = text
+    .normalize("NFC")
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\p{M}.]+/gu, "-");
+  const whole = words
+    .replace(/\.+(?=-|$)|(?<=-|^)\.+/g, "")
+    .replace(/-+/g, "-")
+    .replace(/^-|-$/g, "");
+  if (byteLength(whole) <= longest) return whole;
+  let cut = "";
+  for (const letter of whole) {
+    if (byteLength(cut + letter) > longest) break;
+    cut += letter;
+  }
+  return cut.replace(/-[^-]*$/, "");
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).byteLength;
+}

@@ -1,0 +1,171 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { homedir } from "node:os";
+import process from "node:process";
+import type { Readable, Writable } from "node:stream";
+import type { Dispatcher, RequestInit as UndiciRequestInit } from "undici";
+import { VidgenError } from "./errors.ts";
+
+/** A time limit: `signal` aborts when the time is over or the parent aborts; `clear` ends it. */
+export type Limit = { signal: AbortSignal; clear(): void };
+
+/** `unsentSignal` aborts the request as long as no byte of it was written, and does nothing after that. */
+export type FetchInit = RequestInit & { unsentSignal?: AbortSignal };
+
+type Terminal = { isTTY?: boolean; columns?: number };
+
+/** Everything of the outside world, passed in: the streams, the environment, the network, the clock and the signals. */
+export type Io = {
+  stdin: Readable & Terminal;
+  stdout: Writable & Terminal;
+  stderr: Writable & Terminal;
+  env: Readonly<Record<string, string | undefined>>;
+  platform: string;
+  pid: number;
+  /** The home folder, or "" where there is none. */
+  home: string;
+  /**
+   * fetch-shaped. When it rejects, the error's `sent` says whether any byte of the request was written. A POST gets a connection of its
+   * own, so that a stale one cannot make its outcome unclear.
+   */
+  fetch(url: string, init?: FetchInit): Promise<Response>;
+  /** Milliseconds on a clock that only goes forward; for every duration and deadline. */
+  now(): number;
+  /** The time of day; for what people and other machines read. */
+  date(): Date;
+  /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  limit(ms: number, parent: AbortSignal, reason: Error): Limit;
+  /** Aborts at the first Ctrl-C or SIGTERM, with a `VidgenError` as its reason. */
+  signal: AbortSignal;
+  /** Aborts at the second one: leave at once. */
+  leave: AbortSignal;
+};
+
+/** The part of `Io` that waits and tells the time. */
+export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
+
+/** A longer timer fires at once (Node keeps the delay in 31 bits). */
+const longestTimerMs = 2 ** 31 - 1;
+
+/** The real world: the only code that says `process`, and the only timers and fetch. */
+export function systemIo(): Io {
+  const { signal, leave } = catchSignals();
+  return {
+    stdin: process.stdin,
+    stdout: quietWhenClosed(process.stdout),
+    stderr: quietWhenClosed(process.stderr),
+    env: process.env,
+    platform: process.platform,
+    pid: process.pid,
+    home: homedir(),
+    fetch: createFetch(),
+    ...systemClock,
+    signal,
+    leave,
+  };
+}
+
+const systemClock: Clock = {
+  now: () => performance.now(),
+  date: () => new Date(),
+  async sleep(ms, signal) {
+    const end = performance.now() + ms;
+    for (let left = ms; left > 0; left = end - performance.now()) await timer(Math.min(left, longestTimerMs), signal);
+  },
+  limit(ms, parent, reason) {
+    const controller = new AbortController();
+    const onParent = () => controller.abort(parent.reason);
+    const timeout = setTimeout(() => controller.abort(reason), Math.min(ms, longestTimerMs));
+    parent.addEventListener("abort", onParent, { once: true });
+    if (parent.aborted) onParent();
+    const clear = () => {
+      clearTimeout(timeout);
+      parent.removeEventListener("abort", onParent);
+    };
+    return { signal: controller.signal, clear };
+  },
+};
+
+function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const onAbort = () => {
+      clearTimeout(timeout);
+      reject(signal?.reason);
+    };
+    const timeout = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}
+
+function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
+  const first = new AbortController();
+  const second = new AbortController();
+  const onSignal = (reason: VidgenError) => {
+    if (!first.signal.aborted) return first.abort(reason);
+    second.abort(reason);
+    // Nothing may hold the second one up, not even a defect.
+    setTimeout(() => process.exit(reason.exit), 500).unref();
+  };
+  process.on("SIGINT", () => onSignal(new VidgenError("interrupted", "Interrupted.")));
+  process.on("SIGTERM", () => onSignal(new VidgenError("terminated", "Terminated.")));
+  return { signal: first.signal, leave: second.signal };
+}
+
+/** `| head` closes the pipe early: whoever writes is told by its callback, and nothing is thrown. */
+function quietWhenClosed<Stream extends Writable>(stream: Stream): Stream {
+  stream.on("error", () => {});
+  return stream;
+}
+
+/** undici, loaded with the first request; proxies from the environment are honoured. */
+function createFetch(): Io["fetch"] {
+  let shared: Dispatcher | undefined;
+  return async (url, init = {}) => {
+    const { fetch, EnvHttpProxyAgent } = await import("undici");
+    shared ??= new EnvHttpProxyAgent();
+    const own = init.method === "POST" ? new EnvHttpProxyAgent({ pipelining: 0 }) : undefined;
+    const watch = watchRequest(init);
+    try {
+      const headers = [...new Headers(init.headers)];
+      const request = { ...init, headers, signal: watch.signal, dispatcher: own ?? shared } as UndiciRequestInit;
+      return (await fetch(url, request)) as unknown as Response;
+    } catch (error) {
+      const cause = error instanceof TypeError && error.cause instanceof Error ? error.cause : error;
+      throw Object.assign(cause instanceof Error ? cause : new Error(String(cause)), { sent: watch.sent() });
+    } finally {
+      watch.stop();
+      // Waits for the body of the reply on its own.
+      own?.close().catch(() => {});
+    }
+  };
+}
+
+/**
+ * Tells whether a request's headers went to the socket, by undici's own account: an error code cannot, ECONNRESET covers both. The
+ * attempt's key in the headers tells this request from others; without a key the answer is the careful one.
+ */
+function watchRequest(init: FetchInit) {
+  const attempt = new Headers(init.headers).get("Idempotency-Key");
+  const unsent = new AbortController();
+  let sent = attempt === null;
+  const onHeaders = (message: unknown) => {
+    if (attempt !== null && String((message as { headers?: unknown }).headers).includes(attempt)) sent = true;
+  };
+  const onUnsentAbort = () => {
+    if (!sent) unsent.abort(init.unsentSignal?.reason);
+  };
+  subscribe("undici:client:sendHeaders", onHeaders);
+  init.unsentSignal?.addEventListener("abort", onUnsentAbort);
+  return {
+    signal: init.signal ? AbortSignal.any([init.signal, unsent.signal]) : unsent.signal,
+    sent: () => sent,
+    stop() {
+      unsubscribe("undici:client:sendHeaders", onHeaders);
+      init.unsentSignal?.removeEventListener("abort", onUnsentAbort);
+    },
+  };
+}

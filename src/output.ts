@@ -1,0 +1,141 @@
+import { stripVTControlCharacters } from "node:util";
+import type { ChalkInstance } from "chalk";
+import { asVidgenError, systemCode, VidgenError } from "./errors.ts";
+import type { Io } from "./io.ts";
+import { createSpinner } from "./progress.ts";
+
+/** How to speak: the flags that every command has. */
+export type Manner = { json: boolean; quiet: boolean; verbose: boolean; color: boolean | undefined };
+
+/** Results go to stdout, everything for a person to stderr. */
+export type Output = Manner & {
+  /** Whether a moving line can be shown: then it may be renewed as often as it changes. */
+  isLive: boolean;
+  /** The result of a command: `text` as lines, or with `--json` the one document. Throws `output` where stdout cannot take it. */
+  result(text: string, document: unknown): Promise<void>;
+  /** A line for a person. */
+  note(text: string): void;
+  /** What goes on right now: one moving line at a terminal; elsewhere a line for each new `state`. */
+  progress(state: string, detail?: string): void;
+  /** Ends the moving line. */
+  rest(): void;
+  /** A line of `--verbose`. */
+  trace(text: string): void;
+  /** From now on never shown, whoever says it. */
+  hide(secret: string): void;
+  /** Prints an error and returns the exit code. */
+  fail(error: unknown): Promise<number>;
+  /** Resolves once everything written has left the process. */
+  flush(): Promise<void>;
+};
+
+export function createOutput(manner: Manner, io: Pick<Io, "stdout" | "stderr" | "env">): Output {
+  const { stdout, stderr, env } = io;
+  const secrets: string[] = [];
+  const redact = (text: string) => secrets.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text);
+  const isLive = stderr.isTTY === true && env.TERM !== "dumb" && !env.CI;
+  // With --json a program reads stderr: nothing but the error's document may be on it, unless a person watches.
+  const isQuiet = manner.quiet || (manner.json && !stderr.isTTY);
+  const line = (text: string) => void stderr.write(`${redact(plain(text))}\n`);
+  const spinner = createSpinner(stderr, colorLevel(manner, stderr, env));
+  let lastState = "";
+
+  return {
+    ...manner,
+    isLive: isLive && !isQuiet,
+    async result(text, document) {
+      spinner.stop();
+      const body = manner.json ? jsonText(document) : plain(text);
+      if (body !== "") await write(stdout, `${redact(body)}\n`);
+    },
+    note(text) {
+      if (!isQuiet) spinner.around(() => line(text));
+    },
+    progress(state, detail = "") {
+      if (isQuiet) return;
+      if (isLive) spinner.show(redact(plain(`${state}${detail}`)));
+      else if (state !== lastState) line(state);
+      lastState = state;
+    },
+    rest: spinner.stop,
+    trace(text) {
+      if (manner.verbose) spinner.around(() => line(text));
+    },
+    hide(secret) {
+      if (secret !== "") secrets.push(secret);
+    },
+    async fail(thrown) {
+      spinner.stop();
+      const error = asVidgenError(thrown);
+      if (manner.json) stderr.write(`${redact(jsonText(errorDocument(error)))}\n`);
+      else stderr.write(redact(await errorText(error, colorLevel(manner, stderr, env))));
+      if (manner.verbose && error.code === "bug" && error.cause instanceof Error) line(error.cause.stack ?? "");
+      return error.exit;
+    },
+    async flush() {
+      spinner.stop();
+      await Promise.all([stdout, stderr].map((stream) => new Promise((resolve) => stream.write("", resolve))));
+    },
+  };
+}
+
+/** The error as `--json` shows it: one document, in the service's own way of naming fields. */
+function errorDocument({ code, message, hint, id, httpStatus }: VidgenError) {
+  return { error: { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null } };
+}
+
+async function errorText(error: VidgenError, level: ColorLevel): Promise<string> {
+  const chalk = level === 0 ? undefined : await loadChalk(level);
+  const label = error.code === "interrupted" || error.code === "terminated" ? "" : "error: ";
+  const message = `${chalk ? chalk.red(label) : label}${plain(error.message)}\n`;
+  const hint = error.hint === undefined ? "" : `${plain(error.hint).replace(/^/gm, "  ")}\n`;
+  return message + hint;
+}
+
+/** Text without anything that could move the cursor, colour a terminal or turn the reading direction; lines and tabs stay. */
+export function plain(text: string): string {
+  return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
+}
+
+/** The same, in one line. */
+export function plainLine(text: string): string {
+  return plain(text).replace(/\s+/g, " ").trim();
+}
+
+/** JSON in which even the control characters that JSON allows are escaped. */
+function jsonText(document: unknown): string {
+  const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(document, null, 2).replace(
+    /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    escaped,
+  );
+}
+
+/** A reader that has gone away, as in `| head`, is no error: it has what it wanted. */
+function write(stream: Io["stdout"], text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(text, (error) => {
+      if (!error || systemCode(error) === "EPIPE" || systemCode(error) === "ERR_STREAM_DESTROYED") return resolve();
+      reject(
+        new VidgenError("output", `Cannot write to stdout: ${systemCode(error) ?? error.message}.`, { cause: error }),
+      );
+    });
+  });
+}
+
+export type ColorLevel = 0 | 1;
+
+/** Decided once per stream: flags, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, then whether it is a terminal. */
+export function colorLevel(manner: Pick<Manner, "color">, stream: { isTTY?: boolean }, env: Io["env"]): ColorLevel {
+  if (manner.color !== undefined) return manner.color ? 1 : 0;
+  if (env.NO_COLOR) return 0;
+  if (env.FORCE_COLOR && env.FORCE_COLOR !== "0" && env.FORCE_COLOR !== "false") return 1;
+  if (env.FORCE_COLOR === "0" || env.FORCE_COLOR === "false") return 0;
+  if (env.CLICOLOR_FORCE && env.CLICOLOR_FORCE !== "0") return 1;
+  return stream.isTTY === true && env.TERM !== "dumb" ? 1 : 0;
+}
+
+async function loadChalk(level: ColorLevel): Promise<ChalkInstance> {
+  const { Chalk } = await import("chalk");
+  return new Chalk({ level });
+}

@@ -1,0 +1,186 @@
+import { readFileSync } from "node:fs";
+import { Command, Option } from "commander";
+import type { Io } from "./io.ts";
+import type { Manner, Output } from "./output.ts";
+
+type Flags = Record<string, unknown>;
+
+/** The whole command surface. Each command's own code is loaded when it runs. Throws commander's errors for bad usage. */
+export function createProgram(output: Output, io: Io): Command {
+  const program = new Command("vidgen")
+    .description(
+      "Turns a prompt into an .mp4: a client for an asynchronous AI video service, and a local one to try it with.",
+    )
+    .version(readVersion(), "--version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void io.stdout.write(text),
+      writeErr: (text) => void io.stderr.write(text),
+      // main prints errors, in one shape.
+      outputError: () => {},
+    })
+    .configureHelp({ showGlobalOptions: true })
+    .showSuggestionAfterError()
+    .addOption(new Option("--json", "print one JSON document instead of text"))
+    .addOption(new Option("--quiet", "print nothing on stderr but errors"))
+    .addOption(new Option("--verbose", "print each request and reply on stderr"))
+    .addOption(new Option("--color", "use colours (default: at a terminal)"))
+    .addOption(new Option("--no-color", "use none"))
+    .addOption(new Option("--no-input", "never ask anything"));
+  examples(program, [
+    'vidgen generate "a red fox runs through snow at dusk" --local -o fox.mp4',
+    'url=$(vidgen generate "waves at night" --model veo-3.1)',
+    "vidgen wait <id> -o waves.mp4",
+  ]);
+
+  /** Every run function gets its options first and `io` last. */
+  const runs = <Options>(load: () => Promise<(options: Options, io: Io) => Promise<void>>, args: string[] = []) =>
+    async function (this: Command, ...given: unknown[]) {
+      const positional = Object.fromEntries(args.map((name, i) => [name, given[i]]));
+      // `-o` is `save` from here on; `output` is what prints.
+      const { output: save, ...flags } = this.optsWithGlobals<Flags>();
+      const options = { ...flags, ...(save === undefined ? {} : { save }), ...positional, output };
+      await (await load())(options as Options, io);
+    };
+
+  const generate = program
+    .command("generate")
+    .summary("start a generation, wait for it, save it")
+    .description(
+      "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints where.",
+    )
+    .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file')
+    .option("-m, --model <id>", "the model (default: VIDGEN_MODEL, else wan-2.5)")
+    .option("-a, --aspect-ratio <w:h>", "such as 16:9 or 9:16")
+    .option("-d, --duration <length>", "length of the video")
+    .option("-r, --resolution <name>", "such as 720p")
+    .option("-i, --image <url>", "source image; may be repeated", collect)
+    .option("--callback-url <url>", "the service POSTs the result there")
+    .option("--set <field=value>", "any further field of the request; may be repeated", collect)
+    .addOption(saveOption())
+    .option("--download", "the same as -o .")
+    .option("--overwrite", "replace the file if it exists")
+    .option("--no-wait", "print the id and leave")
+    .addOption(timeoutOption())
+    .addOption(intervalOption())
+    .option("--dry-run", "print the request, send nothing")
+    .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
+    .addOption(baseUrlOption())
+    .action(runs(async () => (await import("./commands/generate.ts")).generate, ["prompt"]));
+  examples(generate, [
+    'vidgen generate "a red fox runs through snow at dusk" -o fox.mp4',
+    'vidgen generate "a red fox runs through snow at dusk" --local',
+    "vidgen generate @prompt.txt --model sora-2 --aspect-ratio 9:16 --duration 8 -o clips/",
+    'id=$(vidgen generate "waves at night" --no-wait)',
+  ]);
+
+  const status = program
+    .command("status")
+    .summary("look at a generation once")
+    .description("One look at a generation: prints its id, its status, and the URL when there is one.")
+    .argument("[id]", "the generation")
+    .option("--exit-status", "exit 4 when it failed, 5 while it runs")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(runs(async () => (await import("./commands/status.ts")).status, ["id"]));
+  examples(status, ["vidgen status <id>", "until vidgen status <id> --exit-status; do sleep 10; done"]);
+
+  const wait = program
+    .command("wait")
+    .summary("follow generations that exist")
+    .description("Follows generations to their end. Prints each URL; with -o, saves the videos and prints where.")
+    .argument("[id...]", "the generations")
+    .addOption(saveOption())
+    .option("--overwrite", "replace the file if it exists")
+    .addOption(timeoutOption())
+    .addOption(intervalOption())
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(runs(async () => (await import("./commands/wait.ts")).wait, ["ids"]));
+  examples(wait, ["vidgen wait <id> -o fox.mp4", "vidgen wait <id> <id> <id> -o clips/"]);
+
+  const models = program
+    .command("models")
+    .summary("list the models")
+    .description("The models, and what each is for.")
+    .action(runs(async () => (await import("./commands/models.ts")).models));
+  examples(models, ["vidgen models", "vidgen models --json"]);
+
+  const login = program
+    .command("login")
+    .summary("check and save an API key")
+    .description("Asks for an API key, checks it with the service, and saves it. The key never goes on a command line.")
+    .option("--with-token", "read the key from stdin")
+    .addOption(baseUrlOption("the service the key is for"))
+    .action(runs(async () => (await import("./commands/login.ts")).login));
+  examples(login, ["vidgen login", "vidgen login --base-url https://video.example --with-token < key.txt"]);
+
+  const logout = program
+    .command("logout")
+    .summary("forget the saved API key")
+    .description("Forgets the API key that was saved for the service.")
+    .addOption(baseUrlOption("the service the key is for"))
+    .action(runs(async () => (await import("./commands/logout.ts")).logout));
+  examples(logout, ["vidgen logout"]);
+
+  const serve = program
+    .command("serve")
+    .summary("run the local service")
+    .description(
+      "Runs the local service: the whole interface with a preview engine, for trying things out and for tests.",
+    )
+    .option("--host <name>", "address to listen on", "127.0.0.1")
+    .option("--port <number>", "port of the API; 0 takes any free one", "8787")
+    .option("--media-port <number>", "port of the videos; 0 takes any free one", "8788")
+    .option("--credits <number>", "what the account starts with", "1000")
+    .action(runs(async () => (await import("./commands/serve.ts")).serve));
+  examples(serve, ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json"]);
+
+  return program;
+}
+
+/** The flags of every command, read before the rest is parsed: errors in the rest have to be printed in the manner asked for. */
+export function readManner(argv: readonly string[]): Manner {
+  const end = argv.indexOf("--");
+  const flags = end === -1 ? argv : argv.slice(0, end);
+  const colors = flags.filter((flag) => flag === "--color" || flag === "--no-color");
+  return {
+    json: flags.includes("--json"),
+    quiet: flags.includes("--quiet"),
+    verbose: flags.includes("--verbose"),
+    color: colors.length === 0 ? undefined : colors.at(-1) === "--color",
+  };
+}
+
+function collect(value: string, earlier: string[] = []): string[] {
+  return [...earlier, value];
+}
+
+function saveOption(): Option {
+  return new Option("-o, --output <place>", "save the video: a file, a folder/, or - for stdout");
+}
+
+function timeoutOption(): Option {
+  return new Option("--timeout <time>", "how long to wait: 90s, 5m, 1h30m or plain seconds").default("15m");
+}
+
+function intervalOption(): Option {
+  return new Option("--interval <time>", "time between two looks, 1s or more (default: 10s, then 5s)");
+}
+
+function localOption(description = "use the local service"): Option {
+  return new Option("--local", description);
+}
+
+function baseUrlOption(description = "the service's address (default: VIDGEN_BASE_URL, else the saved one)"): Option {
+  return new Option("--base-url <url>", description);
+}
+
+function examples(command: Command, lines: string[]): void {
+  command.addHelpText("before", `Examples:\n${lines.map((line) => `  $ ${line}`).join("\n")}\n`);
+}
+
+function readVersion(): string {
+  return JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
+}

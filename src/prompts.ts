@@ -1,0 +1,83 @@
+import { readFile } from "node:fs/promises";
+import { systemCode, usage, VidgenError } from "./errors.ts";
+import type { Io } from "./io.ts";
+
+export type AskOptions = { input: boolean };
+
+/** Whether there is somebody to ask: both ends are terminals, this is no CI, and `--no-input` was not given. */
+export function canAsk(options: AskOptions, io: Io): boolean {
+  return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI;
+}
+
+type Question<Answer> = (prompts: typeof import("@inquirer/prompts"), context: object) => Promise<Answer>;
+
+/** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C. */
+async function ask<Answer>(question: Question<Answer>, io: Io): Promise<Answer> {
+  const prompts = await import("@inquirer/prompts");
+  try {
+    return await question(prompts, { input: io.stdin, output: io.stderr, signal: io.signal });
+  } catch (error) {
+    if (io.signal.aborted) throw io.signal.reason;
+    if (error instanceof Error && /^(ExitPrompt|AbortPrompt|CancelPrompt)Error$/.test(error.name)) {
+      throw new VidgenError("interrupted", "Interrupted. Nothing was sent.");
+    }
+    throw error;
+  }
+}
+
+export type Check = (answer: string) => true | string;
+
+export function askText(message: string, validate: Check, io: Io): Promise<string> {
+  return ask((prompts, context) => prompts.input({ message, validate }, context), io);
+}
+
+export function askSecret(message: string, validate: Check, io: Io): Promise<string> {
+  return ask((prompts, context) => prompts.password({ message, mask: false, validate }, context), io);
+}
+
+export type Choice = { value: string; name: string };
+
+export function askChoice(message: string, choices: Choice[], initial: string, io: Io): Promise<string> {
+  return ask((prompts, context) => prompts.select({ message, choices, default: initial, pageSize: 12 }, context), io);
+}
+
+/** All of stdin as text, at most 1 MB of it. Throws `usage` for more. */
+export async function readStdin(io: Io): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  const onAbort = () => io.stdin.destroy(io.signal.reason);
+  io.signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    for await (const chunk of io.stdin) {
+      length += chunk.length;
+      if (length > 1_000_000) throw usage("What comes on stdin is larger than 1 MB.");
+      chunks.push(Buffer.from(chunk));
+    }
+  } finally {
+    io.signal.removeEventListener("abort", onAbort);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/**
+ * The text of a prompt as it was typed: itself, "-" for stdin, "@path" for a file; without one, what is piped in. `undefined` when there
+ * is none of these. Throws `usage` for a file that cannot be read.
+ */
+export async function readPrompt(typed: string | undefined, io: Io): Promise<string | undefined> {
+  if (typed === "-") return (await readStdin(io)).trim();
+  if (typed?.startsWith("@")) return (await readPromptFile(typed.slice(1))).trim();
+  if (typed !== undefined) return typed;
+  if (io.stdin.isTTY) return undefined;
+  return (await readStdin(io)).trim() || undefined;
+}
+
+async function readPromptFile(path: string): Promise<string> {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    throw usage(
+      `Cannot read the prompt from ${path}: ${systemCode(error)}.`,
+      "A prompt that begins with @ can be piped in.",
+    );
+  }
+}

@@ -1,0 +1,37 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import * as z from "zod";
+
+/** Where `serve` leaves its key, and its addresses for as long as it runs. */
+const schema = z.object({
+  api_key: z.string(),
+  base_url: z.string().optional(),
+  media_url: z.string().optional(),
+  pid: z.number().optional(),
+});
+
+export type Announcement = z.infer<typeof schema>;
+
+/** What the last `serve` left in the folder; `undefined` when there was none, or it cannot be read. */
+export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {
+  try {
+    const parsed = schema.safeParse(JSON.parse(await readFile(join(folder, "service.json"), "utf8")));
+    return parsed.success ? parsed.data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Replaces it, for the owner's eyes alone. */
+export async function writeAnnouncement(folder: string, announcement: Announcement): Promise<void> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const temporary = join(folder, `service.json.${randomBytes(4).toString("hex")}`);
+  await writeFile(temporary, JSON.stringify(announcement), { mode: 0o600 });
+  await rename(temporary, join(folder, "service.json"));
+}
+
+/** A key for the local service, not to be guessed. */
+export function createKey(): string {
+  return `vgs_${randomBytes(24).toString("hex")}`;
+}

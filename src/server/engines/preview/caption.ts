@@ -1,0 +1,86 @@
+import type { RenderRequest } from "../engine.ts";
+import type { Advances } from "./font.ts";
+import type { FrameSize } from "./size.ts";
+import { makeLegible, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
+
+/** The widths of the two weights that captions are set in. */
+export type CaptionFonts = { medium: Advances; semiBold: Advances };
+
+/** What every preview says of itself. */
+export const notice = "local preview, not model output";
+
+/** Type sizes of the prompt, each with the most lines it may take; the first that holds the whole prompt is used. */
+const promptSizes = [
+  { size: 38, lines: 2 },
+  { size: 32, lines: 3 },
+  { size: 27, lines: 4 },
+  { size: 23, lines: 5 },
+  { size: 20, lines: 7 },
+  { size: 17, lines: 11 },
+];
+
+/** Kerning may widen a line by a hair, so lines are set to a little less than the room there is. */
+const safety = 0.98;
+
+/**
+ * Returns the caption of a clip as an SVG of the frame's size on a transparent ground: a scrim, the notice, the prompt, and a line with
+ * the model, the ratio, the length and the size. Lengths inside are in units of 1/480 of the shorter side.
+ */
+export function captionSvg(request: RenderRequest, frame: FrameSize, fonts: CaptionFonts): string {
+  const unit = Math.min(frame.width, frame.height) / 480;
+  const [width, height] = [frame.width / unit, frame.height / unit];
+  const room = Math.min(width - 68, 780);
+  const { size, lines } = fitPrompt(makeLegible(request.prompt, fonts.semiBold), room, fonts.semiBold);
+  const bottom = height - 62;
+  const leading = size * 1.28;
+  const top = bottom - leading * lines.length;
+  const prompt = lines.map((line, i) => `<text x="34" y="${top + leading * i + size}">${escapeXml(line)}</text>`);
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${frame.width}" height="${frame.height}" viewBox="0 0 ${width} ${height}">
+${scrim(width, height, top - 190)}
+<g font-family="Inter" fill="#fff">
+${noticePill(top - 42, fonts.medium)}
+<g font-weight="600" font-size="${size}">${prompt.join("")}</g>
+<text x="34" y="${height - 34}" font-weight="500" font-size="14.5" fill-opacity=".82">${detailLine(request, frame, room, fonts.medium)}</text>
+</g></svg>`;
+}
+
+/** Returns the largest type size that holds the prompt, and its lines; a prompt too long even for the smallest ends in an ellipsis. */
+function fitPrompt(prompt: string, room: number, advances: Advances): { size: number; lines: string[] } {
+  let fitted = { size: 0, lines: [] as string[] };
+  for (const { size, lines: most } of promptSizes) {
+    const width = (safety * room) / size;
+    const lines = wrap(prompt, width, advances);
+    if (lines.length <= most) return { size, lines: wrapEvenly(prompt, width, advances) };
+    const last = shorten(lines.slice(most - 1, most + 1).join(" "), width, advances);
+    fitted = { size, lines: [...lines.slice(0, most - 1), last] };
+  }
+  return fitted;
+}
+
+/** Darkens the lower part for white text; many stops, since a straight slope shows a line where it begins. */
+function scrim(width: number, height: number, top: number): string {
+  const opacities = [0, 0.03, 0.11, 0.24, 0.38, 0.5, 0.59, 0.65, 0.7];
+  const stops = opacities.map((opacity, i) => `<stop offset="${i / 8}" stop-opacity="${opacity}"/>`).join("");
+  return `<linearGradient id="scrim" x1="0" y1="0" x2="0" y2="1">${stops}</linearGradient>
+<rect y="${top}" width="${width}" height="${height - top}" fill="url(#scrim)"/>`;
+}
+
+function noticePill(top: number, advances: Advances): string {
+  const size = 14;
+  const width = widthOf(notice, advances) * size + 40;
+  return `<rect x="34.5" y="${top}" width="${width}" height="28" rx="14" fill-opacity=".14" stroke="#fff" stroke-opacity=".35"/>
+<circle cx="50" cy="${top + 14}" r="3.5" fill="#ffd27a"/>
+<text x="62" y="${top + 19}" font-weight="500" font-size="${size}">${notice}</text>`;
+}
+
+/** Shortens the model's name alone where the line is too long, so that the figures stay. */
+function detailLine(request: RenderRequest, frame: FrameSize, room: number, advances: Advances): string {
+  const ratio = shorten(makeLegible(request.aspectRatio, advances), 8, advances);
+  const figures = ` · ${ratio} · ${request.duration} s · ${frame.width}×${frame.height}`;
+  const rest = (safety * room) / 14.5 - widthOf(figures, advances);
+  return escapeXml(shorten(makeLegible(request.model, advances), rest, advances) + figures);
+}
+
+function escapeXml(text: string): string {
+  return text.replace(/[<>&"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}

@@ -1,0 +1,65 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import type { Clock } from "../io.ts";
+import type { Engine } from "./engines/engine.ts";
+import type { Media, Store, StoredGeneration } from "./store.ts";
+
+export type Queue = {
+  add(generation: StoredGeneration): void;
+  /** Stops what is being rendered; what waits is not begun. */
+  close(): Promise<void>;
+};
+
+export type QueueOptions = {
+  store: Store;
+  engine: Engine;
+  /** Where the videos are kept. */
+  folder: string;
+  clock: Pick<Clock, "date">;
+  /** Told of each generation that has ended. */
+  onEnd(generation: StoredGeneration): void;
+};
+
+/** Renders one generation after the other (interface section 3: processing to completed or failed). */
+export function createQueue(options: QueueOptions): Queue {
+  const stop = new AbortController();
+  let last: Promise<void> = Promise.resolve();
+  return {
+    add(generation) {
+      last = last.then(() => run(generation, stop.signal, options));
+    },
+    async close() {
+      stop.abort(new Error("the service is stopping"));
+      await last;
+    },
+  };
+}
+
+async function run(generation: StoredGeneration, signal: AbortSignal, options: QueueOptions): Promise<void> {
+  if (signal.aborted) return;
+  const end = await render(generation, signal, options);
+  if (signal.aborted) return;
+  options.onEnd(
+    await options.store.finish(generation.id, { ...end, completed_at: options.clock.date().toISOString() }),
+  );
+}
+
+async function render({ id, request }: StoredGeneration, signal: AbortSignal, options: QueueOptions) {
+  try {
+    if (request.prompt.includes("[fail]")) throw new Error("the model run did not succeed (asked for by the prompt)");
+    const file = join(options.folder, `${id}.mp4`);
+    await options.engine.render(request, file, signal);
+    return { status: "completed", error: null, media: await describe(file) } as const;
+  } catch (error) {
+    return { status: "failed", error: error instanceof Error ? error.message : String(error), media: null } as const;
+  }
+}
+
+async function describe(file: string): Promise<Media> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(file), hash);
+  return { file, size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
+}
