@@ -41,10 +41,10 @@ export class VidgenError extends Error {
     return exits[this.code].exit;
   }
 
-  /** The same error with what was missing filled in: a detail that is there already wins. */
+  /** The same error with what was missing filled in; a further hint goes below the first. */
   with(details: Details): VidgenError {
     return new VidgenError(this.code, this.message, {
-      hint: this.hint ?? details.hint,
+      hint: [this.hint, details.hint].filter((hint) => hint !== undefined).join("\n") || undefined,
       id: this.id ?? details.id,
       httpStatus: this.httpStatus ?? details.httpStatus,
       cause: this.cause ?? details.cause,

@@ -47,6 +47,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   output.hide(apiKey);
   const world: Io = { ...io, fetch: traced(local?.fetch ?? io.fetch, baseUrl, output, io) };
   const client = createClient({ baseUrl, apiKey, fetch: world.fetch });
+  const isHere = local?.isHere ?? false;
   const pace = local || isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   const flags = [
     options.local ? " --local" : "",
@@ -57,7 +58,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
 
   return {
     client,
-    isHere: local?.isHere ?? false,
+    isHere,
     commandToGoOn,
     async collect(id, { intervalMs, place, ...rest }) {
       const progress = createProgress(id, output, io);
@@ -67,12 +68,12 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
         return await collect(
           client,
           id,
-          { ...rest, intervalMs: interval, signal: io.signal, onNote, onProgress },
+          { ...rest, intervalMs: interval, signal: io.signal, isLasting: !isHere, onNote, onProgress },
           world,
         );
       } catch (error) {
         if (!(error instanceof VidgenError)) throw error;
-        throw error.with({ id, hint: hintToGoOn(error, local?.isHere ?? false, commandToGoOn(id, place)) });
+        throw error.with({ id, hint: hintToGoOn(error, isHere, commandToGoOn(id, place)) });
       } finally {
         progress.stop();
       }
@@ -86,7 +87,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
 
 function hintToGoOn(error: VidgenError, isHere: boolean, command: string): string | undefined {
   if (error.code === "failed" || error.code === "not_found") return undefined;
-  if (!isHere) return `Generation ${error.id ?? ""} is not lost. To go on: ${command}`.replace("  ", " ");
+  if (!isHere) return `To go on: ${command}`;
   return "It ran inside this command and has ended with it; nothing was charged. `vidgen serve` keeps generations for longer.";
 }
 

@@ -28,25 +28,30 @@ export type Generation = z.infer<typeof generationSchema>;
 
 const remainingCredits = z.number().nullish().catch(null);
 
-const envelope = z.looseObject({ success: z.unknown().optional(), data: generationSchema, remaining_credits: remainingCredits });
+const envelope = z.looseObject({
+  success: z.unknown().optional(),
+  data: generationSchema,
+  remaining_credits: remainingCredits,
+});
 
 export type Started = { generation: Generation; remaining_credits: number | undefined };
 
 /** Reads the start reply (interface 2.3), also without its envelope; `undefined` where there is no id to go on with. */
 export function readStarted(json: unknown): Started | undefined {
-  const whole = envelope.safeParse(withStatus(json));
+  if (!isRecord(json)) return undefined;
+  const whole = envelope.safeParse({ ...json, data: withStatus(json.data) });
   if (whole.success)
     return { generation: whole.data.data, remaining_credits: whole.data.remaining_credits ?? undefined };
-  const flat = generationSchema.safeParse(json);
+  const flat = generationSchema.safeParse(withStatus(json));
   if (!flat.success) return undefined;
   const credits = remainingCredits.parse(flat.data.remaining_credits);
   return { generation: flat.data, remaining_credits: credits ?? undefined };
 }
 
-/** A start reply that has an id but no status is still accepted: the state it starts in is `processing`. */
-function withStatus(json: unknown): unknown {
-  if (!isRecord(json) || !isRecord(json.data)) return json;
-  return { ...json, data: { status: "processing", ...json.data } };
+/** A start reply that has an id but no readable status is still accepted: the state it starts in is `processing`. */
+function withStatus(started: unknown): unknown {
+  if (!isRecord(started) || typeof started.status === "string") return started;
+  return { ...started, status: "processing" };
 }
 
 /** Reads the status reply (interface 4.2), flat or inside `data`; `undefined` where it is neither. */

@@ -9,6 +9,8 @@ export type CollectOptions = FollowOptions & {
   target: Target | undefined;
   /** What the person said of it, for the file's name; the service's own words come second. */
   naming: Omit<Naming, "id">;
+  /** Whether the video's address means anything once this process has ended. */
+  isLasting: boolean;
   onProgress(received: number, total: number | undefined): void;
 };
 
@@ -17,7 +19,7 @@ export type Collected = Completed & { file: string | undefined };
 
 /**
  * Follows a generation to its end and saves its video. Throws as `follow` does, and `output` when the video is there but cannot be saved:
- * then the error's message names its address.
+ * then the error names its address.
  */
 export async function collect(client: Client, id: string, options: CollectOptions, io: Io): Promise<Collected> {
   const completed = await follow(client, id, options, io);
@@ -35,6 +37,8 @@ export async function collect(client: Client, id: string, options: CollectOption
     return { ...completed, file: await target.commit(naming) };
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    throw outputError(error, "the video");
+    throw outputError(error, "the video").with({
+      hint: options.isLasting ? `The video is at ${completed.videoUrl}` : undefined,
+    });
   }
 }

@@ -1,6 +1,6 @@
 import type { Client, Reply } from "../api/client.ts";
 import { isTransient, retryAfterMs } from "../api/retry.ts";
-import { errorText, type Generation, readGeneration } from "../api/schema.ts";
+import { errorText, type Generation, isRecord, readGeneration } from "../api/schema.ts";
 import { systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 
@@ -62,10 +62,16 @@ export function refusal(reply: Reply): VidgenError {
 
 function lacksCredits(reply: Reply): boolean {
   if (reply.status === 402) return true;
-  const text = errorText(reply.json) ?? "";
+  // Codes such as "insufficient_credits" count as words too.
+  const text = [errorText(reply.json), errorCode(reply.json)].join(" ").replaceAll("_", " ");
   return /\b(insufficient|not enough|no|out of|lack\w*)\b.{0,20}\bcredits?\b|\bcredits?\b.{0,30}\b(insufficient|exhausted|lack\w*)\b/i.test(
     text,
   );
+}
+
+function errorCode(json: unknown): string | undefined {
+  if (!isRecord(json)) return undefined;
+  return typeof json.code === "string" ? json.code : errorCode(json.error);
 }
 
 /** An answer in a few words: what it says, if that is readable, and its HTTP status. */

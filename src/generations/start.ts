@@ -1,7 +1,7 @@
 import type { Client, Reply } from "../api/client.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "../api/retry.ts";
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "../api/schema.ts";
-import { systemCode, VidgenError } from "../errors.ts";
+import { asVidgenError, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import { describeFailure, describeReply, refusal } from "./look.ts";
 
@@ -42,12 +42,15 @@ export async function start(
   clock: Clock,
 ): Promise<Started> {
   const begin = clock.now();
+  let wasSentBefore = false;
   for (let failures = 0; ; failures++) {
-    options.signal.throwIfAborted();
+    if (options.signal.aborted) throw stoppedError(options.signal, wasSentBefore);
     const outcome = await attemptOnce(client, request, options, clock);
     if (outcome.kind === "accepted") return outcome.started;
     if (outcome.kind === "refused") throw outcome.error;
     if (outcome.kind === "unknown") throw unknownError(outcome.reason, options.attempt, outcome.httpStatus);
+    wasSentBefore ||= outcome.kind === "not now";
+    if (options.signal.aborted) throw stoppedError(options.signal, wasSentBefore);
     const waitMs = (outcome.kind === "not now" ? outcome.waitMs : undefined) ?? backoffMs(failures);
     const limitMs = outcome.kind === "unsent" ? unsentLimitMs : notNowLimitMs;
     const isOver = clock.now() + waitMs - begin > limitMs;
@@ -55,7 +58,7 @@ export async function start(
     options.onNote(
       `${outcome.kind === "unsent" ? "Nothing was sent" : "Not accepted yet"} (${outcome.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`,
     );
-    await clock.sleep(waitMs, options.signal);
+    await clock.sleep(waitMs, options.signal).catch(() => {});
   }
 }
 
@@ -76,7 +79,6 @@ async function attemptOnce(
       if (patience.signal.aborted && options.signal.aborted) throw leftError(options);
       return { kind: "unknown", reason: describeFailure(error) };
     }
-    if (options.signal.aborted) throw options.signal.reason;
     return { kind: "unsent", reason: describeFailure(error), isFinal: isFinalConnectFailure(systemCode(error)) };
   } finally {
     patience.clear();
@@ -89,15 +91,16 @@ function createPatience(options: StartOptions, clock: Clock) {
   const controller = new AbortController();
   const over = new AbortController();
   const onLimit = () => controller.abort(limit.signal.reason);
-  const onInterrupt = () => {
+  const wait = async () => {
+    // A request that was not sent yet ends within this moment, and there is nothing to wait for.
+    await clock.sleep(50, over.signal);
     options.onNote(
       "The request is out: waiting up to 10 s for its id. Ctrl-C again leaves at once; it may be charged.",
     );
-    clock.sleep(interruptLimitMs, over.signal).then(
-      () => controller.abort(options.signal.reason),
-      () => {},
-    );
+    await clock.sleep(interruptLimitMs, over.signal);
+    controller.abort(options.signal.reason);
   };
+  const onInterrupt = () => void wait().catch(() => {});
   limit.signal.addEventListener("abort", onLimit, { once: true });
   options.signal.addEventListener("abort", onInterrupt, { once: true });
   const clear = () => {
@@ -141,11 +144,19 @@ function unknownError(reason: string, attempt: string, httpStatus?: number): Vid
 }
 
 function leftError(options: StartOptions): VidgenError {
-  const { code } =
-    options.signal.reason instanceof VidgenError ? options.signal.reason : { code: "interrupted" as const };
+  const { code } = asVidgenError(options.signal.reason);
   return new VidgenError(code, `Left before the answer came. It may have been charged (attempt ${options.attempt}).`, {
     hint: "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.",
   });
+}
+
+/** Interrupted while no request was out; those that were sent before it had been put off. */
+function stoppedError(signal: AbortSignal, wasSentBefore: boolean): VidgenError {
+  const { code, message } = asVidgenError(signal.reason);
+  return new VidgenError(
+    code,
+    `${message} ${wasSentBefore ? "No generation was started." : "Nothing was sent, nothing was charged."}`,
+  );
 }
 
 function givenUp(outcome: Extract<Outcome, { kind: "unsent" | "not now" }>): VidgenError {

@@ -54,9 +54,9 @@ export function wrap(text: string, width: number, advances: Advances): string[] 
 
 /** Returns the lines of `wrap` in an even length, as far as that takes no further line and breaks no further word. */
 export function wrapEvenly(text: string, width: number, advances: Advances): string[] {
-  const longestWord = Math.max(...text.split(" ").map((word) => widthOf(word, advances)));
   let lines = wrap(text, width, advances);
-  for (let narrower = 0.97 * width; narrower >= longestWord; narrower *= 0.97) {
+  const longestWord = Math.max(...text.split(" ").map((word) => widthOf(word, advances)));
+  for (let narrower = 0.97 * width; lines.length > 1 && narrower >= longestWord; narrower *= 0.97) {
     const candidate = wrap(text, narrower, advances);
     if (candidate.length > lines.length) break;
     lines = candidate;

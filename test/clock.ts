@@ -1,0 +1,72 @@
+import process from "node:process";
+import type { Clock } from "../src/io.ts";
+
+type Timer = { at: number; isSleep: boolean; fire(): void };
+
+/**
+ * A clock on which nothing is waited for: once the program does nothing but sleep, time jumps to the next timer. Limits alone never move
+ * it, since what they bound may be real work.
+ */
+export function createVirtualClock(): Clock {
+  const timers = new Set<Timer>();
+  let now = 0;
+  let isStepping = false;
+
+  const add = (ms: number, isSleep: boolean, fire: () => void) => {
+    const timer = { at: now + ms, isSleep, fire };
+    timers.add(timer);
+    if (isSleep) void step();
+    return timer;
+  };
+  async function step() {
+    if (isStepping) return;
+    isStepping = true;
+    for (;;) {
+      await untilIdle();
+      if (![...timers].some((timer) => timer.isSleep)) break;
+      const next = [...timers].reduce((a, b) => (b.at < a.at ? b : a));
+      timers.delete(next);
+      now = Math.max(now, next.at);
+      next.fire();
+    }
+    isStepping = false;
+  }
+
+  return {
+    now: () => now,
+    date: () => new Date(Date.UTC(2026, 0, 1) + now),
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(signal.reason);
+        const timer = add(ms, true, () => {
+          signal?.removeEventListener("abort", onAbort);
+          resolve();
+        });
+        const onAbort = () => {
+          timers.delete(timer);
+          reject(signal?.reason);
+        };
+        signal?.addEventListener("abort", onAbort, { once: true });
+      }),
+    limit(ms, parent, reason) {
+      const controller = new AbortController();
+      const timer = add(ms, false, () => controller.abort(reason));
+      const onParent = () => controller.abort(parent.reason);
+      parent.addEventListener("abort", onParent, { once: true });
+      if (parent.aborted) onParent();
+      const clear = () => {
+        timers.delete(timer);
+        parent.removeEventListener("abort", onParent);
+      };
+      return { signal: controller.signal, clear };
+    },
+  };
+}
+
+/** Resolves when neither promises nor the file system have anything under way. */
+async function untilIdle(): Promise<void> {
+  for (let quiet = 0; quiet < 10; quiet++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (process.getActiveResourcesInfo().some((name) => name.startsWith("FSReq"))) quiet = 0;
+  }
+}

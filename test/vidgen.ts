@@ -1,0 +1,187 @@
+import { writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough, Readable } from "node:stream";
+import { stripVTControlCharacters } from "node:util";
+import { onTestFinished } from "vitest";
+import { VidgenError } from "../src/errors.ts";
+import type { FetchInit, Io } from "../src/io.ts";
+import { main } from "../src/main.ts";
+import type { Engine } from "../src/server/engines/engine.ts";
+import { createService } from "../src/server/service.ts";
+import { createVirtualClock } from "./clock.ts";
+import { tinyMp4 } from "./mp4.ts";
+
+export const baseUrl = "https://api.video.example";
+export const mediaUrl = "https://media.video.example";
+export const apiKey = "canary-key-0123456789";
+
+export type Run = { code: number; stdout: string; stderr: string };
+
+/** Stands between the client and the service: answers itself, or returns `undefined` to let the request through. */
+export type Fault = (request: Request, world: World) => Promise<Response | undefined> | Response | undefined;
+
+export type World = {
+  /** Runs one command line in this process, on the virtual clock, against the local service. */
+  vidgen(...argv: string[]): Promise<Run>;
+  io: Io;
+  env: Record<string, string | undefined>;
+  /** An empty folder of its own. */
+  folder: string;
+  stdin: string | undefined;
+  /** Whether a person sits there; then `answers` are typed, each when its question shows on stderr. */
+  isTerminal: boolean;
+  answers: [question: string, keys: string][];
+  faults: Fault[];
+  /** What was sent, in order. */
+  requests: { method: string; url: string; at: number; headers: Headers; body: string }[];
+  /** Bodies that reached a callback address. */
+  callbacks: unknown[];
+  /** What has been printed by the run under way. */
+  printed: Run;
+  press(key: "Ctrl-C"): void;
+};
+
+export type WorldOptions = { renderMs?: number; credits?: number };
+
+/** A machine with a service on it; everything that `Io` holds is made for the test. */
+export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOptions = {}): Promise<World> {
+  const clock = createVirtualClock();
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  const engine: Engine = {
+    async render(request, file, signal) {
+      await clock.sleep(renderMs, signal);
+      writeFileSync(file, tinyMp4(request.prompt));
+    },
+  };
+  const callbacks: unknown[] = [];
+  const receive = async (_url: string, init?: RequestInit) => {
+    callbacks.push(JSON.parse(String(init?.body)));
+    return new Response(null, { status: 204 });
+  };
+  const service = await createService({
+    ...{ engine, clock, credits, apiKey, fetch: receive },
+    mediaUrl: () => mediaUrl,
+    onDelivery: () => {},
+  });
+  onTestFinished(async () => {
+    await service.close();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const controllers = { signal: new AbortController(), leave: new AbortController() };
+  const fetch = async (url: string, init: FetchInit = {}): Promise<Response> => {
+    const body = typeof init.body === "string" ? init.body : "";
+    world.requests.push({
+      method: init.method ?? "GET",
+      url,
+      at: clock.now(),
+      headers: new Headers(init.headers),
+      body,
+    });
+    init.signal?.throwIfAborted();
+    const request = new Request(url, init);
+    const answer = async () => {
+      for (const fault of world.faults) {
+        const response = await fault(request.clone(), world);
+        if (response) return response;
+      }
+      if (url.startsWith(baseUrl)) return service.api(request);
+      if (url.startsWith(mediaUrl)) return service.media(request);
+      throw failure("ENOTFOUND", false);
+    };
+    const end = endOnAbort(init.signal);
+    return Promise.race([end.aborted, answer()]).finally(end.clear);
+  };
+  const io: Io = {
+    ...clock,
+    stdin: Readable.from([]),
+    stdout: new PassThrough(),
+    stderr: new PassThrough(),
+    env: { VIDGEN_HOME: join(folder, "home"), VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey },
+    platform: "linux",
+    pid: 1,
+    home: folder,
+    fetch,
+    signal: controllers.signal.signal,
+    leave: controllers.leave.signal,
+  };
+  const world: World = {
+    io,
+    env: { ...io.env },
+    folder,
+    stdin: undefined,
+    isTerminal: false,
+    answers: [],
+    faults: [],
+    requests: [],
+    callbacks,
+    printed: { code: -1, stdout: "", stderr: "" },
+    press() {
+      const { signal, leave } = controllers;
+      (signal.signal.aborted ? leave : signal).abort(new VidgenError("interrupted", "Interrupted."));
+    },
+    async vidgen(...argv) {
+      const run = { code: -1, stdout: "", stderr: "" };
+      world.printed = run;
+      const isTTY = world.isTerminal;
+      const piped = Readable.from(world.stdin === undefined ? [] : [Buffer.from(world.stdin)]);
+      const keyboard = new PassThrough();
+      const type = () => {
+        const [question, keys] = world.answers[0] ?? [];
+        if (question === undefined || !stripVTControlCharacters(run.stderr).includes(question)) return;
+        world.answers.shift();
+        setImmediate(() => keyboard.write(keys));
+      };
+      const onStderr = (text: string) => {
+        run.stderr += text;
+        type();
+      };
+      const code = await main(argv, {
+        ...io,
+        env: world.env,
+        stdin: Object.assign(isTTY ? keyboard : piped, { isTTY }),
+        stdout: Object.assign(
+          collect((text) => (run.stdout += text)),
+          { isTTY },
+        ),
+        stderr: Object.assign(collect(onStderr), { isTTY }),
+      });
+      return Object.assign(run, { code });
+    },
+  };
+  return world;
+}
+
+function collect(add: (text: string) => void): PassThrough {
+  const stream = new PassThrough();
+  stream.on("data", (chunk) => add(String(chunk)));
+  // As with the real stdout and stderr, nobody who pipes into it can end it.
+  const terminal = { cursorTo: () => true, clearLine: () => true, moveCursor: () => true };
+  return Object.assign(stream, terminal, { end: () => stream });
+}
+
+function endOnAbort(signal: AbortSignal | null | undefined): { aborted: Promise<never>; clear(): void } {
+  let onAbort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => reject(signal?.reason);
+    signal?.addEventListener("abort", onAbort);
+  });
+  return { aborted, clear: () => signal?.removeEventListener("abort", onAbort) };
+}
+
+/** A network failure as `io.fetch` reports it. */
+export function failure(code: string, sent: boolean): Error {
+  return Object.assign(new Error(`${code.toLowerCase()} on purpose`), { code, sent });
+}
+
+export function isStart(request: { method: string; url: string }): boolean {
+  return request.method === "POST" && request.url.endsWith("/api/generate");
+}
+
+/** Answers the first `times` start requests itself. */
+export function onStart(answer: () => Response, times = Number.POSITIVE_INFINITY): Fault {
+  let left = times;
+  return (request) => (isStart(request) && left-- > 0 ? answer() : undefined);
+}
