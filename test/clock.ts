@@ -5,9 +5,9 @@ type Timer = { at: number; isSleep: boolean; fire(): void };
 
 /**
  * A clock on which nothing is waited for: once the program does nothing but sleep, time jumps to the next timer. Limits alone never move
- * it, since what they bound may be real work.
+ * it, since what they bound may be real work; nor does `doze`, a sleep in the background.
  */
-export function createVirtualClock(): Clock {
+export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
   const timers = new Set<Timer>();
   let now = 0;
   let isStepping = false;
@@ -32,22 +32,25 @@ export function createVirtualClock(): Clock {
     isStepping = false;
   }
 
+  const wait = (ms: number, isSleep: boolean, signal: AbortSignal | undefined) =>
+    new Promise<void>((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason);
+      const timer = add(ms, isSleep, () => {
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      });
+      const onAbort = () => {
+        timers.delete(timer);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", onAbort, { once: true });
+    });
+
   return {
     now: () => now,
     date: () => new Date(Date.UTC(2026, 0, 1) + now),
-    sleep: (ms, signal) =>
-      new Promise((resolve, reject) => {
-        if (signal?.aborted) return reject(signal.reason);
-        const timer = add(ms, true, () => {
-          signal?.removeEventListener("abort", onAbort);
-          resolve();
-        });
-        const onAbort = () => {
-          timers.delete(timer);
-          reject(signal?.reason);
-        };
-        signal?.addEventListener("abort", onAbort, { once: true });
-      }),
+    sleep: (ms, signal) => wait(ms, true, signal),
+    doze: (ms, signal) => wait(ms, false, signal),
     limit(ms, parent, reason) {
       const controller = new AbortController();
       const timer = add(ms, false, () => controller.abort(reason));

@@ -51,7 +51,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
   const engine: Engine = {
     async render(request, file, signal) {
-      await clock.sleep(renderMs, signal);
+      await clock.doze(renderMs, signal);
       writeFileSync(file, tinyMp4(request.prompt));
     },
   };

@@ -1,0 +1,53 @@
+import { describe, expect, test } from "vitest";
+import { createBackground } from "../../../../src/server/engines/preview/background.ts";
+import { createFrame } from "../../../../src/server/engines/preview/frame.ts";
+import { paletteOf, palettes } from "../../../../src/server/engines/preview/palette.ts";
+import { frameSize } from "../../../../src/server/engines/preview/size.ts";
+
+const size = frameSize("4:3", "480p");
+
+function paint(prompt: string, seconds: number): Uint8Array {
+  const frame = createFrame(size);
+  createBackground(size, prompt)(frame, seconds);
+  return frame.bytes;
+}
+
+function meanDifference(a: Uint8Array, b: Uint8Array): number {
+  return a.reduce((sum, value, i) => sum + Math.abs(value - (b[i] as number)), 0) / a.length;
+}
+
+const prompts = Array.from({ length: 200 }, (_, i) => `prompt number ${i}`);
+
+describe("the background", () => {
+  test("is the same for the same prompt and another for another", () => {
+    expect(paint("a fox", 1)).toEqual(paint("a fox", 1));
+    expect(meanDifference(paint("a fox", 1), paint("a fix", 1))).toBeGreaterThan(2);
+  });
+
+  test("moves visibly within five seconds, and gently from one frame to the next", () => {
+    expect(meanDifference(paint("a fox", 0), paint("a fox", 5))).toBeGreaterThan(4);
+    expect(meanDifference(paint("a fox", 0), paint("a fox", 1 / 12))).toBeLessThan(1);
+  });
+
+  test("has no sharp edge", () => {
+    const luma = paint("a fox", 3).subarray(0, size.width * size.height);
+    const steps = luma.map((value, i) => (i % size.width === 0 ? 0 : Math.abs(value - (luma[i - 1] as number))));
+    expect(steps.reduce((a, b) => Math.max(a, b))).toBeLessThan(8);
+  });
+
+  test("keeps to the range of video", () => {
+    for (const prompt of prompts.slice(0, 20)) {
+      const luma = paint(prompt, 2).subarray(0, size.width * size.height);
+      const [darkest, lightest] = luma.reduce(([low, high], y) => [Math.min(low, y), Math.max(high, y)], [255, 0]);
+      expect(darkest).toBeGreaterThanOrEqual(16);
+      expect(lightest).toBeLessThanOrEqual(235);
+      expect(lightest - darkest).toBeGreaterThan(40);
+    }
+  });
+
+  test("chooses among ten palettes and more, each of which comes up", () => {
+    const chosen = new Set(prompts.map((prompt) => JSON.stringify(paletteOf(prompt))));
+    expect(Object.keys(palettes).length).toBeGreaterThanOrEqual(10);
+    expect(chosen.size).toBe(Object.keys(palettes).length);
+  });
+});

@@ -1,0 +1,77 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
+import { renderPreview } from "../../../../src/server/engines/preview/render.ts";
+import { readMovie, readNalKinds } from "./mp4.ts";
+import { aFolder, aRequest, hostilePrompts } from "./requests.ts";
+
+async function render(changes: Partial<RenderRequest> = {}): Promise<string> {
+  const file = join(aFolder(), "clip.mp4");
+  await renderPreview(aRequest(changes), file);
+  return file;
+}
+
+describe("a preview", () => {
+  test("is an H.264 .mp4 of the asked size and length, whole to its last byte", async () => {
+    expect(readMovie(await render())).toEqual({
+      types: ["ftyp", "free", "mdat", "moov"],
+      codec: "avc1",
+      codedSize: [854, 480],
+      shownSize: [854, 480],
+      created: [0, 0, 0],
+      movieSeconds: 1,
+      trackSeconds: 1,
+      frames: 12,
+      keyFrames: [1],
+    });
+  });
+
+  test("lists the frames that stand alone, so that a player can seek", async () => {
+    const file = await render({ duration: 4.5, aspectRatio: "1:1" });
+    const kinds = readNalKinds(file);
+    const standAlone = kinds.flatMap((kind, i) => (kind === 5 ? [i + 1] : []));
+    expect(kinds).toHaveLength(54);
+    expect(standAlone).toEqual([1, 25, 49]);
+    expect(readMovie(file).keyFrames).toEqual(standAlone);
+  });
+
+  test.each([
+    ["9:16", "480p", [480, 854]],
+    ["21:9", "480p", [1120, 480]],
+    ["1:4", "480p", [480, 1920]],
+    ["16:9", "720p", [1280, 720]],
+    ["16:9", "1080p", [1920, 1080]],
+  ] as const)("of %s at %s has that size", async (aspectRatio, resolution, size) => {
+    const movie = readMovie(await render({ aspectRatio, resolution, duration: 0.1 }));
+    expect([movie.codedSize, movie.shownSize]).toEqual([size, size]);
+  });
+
+  test.each([
+    [2.5, 30],
+    [0.3, 4],
+    [0.01, 1],
+  ])("of %d s has %i frames", async (duration, frames) => {
+    const movie = readMovie(await render({ duration, aspectRatio: "1:1" }));
+    expect(movie.frames).toBe(frames);
+    expect(movie.trackSeconds).toBeCloseTo(frames / 12, 4);
+  });
+
+  test("is the same to the byte for the same request", async () => {
+    const [first, second] = [await render(), await render()];
+    expect(readFileSync(first).equals(readFileSync(second))).toBe(true);
+  });
+
+  test.each([{ prompt: "a lighthouse at dawn" }, { model: "another-model" }])("is another for %j", async (changes) => {
+    const [first, second] = [await render({ duration: 0.1 }), await render({ duration: 0.1, ...changes })];
+    expect(readFileSync(first).equals(readFileSync(second))).toBe(false);
+  });
+
+  test.each(Object.entries(hostilePrompts))("renders a prompt of %s", async (_, prompt) => {
+    expect(readMovie(await render({ prompt, duration: 0.1 })).frames).toBe(1);
+  });
+
+  test("says why it could not be written", async () => {
+    await expect(renderPreview(aRequest(), join(aFolder(), "missing", "clip.mp4"))).rejects.toThrow("ENOENT");
+  });
+});

@@ -1,0 +1,33 @@
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
+
+/** A request for a clip of one second, but for what is given. */
+export function aRequest(changes: Partial<RenderRequest> = {}): RenderRequest {
+  return {
+    prompt: "a lighthouse at dusk",
+    model: "some-model",
+    aspectRatio: "16:9",
+    duration: 1,
+    resolution: "480p",
+    ...changes,
+  };
+}
+
+/** A new empty folder. */
+export const aFolder = () => mkdtempSync(join(tmpdir(), "vidgen-preview-"));
+
+/** Prompts that a caption could stumble over. */
+export const hostilePrompts = {
+  "5,000 letters without a space": "w".repeat(5000),
+  "5,000 letters in words": "a slow dolly shot, ".repeat(264).slice(0, 5000),
+  markup: `</text></svg><b>&amp; "double" 'single' <![CDATA[ -->`,
+  "control characters and new lines": "one\n\ttwo\u0000\u0007\u001b[31m\r\nthree\u2028four\ufffe\uffff",
+  emoji: "🚀 👩‍👩‍👧 🏳️‍🌈 1️⃣ 👍🏽",
+  "Chinese and Japanese": "夕暮れの灯台、波がゆっくりと寄せる",
+  "Arabic and Hebrew": "منارة عند الغسق מגדלור בשקיעה \u202eabc\u202c",
+  "stacked accents": "Z\u0351\u036b\u0343a\u0328\u0301lgo",
+  "half a surrogate pair": "a \ud83d b \ude80",
+  "nothing but spaces": "   ",
+};
