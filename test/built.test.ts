@@ -1,0 +1,175 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+// The program as it is installed: bin/vidgen.js over dist/, in processes of their own, over real sockets on loopback.
+
+const bin = fileURLToPath(new URL("../bin/vidgen.js", import.meta.url));
+const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
+let folder: string;
+let server: ReturnType<typeof run>;
+let address: { base_url: string; media_url: string; api_key: string };
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "vidgen-built-"));
+  server = run(["serve", "--port", "0", "--media-port", "0", "--json", "--credits", "500"]);
+  while (!server.stdout.includes("}")) await once(server.child.stdout as NodeJS.ReadableStream, "data");
+  address = JSON.parse(server.stdout);
+});
+
+afterAll(async () => {
+  server.child.kill("SIGTERM");
+  await server.ended;
+  await rm(folder, { recursive: true, force: true });
+});
+
+type Env = Record<string, string>;
+
+function run(argv: string[], env: Env = {}) {
+  const { NODE_EXTRA_CA_CERTS: _, VIDGEN_API_KEY: __, VIDGEN_BASE_URL: ___, ...inherited } = process.env;
+  const child: ChildProcess = spawn(process.execPath, [bin, ...argv], {
+    cwd: folder,
+    env: { ...inherited, VIDGEN_HOME: join(folder, "home"), CI: "", ...env },
+  });
+  const result = { child, stdout: "", stderr: "", ended: Promise.resolve({ code: 0, stdout: "", stderr: "" }) };
+  child.stdout?.on("data", (chunk) => (result.stdout += chunk));
+  child.stderr?.on("data", (chunk) => (result.stderr += chunk));
+  child.stdin?.end();
+  result.ended = once(child, "close").then(([code]) => ({ code, stdout: result.stdout, stderr: result.stderr }));
+  return result;
+}
+
+const remote = (): Env => ({ VIDGEN_BASE_URL: address.base_url, VIDGEN_API_KEY: address.api_key });
+const vidgen = (argv: string[], env: Env = remote()) => run(argv, env).ended;
+
+test("serve prints one document with --json: its addresses and a key", () => {
+  expect(Object.keys(address)).toEqual(["base_url", "media_url", "api_key"]);
+  expect(address.base_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  expect(statSync(join(folder, "home/service/service.json")).mode & 0o777).toBe(0o600);
+});
+
+test("a real round trip: generate, status, wait", async () => {
+  const made = await vidgen(["generate", "a fox", "-d", "1", "-o", "fox.mp4"]);
+  expect(made).toMatchObject({ code: 0, stdout: "fox.mp4\n" });
+  const id = new RegExp(uuid).exec(made.stderr)?.[0] ?? "";
+  const url = `${address.media_url}/${id}.mp4`;
+  expect(await vidgen(["status", id, "--exit-status"])).toMatchObject({
+    code: 0,
+    stdout: `${id}\tcompleted\t${url}\n`,
+  });
+  expect(await vidgen(["wait", id, "-o", "again.mp4"])).toMatchObject({ code: 0, stdout: "again.mp4\n" });
+  expect(readFileSync(join(folder, "again.mp4"))).toEqual(readFileSync(join(folder, "fox.mp4")));
+});
+
+test("--local uses the serve that runs on this machine", async () => {
+  const started = await vidgen(["generate", "a fox", "--local", "--no-wait"], {});
+  expect(started.code).toBe(0);
+  expect(await vidgen(["status", started.stdout.trim()])).toMatchObject({ code: 0 });
+});
+
+test("--local without a serve makes the video inside the process, and prints the file", async () => {
+  const home = { VIDGEN_HOME: join(folder, "other-home") };
+  const made = await vidgen(["generate", "an owl", "--local", "-d", "1", "--json"], home);
+  expect(made.code).toBe(0);
+  const document = JSON.parse(made.stdout);
+  expect(document).toMatchObject({
+    status: "completed",
+    video_url: null,
+    file: expect.stringMatching(/^an-owl-wan-2\.5-[0-9a-f]{8}\.mp4$/),
+  });
+  expect(statSync(join(folder, document.file)).size).toBeGreaterThan(1000);
+  expect(await vidgen(["generate", "an owl", "--local", "--no-wait"], home)).toMatchObject({ code: 2, stdout: "" });
+  expect(await vidgen(["status", document.id, "--local"], home)).toMatchObject({ code: 10 });
+});
+
+const exits: [string, string[], number][] = [
+  ["ok", ["models"], 0],
+  ["rejected", ["generate", "x", "--set", "resolution=8k"], 1],
+  ["usage", ["generate", "x", "--nope"], 2],
+  ["failed", ["generate", "[fail]"], 4],
+  ["pending", ["generate", "x", "-d", "60", "-r", "1080p", "--timeout", "1s"], 5],
+  ["output", ["generate", "x", "-o", "/nowhere/at/all/x.mp4"], 9],
+  ["not_found", ["status", "123e4567-e89b-12d3-a456-426614174000"], 10],
+];
+test.each(exits)("exit code for %s", async (_, argv, code) => {
+  expect(await vidgen(argv)).toMatchObject({ code });
+});
+
+test("exit codes for a missing key, a bad key, a name that does not exist", async () => {
+  expect(await vidgen(["generate", "x"], { VIDGEN_BASE_URL: address.base_url })).toMatchObject({ code: 3 });
+  expect(await vidgen(["generate", "x"], { ...remote(), VIDGEN_API_KEY: "bad" })).toMatchObject({ code: 3 });
+});
+
+test("exit code for a service that cannot be reached, once the retries are over", async () => {
+  const closed = { ...remote(), VIDGEN_BASE_URL: "https://127.0.0.1:1" };
+  const { child, ended } = run(["status", "x"], closed);
+  setTimeout(() => child.kill("SIGINT"), 1_000);
+  expect(await ended).toMatchObject({ code: 130 });
+});
+
+test("a pipe that is closed early ends quietly", async () => {
+  const { child, ended } = run(["models"]);
+  child.stdout?.destroy();
+  expect(await ended).toMatchObject({ code: 0, stderr: "" });
+});
+
+test("a full disk behind stdout is an error", { skip: !existsSync("/dev/full") }, async () => {
+  const child = spawn("sh", ["-c", `"$0" "$1" models > /dev/full`, process.execPath, bin], { cwd: folder });
+  let stderr = "";
+  child.stderr.on("data", (chunk) => (stderr += chunk));
+  const [code] = await once(child, "close");
+  expect([code, stderr]).toEqual([9, expect.stringContaining("Cannot write to stdout")]);
+});
+
+test.each([
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const)("%s while it runs: the id and the command to go on, no stack, exit %i", async (signal, expected) => {
+  const { child, ended } = run(["generate", "a slow fox", "-d", "60", "-r", "1080p", "-o", "slow.mp4"], remote());
+  while (!/Generating/.test(String(await once(child.stderr as NodeJS.ReadableStream, "data")))) {}
+  child.kill(signal);
+  const { code, stdout, stderr } = await ended;
+  expect([code, stdout]).toEqual([expected, ""]);
+  expect(stderr).toMatch(new RegExp(`vidgen wait ${uuid} -o slow\\.mp4`));
+  expect(stderr).not.toMatch(/^\s+at /m);
+  expect(readdirSync(folder).filter((name) => name.startsWith("slow"))).toEqual([]);
+});
+
+test("SIGINT while the local service renders inside the process leaves nothing behind", async () => {
+  const home = { VIDGEN_HOME: join(folder, "third-home"), TMPDIR: await mkdtemp(join(folder, "tmp-")) };
+  const { child, ended } = run(
+    ["generate", "a slow fox", "--local", "-d", "60", "-r", "1080p", "-o", "mine.mp4"],
+    home,
+  );
+  while (!/Generating/.test(String(await once(child.stderr as NodeJS.ReadableStream, "data")))) {}
+  child.kill("SIGINT");
+  expect(await ended).toMatchObject({ code: 130, stderr: expect.stringContaining("nothing was charged") });
+  expect([existsSync(join(folder, "mine.mp4")), readdirSync(home.TMPDIR)]).toEqual([false, []]);
+});
+
+test("SIGTERM ends serve with 0, and takes its addresses back", async () => {
+  const home = { VIDGEN_HOME: join(folder, "fourth-home") };
+  const own = run(["serve", "--port", "0", "--media-port", "0"], home);
+  while (!own.stderr.includes("Ctrl-C")) await once(own.child.stderr as NodeJS.ReadableStream, "data");
+  expect(own.stdout).toMatch(/^http:\/\/127\.0\.0\.1:\d+\n$/);
+  expect(own.stderr).toMatch(/^export VIDGEN_BASE_URL=http:\S+\nexport VIDGEN_API_KEY=\S+\n/);
+  own.child.kill("SIGTERM");
+  expect(await own.ended).toMatchObject({ code: 0 });
+  expect(Object.keys(JSON.parse(readFileSync(join(folder, "fourth-home/service/service.json"), "utf8")))).toEqual([
+    "api_key",
+  ]);
+});
+
+test("a port in use is a usage error that names the flag", async () => {
+  const port = new URL(address.base_url).port;
+  expect(await vidgen(["serve", "--port", port, "--media-port", "0"])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--port 0"),
+  });
+});
