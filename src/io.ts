@@ -69,6 +69,7 @@ const systemClock: Clock = {
   now: () => performance.now(),
   date: () => new Date(),
   async sleep(ms, signal) {
+    signal?.throwIfAborted();
     const end = performance.now() + ms;
     for (let left = ms; left > 0; left = end - performance.now()) await timer(Math.min(left, longestTimerMs), signal);
   },
@@ -160,6 +161,7 @@ function watchRequest(init: FetchInit) {
   };
   subscribe("undici:client:sendHeaders", onHeaders);
   init.unsentSignal?.addEventListener("abort", onUnsentAbort);
+  if (init.unsentSignal?.aborted) onUnsentAbort();
   return {
     signal: init.signal ? AbortSignal.any([init.signal, unsent.signal]) : unsent.signal,
     sent: () => sent,

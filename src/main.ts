@@ -2,20 +2,24 @@ import { CommanderError } from "commander";
 import { usage } from "./errors.ts";
 import type { Io } from "./io.ts";
 import { createOutput } from "./output.ts";
-import { createProgram, readManner } from "./program.ts";
+import { type Close, createProgram, readManner } from "./program.ts";
 
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {
   const output = createOutput(readManner(argv), io);
+  const deferred: Close[] = [];
+  const program = createProgram({ output, defer: (close) => void deferred.unshift(close) }, io);
+  let code = 0;
   try {
-    await createProgram(output, io).parseAsync(argv, { from: "user" });
-    return 0;
+    await program.parseAsync(argv, { from: "user" });
   } catch (error) {
-    if (error instanceof CommanderError && error.exitCode === 0) return 0;
-    return await output.fail(error instanceof CommanderError ? usageError(error) : error);
-  } finally {
-    await output.flush();
+    const isAnswered = error instanceof CommanderError && error.exitCode === 0;
+    if (!isAnswered) code = await output.fail(error instanceof CommanderError ? usageError(error) : error);
   }
+  // What is left to tidy up keeps nobody from reading the last word, and cannot change the outcome.
+  for (const close of deferred) await close(code === 0).catch(() => {});
+  await output.flush();
+  return code;
 }
 
 function usageError(error: CommanderError) {

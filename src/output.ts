@@ -45,8 +45,8 @@ export function createOutput(manner: Manner, io: Pick<Io, "stdout" | "stderr" | 
     isLive: isLive && !isQuiet,
     async result(text, document) {
       spinner.stop();
-      const body = manner.json ? jsonText(document) : plain(text);
-      if (body !== "") await write(stdout, `${redact(body)}\n`);
+      const body = manner.json ? jsonText(document, redact) : redact(plain(text));
+      if (body !== "") await write(stdout, `${body}\n`);
     },
     note(text) {
       if (!isQuiet) spinner.around(() => line(text));
@@ -67,7 +67,7 @@ export function createOutput(manner: Manner, io: Pick<Io, "stdout" | "stderr" | 
     async fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
-      if (manner.json) stderr.write(`${redact(jsonText(errorDocument(error)))}\n`);
+      if (manner.json) stderr.write(`${jsonText(errorDocument(error), redact)}\n`);
       else stderr.write(redact(await errorText(error, colorLevel(manner, stderr, env))));
       if (manner.verbose && error.code === "bug" && error.cause instanceof Error) line(error.cause.stack ?? "");
       return error.exit;
@@ -102,10 +102,18 @@ export function plainLine(text: string): string {
   return plain(text).replace(/\s+/g, " ").trim();
 }
 
-/** JSON in which even the control characters that JSON allows are escaped. */
-function jsonText(document: unknown): string {
+/**
+ * JSON in which even the control characters that JSON allows are escaped. Each text in it is redacted by itself: once it is JSON, a secret
+ * with a quote in it looks different.
+ */
+function jsonText(document: unknown, redact: (text: string) => string): string {
+  const redacted = (_: string, value: unknown) => {
+    if (typeof value === "string") return redact(value);
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [redact(name), inner]));
+  };
   const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(document, null, 2).replace(
+  return JSON.stringify(document, redacted, 2).replace(
     /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     escaped,
   );

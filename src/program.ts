@@ -5,8 +5,18 @@ import type { Manner, Output } from "./output.ts";
 
 type Flags = Record<string, unknown>;
 
+/** Tidies up after a command; `isOk` when that came to a good end. */
+export type Close = (isOk: boolean) => Promise<void>;
+
+/** What every command gets besides its own flags. */
+export type Given = {
+  output: Output;
+  /** Has something tidied up once the command's last word is printed, the newest first. */
+  defer(close: Close): void;
+};
+
 /** The whole command surface. Each command's own code is loaded when it runs. Throws commander's errors for bad usage. */
-export function createProgram(output: Output, io: Io): Command {
+export function createProgram(given: Given, io: Io): Command {
   const program = new Command("vidgen")
     .description(
       "Turns a prompt into an .mp4: a client for an asynchronous AI video service, and a local one to try it with.",
@@ -36,11 +46,11 @@ export function createProgram(output: Output, io: Io): Command {
 
   /** Every run function gets its options first and `io` last. */
   const runs = <Options>(load: () => Promise<(options: Options, io: Io) => Promise<void>>, args: string[] = []) =>
-    async function (this: Command, ...given: unknown[]) {
-      const positional = Object.fromEntries(args.map((name, i) => [name, given[i]]));
+    async function (this: Command, ...values: unknown[]) {
+      const positional = Object.fromEntries(args.map((name, i) => [name, values[i]]));
       // `-o` is `save` from here on; `output` is what prints.
       const { output: save, ...flags } = this.optsWithGlobals<Flags>();
-      const options = { ...flags, ...(save === undefined ? {} : { save }), ...positional, output };
+      const options = { ...flags, ...(save === undefined ? {} : { save }), ...positional, ...given };
       await (await load())(options as Options, io);
     };
 

@@ -88,7 +88,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
 function hintToGoOn(error: VidgenError, isHere: boolean, command: string): string | undefined {
   if (error.code === "failed" || error.code === "not_found") return undefined;
   if (!isHere) return `To go on: ${command}`;
-  return "It ran inside this command and has ended with it; nothing was charged. `vidgen serve` keeps generations for longer.";
+  return "It ran inside this command and has ended with it; nothing was charged. Run it again, or let `vidgen serve` do it.";
 }
 
 /** Such as "npx vidgen", when that is how it was called: the next command has to work as it is printed. */

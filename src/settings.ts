@@ -54,18 +54,23 @@ export async function resolveApiKey(baseUrl: string, world: World): Promise<stri
   });
 }
 
-/** The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. */
+/**
+ * The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. A saved file that cannot be used stops
+ * those who need its key or base URL, not those who have both from elsewhere.
+ */
 export async function findModelSetting(world: World): Promise<string | undefined> {
-  return world.env.VIDGEN_MODEL || (await readSaved(world)).model;
+  if (world.env.VIDGEN_MODEL) return world.env.VIDGEN_MODEL;
+  const saved = await readSaved(world).catch(() => undefined);
+  return saved?.model;
 }
 
 /** A base URL without a slash at its end. It must be https, loopback excepted: the key travels with each request. */
 export function checkBaseUrl(text: string, source: string): string {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
-  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`${source} is no http(s) address: ${text}`);
-  if (url.username || url.password)
+  if (url?.username || url?.password)
     throw usage(`${source} holds a user name or password; the key goes into \`vidgen login\`.`);
-  if (url.search || url.hash) throw usage(`${source} must not hold a ? or #: ${text}`);
+  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`${source} is no http(s) address: ${text}`);
+  if (/[?#]/.test(url.href)) throw usage(`${source} must not hold a ? or #: ${text}`);
   if (url.protocol === "http:" && !isLoopback(url.hostname)) {
     throw usage(`${source} must be https, or the key would travel in the open: ${text}`);
   }
@@ -141,7 +146,15 @@ async function writeSaved(saved: Saved, world: World): Promise<string> {
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
-  return new Conf<Record<string, unknown>>({ ...options, accessPropertiesByDotNotation: false, configFileMode: 0o600 });
+  const manner = { accessPropertiesByDotNotation: false, configFileMode: 0o600, deserialize: parseObject };
+  return new Conf<Record<string, unknown>>({ ...options, ...manner });
+}
+
+/** conf takes any JSON for a store, and would write over a list as if it were an empty one. */
+function parseObject(text: string): Record<string, unknown> {
+  const value = JSON.parse(text);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new TypeError("not an object");
+  return value;
 }
 
 /** Takes away what others may do with a file or folder, a shared one like /tmp excepted; `false` when there is none. */

@@ -33,13 +33,14 @@ export function findModel(id: string): Model | undefined {
 export function checkModel(id: string): string {
   if (id.trim() === "") throw usage("The model is empty.", "`vidgen models` lists them.");
   if (findModel(id)) return id;
-  const near = models.find((model) => isNear(id.toLowerCase(), model.id));
-  if (!near) return id;
-  throw usage(`There is no model "${id}". Did you mean ${near.id}?`, `To send it just as typed: --set model=${id}`);
-}
-
-function isNear(typed: string, id: string): boolean {
-  return editDistance(typed, id) <= 2;
+  const typed = id.toLowerCase();
+  const distances = models.map((model) => ({ model, distance: editDistance(typed, model.id) }));
+  const nearest = distances.reduce((a, b) => (b.distance < a.distance ? b : a));
+  if (nearest.distance > 2) return id;
+  throw usage(
+    `There is no model "${id}". Did you mean ${nearest.model.id}?`,
+    `To send it just as typed: --set model=${id}`,
+  );
 }
 
 /** Levenshtein's: how many single letters have to be added, dropped or changed. */

@@ -8,11 +8,12 @@ import { start } from "../generations/start.ts";
 import { claimTarget, type Target } from "../generations/target.ts";
 import type { Io } from "../io.ts";
 import type { Output } from "../output.ts";
+import type { Given } from "../program.ts";
 import { askChoice, askText, type Choice, canAsk, readPrompt } from "../prompts.ts";
 import { checkPlace, openSession, printCollected, programName, quote, type Session } from "../session.ts";
 import { findBaseUrl, findModelSetting, readInterval, readTime } from "../settings.ts";
 
-export type GenerateOptions = {
+export type GenerateOptions = Given & {
   prompt: string | undefined;
   model?: string;
   aspectRatio?: string;
@@ -21,7 +22,6 @@ export type GenerateOptions = {
   image?: string[];
   callbackUrl?: string;
   set?: string[];
-  output: Output;
   /** `-o` */
   save?: string;
   download?: boolean;
@@ -44,22 +44,16 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   const attempt = randomUUID();
   if (options.dryRun) return printDryRun(request, attempt, options, io);
   const session = await openSession(options, io);
-  let target: Target | undefined;
-  let isDone = false;
-  try {
-    checkOutlives(session, options);
-    target = place === undefined ? undefined : await claimBeforePaying(place, options.overwrite ?? false, attempt);
-    const { generation, remaining_credits } = await startOnce(session, request, attempt, options.output, io);
-    const extra = { ...generation, remaining_credits };
-    if (!options.wait) return await options.output.result(generation.id, extra);
-    const naming = { prompt: request.prompt, model: request.model };
-    const collected = await session.collect(generation.id, { ...times, isNew: true, target, place, naming });
-    await printCollected(collected, { place, extra, isHere: session.isHere, output: options.output }, io);
-    isDone = true;
-  } finally {
-    await target?.release();
-    await session.close(isDone);
-  }
+  options.defer(session.close);
+  checkOutlives(session, options);
+  const target = place === undefined ? undefined : await claimBeforePaying(place, options.overwrite ?? false, attempt);
+  options.defer(async () => target?.release());
+  const { generation, remaining_credits } = await startOnce(session, request, attempt, options.output, io);
+  const extra = { ...generation, remaining_credits };
+  if (!options.wait) return await options.output.result(generation.id, extra);
+  const naming = { prompt: request.prompt, model: request.model };
+  const collected = await session.collect(generation.id, { ...times, isNew: true, target, place, naming });
+  await printCollected(collected, { place, extra, isHere: session.isHere, output: options.output }, io);
 }
 
 function pick({ duration, resolution, callbackUrl, set = [] }: GenerateOptions) {

@@ -5,15 +5,15 @@ import { usage, VidgenError } from "../errors.ts";
 import { failedError, readVideoUrl } from "../generations/follow.ts";
 import { look } from "../generations/look.ts";
 import type { Io } from "../io.ts";
-import { type Output, plainLine } from "../output.ts";
+import { plainLine } from "../output.ts";
+import type { Given } from "../program.ts";
 import { openSession } from "../session.ts";
 
-export type StatusOptions = {
+export type StatusOptions = Given & {
   id: string | undefined;
   exitStatus?: boolean;
   local?: boolean;
   baseUrl?: string;
-  output: Output;
 };
 
 /** How long trouble on the way is survived. */
@@ -23,17 +23,13 @@ const limitMs = 30_000;
 export async function status({ id, ...options }: StatusOptions, io: Io): Promise<void> {
   if (!id) throw usage("Which generation? Give its id: vidgen status <id>");
   const session = await openSession(options, io);
-  try {
-    const generation = await lookPatiently(session.client, id, io);
-    const url = session.isHere ? undefined : readVideoUrl(generation);
-    const fields = [generation.id, generation.status, url].filter((field) => field !== undefined);
-    await options.output.result(fields.map(plainLine).join("\t"), generation);
-    if (generation.status === "failed")
-      options.output.note(errorText(generation.error) ?? "The service gives no reason.");
-    if (options.exitStatus) throwStatus(generation);
-  } finally {
-    await session.close(true);
-  }
+  options.defer(session.close);
+  const generation = await lookPatiently(session.client, id, io);
+  const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
+  await options.output.result(fields.map(plainLine).join("\t"), generation);
+  if (generation.status === "failed")
+    options.output.note(errorText(generation.error) ?? "The service gives no reason.");
+  if (options.exitStatus) throwStatus(generation);
 }
 
 async function lookPatiently(client: Client, id: string, io: Io): Promise<Generation> {

@@ -3,13 +3,12 @@ import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Collected } from "../generations/collect.ts";
 import { claimTarget } from "../generations/target.ts";
 import type { Io } from "../io.ts";
-import type { Output } from "../output.ts";
+import type { Given } from "../program.ts";
 import { checkPlace, describe, openSession, printCollected, type Session } from "../session.ts";
 import { readInterval, readTime } from "../settings.ts";
 
-export type WaitOptions = {
+export type WaitOptions = Given & {
   ids: string[];
-  output: Output;
   /** `-o` */
   save?: string;
   overwrite?: boolean;
@@ -24,13 +23,11 @@ export async function wait(options: WaitOptions, io: Io): Promise<void> {
   const ids = [...new Set(options.ids)];
   if (ids.length === 0) throw usage("Which generation? Give its id: vidgen wait <id>");
   checkPlace(options.save, options.output, io);
+  readTimes(options);
   const session = await openSession(options, io);
-  try {
-    if (ids.length === 1) return await waitForOne(ids[0] as string, session, options, io);
-    await waitForAll(ids, session, options, io);
-  } finally {
-    await session.close(true);
-  }
+  options.defer(session.close);
+  if (ids.length === 1) await waitForOne(ids[0] as string, session, options, io);
+  else await waitForAll(ids, session, options, io);
 }
 
 async function waitForOne(id: string, session: Session, options: WaitOptions, io: Io): Promise<void> {
@@ -69,12 +66,12 @@ async function collectOne<Result>(
   options: WaitOptions,
   use: (collected: Collected) => Promise<Result>,
 ): Promise<Result> {
-  const times = { timeoutMs: readTime(options.timeout, "--timeout"), intervalMs: readInterval(options.interval) };
   const place = options.save;
   const target = place === undefined ? undefined : await claimTarget(place, options.overwrite ?? false, randomUUID());
-  try {
-    return await use(await session.collect(id, { ...times, isNew: false, target, place, naming: {} }));
-  } finally {
-    await target?.release();
-  }
+  options.defer(async () => target?.release());
+  return use(await session.collect(id, { ...readTimes(options), isNew: false, target, place, naming: {} }));
+}
+
+function readTimes({ timeout, interval }: WaitOptions) {
+  return { timeoutMs: readTime(timeout, "--timeout"), intervalMs: readInterval(interval) };
 }

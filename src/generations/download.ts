@@ -1,9 +1,10 @@
 import type { FileHandle } from "node:fs/promises";
 import { backoffMs, isTransient, retryAfterMs } from "../api/retry.ts";
-import { systemCode, VidgenError } from "../errors.ts";
+import { VidgenError } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
 import { describeFailure } from "./look.ts";
 import { faultOfMp4 } from "./mp4.ts";
+import { outputError } from "./target.ts";
 
 export type DownloadOptions = {
   signal: AbortSignal;
@@ -45,7 +46,7 @@ export async function download(
       from = await options.freshUrl();
       continue;
     }
-    if (tries === mostTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
+    if (tries >= mostTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`The video is hard to fetch (${outcome.reason}); still trying.`);
     await io.sleep(Math.max(outcome.waitMs ?? 0, backoffMs(tries)), options.signal);
   }
@@ -66,14 +67,13 @@ async function fetchOnce(
       return judgeStatus(status, response.headers.get("Retry-After"), io);
     }
     await writeBody(response, file, options, stall.rewind);
-    const fault = await faultOfMp4(file);
+    const fault = await onDisk(faultOfMp4(file));
     return fault === undefined
       ? { kind: "whole" }
       : { kind: "trouble", reason: `what came is not a whole video, ${fault}` };
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof VidgenError) throw error;
-    if (isDiskFailure(error)) throw error;
     return { kind: "trouble", reason: describeFailure(error) };
   } finally {
     stall.clear();
@@ -113,11 +113,11 @@ async function writeBody(
   const length = response.headers.get("Content-Length");
   const total = length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
   let received = 0;
-  await file.truncate(0);
+  await onDisk(file.truncate(0));
   for await (const chunk of response.body ?? []) {
     onBytes();
     for (let done = 0; done < chunk.byteLength; ) {
-      const { bytesWritten } = await file.write(chunk, done, chunk.byteLength - done, received + done);
+      const { bytesWritten } = await onDisk(file.write(chunk, done, chunk.byteLength - done, received + done));
       done += bytesWritten;
     }
     received += chunk.byteLength;
@@ -146,7 +146,9 @@ function createStall(parent: AbortSignal, clock: Clock) {
   return { signal: controller.signal, rewind, clear: () => limit.clear() };
 }
 
-/** A failure to write, as against one to read from the network: fetching again does not mend it. */
-function isDiskFailure(error: unknown): boolean {
-  return ["ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS", "EBADF"].includes(systemCode(error) ?? "");
+/** A failure to write, as against one to read from the network, is final: fetching again does not mend it. */
+function onDisk<Result>(work: Promise<Result>): Promise<Result> {
+  return work.catch((error) => {
+    throw outputError(error, "the video");
+  });
 }

@@ -64,7 +64,7 @@ function lacksCredits(reply: Reply): boolean {
   if (reply.status === 402) return true;
   // Codes such as "insufficient_credits" count as words too.
   const text = [errorText(reply.json), errorCode(reply.json)].join(" ").replaceAll("_", " ");
-  return /\b(insufficient|not enough|no|out of|lack\w*)\b.{0,20}\bcredits?\b|\bcredits?\b.{0,30}\b(insufficient|exhausted|lack\w*)\b/i.test(
+  return /\b(insufficient|not enough|no|out of|lack\w*)\b.{0,20}\bcredits?\b|\bcredits?\b.{0,30}\b(insufficient|exhausted|used up|run out|too low|lack\w*)\b/i.test(
     text,
   );
 }

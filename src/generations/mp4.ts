@@ -12,6 +12,8 @@ export async function faultOfMp4(file: FileHandle): Promise<string | undefined> 
     const box = await readBox(file, at, size);
     if (at === 0 && box?.type !== "ftyp") return "it is no .mp4";
     if (!box || at + box.size > size) return "it is cut or damaged";
+    // Two files in a row: the standard wants exactly one `ftyp` (section 4.3).
+    if (at > 0 && box.type === "ftyp") return "it is more than one file";
     seen.add(box.type);
     at += box.size;
   }

@@ -89,5 +89,6 @@ function readSetting(text: string): [string, unknown] {
   const at = text.indexOf("=");
   if (at < 1) throw usage(`--set takes field=value, not "${text}".`);
   const value = text.slice(at + 1);
-  return [text.slice(0, at).trim(), parseJson(value) ?? value];
+  const json = parseJson(value);
+  return [text.slice(0, at).trim(), json === undefined ? value : json];
 }

@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { access, type FileHandle, link, lstat, mkdir, mkdtemp, open, rename, rm, unlink } from "node:fs/promises";
+import { access, type FileHandle, link, lstat, mkdir, mkdtemp, open, rename, rm, stat, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { systemCode, VidgenError } from "../errors.ts";
@@ -89,14 +89,19 @@ async function checkFree(path: string, overwrite: boolean): Promise<void> {
   throw new VidgenError("output", `${path} is neither a file nor a folder.`);
 }
 
+/** A link counts as what it leads to, one that leads nowhere as a file: it must not be written over either. */
 async function kindOf(path: string): Promise<"none" | "file" | "folder" | "other"> {
-  const found = await lstat(path).catch((error) => {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw error;
-  });
+  const found = (await unlessMissing(stat(path))) ?? (await unlessMissing(lstat(path)));
   if (!found) return "none";
   if (found.isDirectory()) return "folder";
   return found.isFile() || found.isSymbolicLink() ? "file" : "other";
+}
+
+async function unlessMissing<Found>(looking: Promise<Found>): Promise<Found | undefined> {
+  return looking.catch((error) => {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  });
 }
 
 /** Renames, but never over a file that has come into being since the check. */
@@ -146,6 +151,8 @@ function slug(text: string, longest: number): string {
   const words = text
     .normalize("NFC")
     .toLowerCase()
+    // What is left of an emoji without it: invisible.
+    .replace(/(?<![\p{L}\p{N}\p{M}])\p{M}+/gu, "")
     .replace(/[^\p{L}\p{N}\p{M}.]+/gu, "-");
   const whole = words
     .replace(/\.+(?=-|$)|(?<=-|^)\.+/g, "")

@@ -57,9 +57,8 @@ export function readStartBody(json: unknown): StartBody {
 
 function typeMessage(issue: { code?: string | undefined; input?: unknown; expected?: unknown }): string | undefined {
   if (issue.code !== "invalid_type") return undefined;
-  return issue.input === undefined
-    ? "is missing"
-    : `must be ${issue.expected === "object" ? "an object" : `a ${issue.expected}`}`;
+  if (issue.input === undefined) return "is missing";
+  return `must be ${/^[ao]/.test(String(issue.expected)) ? "an" : "a"} ${issue.expected}`;
 }
 
 /** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. */

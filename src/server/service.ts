@@ -44,8 +44,10 @@ export async function createService(options: ServiceOptions): Promise<Service> {
     settled: callbacks.settled,
     async close() {
       callbacks.close();
-      await Promise.all([queue.close(), callbacks.settled()]);
-      await rm(folder, { recursive: true, force: true });
+      // Not waited for: a worker thread may take a while to stop, and what it still writes has nowhere to go.
+      queue.close().catch(() => {});
+      await callbacks.settled();
+      await rm(folder, { recursive: true, force: true, maxRetries: 3 });
     },
   };
 }

@@ -1,0 +1,370 @@
+import { expect, test } from "vitest";
+import { createMemoryStore, type Store } from "../../src/server/store.ts";
+import {
+  apiKey,
+  baseUrl,
+  bearer,
+  createTestService,
+  mediaUrl,
+  otherKey,
+  readError,
+  readStart,
+  startRequest,
+} from "./service.ts";
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+const url = "https://images.example/a.png";
+const unknownId = "00000000-0000-4000-8000-000000000000";
+const statusPath = "/api/generation-status";
+
+test("a start is answered with the documented envelope and nothing else", async () => {
+  const service = await createTestService();
+  const response = await service.start({ prompt: "a fox", model: "veo-3.1" });
+  expect(response.status).toBe(200);
+  expect(response.headers.get("Content-Type")).toBe("application/json");
+  expect(await response.json()).toStrictEqual({
+    success: true,
+    data: {
+      id: expect.stringMatching(uuid),
+      status: "processing",
+      model: "veo-3.1",
+      prompt: "a fox",
+      created_at: expect.stringMatching(timestamp),
+    },
+    remaining_credits: 990,
+  });
+});
+
+test("while it is processing, both links are null", async () => {
+  const service = await createTestService();
+  const { id, created_at } = (await readStart(await service.start())).data;
+  const response = await service.status(id);
+  expect(response.status).toBe(200);
+  expect(await response.json()).toStrictEqual({
+    ...{ id, created_at, status: "processing" },
+    ...{ video_url: null, thumbnail_url: null },
+  });
+});
+
+test("once it is completed, there is a link under the media address", async () => {
+  const service = await createTestService();
+  const { id, created_at } = (await readStart(await service.start())).data;
+  await service.rest();
+  expect(await (await service.status(id)).json()).toStrictEqual({
+    ...{ id, created_at, status: "completed" },
+    ...{ video_url: `${mediaUrl}/${id}.mp4`, thumbnail_url: null },
+  });
+});
+
+test("one that failed says why", async () => {
+  const service = await createTestService();
+  const { id, created_at } = (await readStart(await service.start({ prompt: "a fox [fail]" }))).data;
+  await service.rest();
+  expect(await (await service.status(id)).json()).toStrictEqual({
+    ...{ id, created_at, status: "failed", video_url: null, thumbnail_url: null },
+    error: "the model run did not succeed (asked for by the prompt)",
+  });
+});
+
+test("each start costs credits, and is refused once they are lacking", async () => {
+  const service = await createTestService({ credits: 25 });
+  expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 15 });
+  expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 5 });
+  const refused = await service.start();
+  expect(refused.status).toBe(402);
+  expect((await readError(refused)).message).toContain("credits");
+  await service.rest(3);
+  expect(service.rendered).toHaveLength(2);
+});
+
+test("the last credits can be spent", async () => {
+  const service = await createTestService({ credits: 10 });
+  expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 0 });
+});
+
+test("a refused start takes no credits", async () => {
+  const service = await createTestService({ credits: 20 });
+  for (const fields of [{ model: "nope" }, { prompt: "" }, { model: "kling-1.6-elements" }]) {
+    expect((await service.start(fields)).status).toBe(400);
+  }
+  expect((await service.start({}, { "Content-Type": "text/plain" })).status).toBe(415);
+  expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 10 });
+});
+
+test("a failed generation gives no credits back", async () => {
+  const service = await createTestService({ credits: 30 });
+  await service.start({ prompt: "[fail]" });
+  await service.rest();
+  expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 10 });
+});
+
+const sevenModels = ["sora-2", "veo-3.1", "kling-2.6", "wan-2.5", "ray-3", "seedance", "minimax"];
+
+test.each(sevenModels)("takes %s", async (model) => {
+  const service = await createTestService();
+  expect(await readStart(await service.start({ model }))).toMatchObject({ success: true, data: { model } });
+});
+
+test.each([
+  { images: 0, status: 400 },
+  { images: 1, status: 400 },
+  { images: 2, status: 200 },
+  { images: 3, status: 200 },
+  { images: 4, status: 200 },
+  { images: 5, status: 400 },
+])("kling-1.6-elements with $images images: $status", async ({ images, status }) => {
+  const service = await createTestService();
+  const response = await service.start({ model: "kling-1.6-elements", imageUrls: Array(images).fill(url) });
+  expect(response.status).toBe(status);
+  if (status === 400) expect((await readError(response)).message).toMatch(/imageUrls, not \d/);
+});
+
+test.each([
+  {
+    what: "an unknown model",
+    fields: { model: "sora-9" },
+    says: `model must be one of ${[...sevenModels.slice(0, 3), "kling-1.6-elements", ...sevenModels.slice(3)].join(", ")}`,
+  },
+  { what: "no model", fields: { model: undefined }, says: "model is missing" },
+  { what: "no prompt", fields: { prompt: undefined }, says: "prompt is missing" },
+  { what: "an empty prompt", fields: { prompt: "" }, says: "prompt must not be empty" },
+  { what: "a blank prompt", fields: { prompt: " \n\t" }, says: "prompt must not be empty" },
+  { what: "a prompt that is a number", fields: { prompt: 5 }, says: "prompt must be a string" },
+  { what: "a prompt that is null", fields: { prompt: null }, says: "prompt must be a string" },
+  { what: "the ratio 16x9", fields: { aspectRatio: "16x9" }, says: 'aspectRatio must be a ratio such as "16:9"' },
+  { what: "the ratio :", fields: { aspectRatio: ":" }, says: 'aspectRatio must be a ratio such as "16:9"' },
+  { what: "the ratio 16:9:1", fields: { aspectRatio: "16:9:1" }, says: 'aspectRatio must be a ratio such as "16:9"' },
+  { what: "the ratio 0:9", fields: { aspectRatio: "0:9" }, says: "aspectRatio must be between 1:4 and 4:1" },
+  { what: "the ratio 1:100", fields: { aspectRatio: "1:100" }, says: "aspectRatio must be between 1:4 and 4:1" },
+  { what: "the ratio 5:1", fields: { aspectRatio: "5:1" }, says: "aspectRatio must be between 1:4 and 4:1" },
+  { what: "a ratio that is a number", fields: { aspectRatio: 1.5 }, says: "aspectRatio must be a string" },
+  { what: "the duration true", fields: { duration: true }, says: "duration must be a number of seconds" },
+  { what: "the duration abc", fields: { duration: "abc" }, says: "duration must be a number of seconds" },
+  { what: "the duration -1", fields: { duration: -1 }, says: "duration must be more than 0 and at most 60 seconds" },
+  { what: "the duration 0", fields: { duration: 0 }, says: "duration must be more than 0 and at most 60 seconds" },
+  { what: "the duration 61", fields: { duration: 61 }, says: "duration must be more than 0 and at most 60 seconds" },
+  {
+    what: "the duration '61'",
+    fields: { duration: "61" },
+    says: "duration must be more than 0 and at most 60 seconds",
+  },
+  { what: "the resolution 8k", fields: { resolution: "8k" }, says: "resolution must be 480p, 720p or 1080p" },
+  { what: "an image that is a number", fields: { imageUrl: 5 }, says: "imageUrl must be a string" },
+  { what: "an image by ftp", fields: { imageUrl: "ftp://x" }, says: "imageUrl must be an http(s) or data: address" },
+  { what: "images that are a text", fields: { imageUrls: url }, says: "imageUrls must be an array" },
+  { what: "a bad image among good ones", fields: { imageUrls: [url, 5] }, says: "imageUrls.1 must be a string" },
+  { what: "a callback by ftp", fields: { callback_url: "ftp://x" }, says: "callback_url must be an http(s) address" },
+  {
+    what: "a callback to no address",
+    fields: { callback_url: "here" },
+    says: "callback_url must be an http(s) address",
+  },
+])("refuses $what with a message that names the field", async ({ fields, says }) => {
+  const service = await createTestService();
+  const response = await service.start(fields);
+  expect(response.status).toBe(400);
+  expect(await response.json()).toStrictEqual({
+    error: { code: `invalid_${Object.keys(fields)[0]}`, message: says },
+  });
+});
+
+test.each([
+  { what: "no JSON", body: "prompt=a fox", code: "invalid_json", says: "the body is not JSON" },
+  { what: "empty", body: "", code: "invalid_json", says: "the body is not JSON" },
+  { what: "null", body: "null", code: "invalid_body", says: "the body must be an object" },
+  { what: "an array", body: "[]", code: "invalid_body", says: "the body must be an object" },
+  { what: "a string", body: '"a fox"', code: "invalid_body", says: "the body must be an object" },
+  { what: "over 1 MB", body: "x".repeat(1_000_001), code: "body_too_large", says: "the body is larger than 1 MB" },
+])("refuses a body that is $what, and answers the next request normally", async ({ body, code, says }) => {
+  const service = await createTestService();
+  const response = await service.api(startRequest(body));
+  expect(response.status).toBe(400);
+  expect(await readError(response)).toStrictEqual({ code, message: says });
+  expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 990 });
+});
+
+test("a body of just 1 MB is read", async () => {
+  const service = await createTestService();
+  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" }).padEnd(1_000_000);
+  expect((await service.api(startRequest(body))).status).toBe(200);
+});
+
+test("what is not asked for has defaults: 16:9, 5 seconds, 480p", async () => {
+  const service = await createTestService();
+  await service.start({ prompt: "a fox", model: "ray-3" });
+  await service.rest();
+  expect(service.rendered).toStrictEqual([
+    { prompt: "a fox", model: "ray-3", aspectRatio: "16:9", duration: 5, resolution: "480p" },
+  ]);
+});
+
+test.each([
+  { asked: { duration: 7 }, given: { duration: 7 } },
+  { asked: { duration: "7" }, given: { duration: 7 } },
+  { asked: { duration: 60 }, given: { duration: 60 } },
+  { asked: { aspectRatio: "9:16" }, given: { aspectRatio: "9:16" } },
+  { asked: { aspectRatio: "2.39:1" }, given: { aspectRatio: "2.39:1" } },
+  { asked: { resolution: "1080p" }, given: { resolution: "1080p" } },
+])("$asked reaches the engine as $given", async ({ asked, given }) => {
+  const service = await createTestService();
+  expect((await service.start(asked)).status).toBe(200);
+  await service.rest();
+  expect(service.rendered).toMatchObject([given]);
+});
+
+test.each([
+  { what: "a field it does not know", fields: { seed: 5 } },
+  { what: "an image's address", fields: { imageUrl: url } },
+  { what: "an image's data", fields: { imageUrl: "data:image/png;base64,AAAA" } },
+  { what: "a callback that is null", fields: { callback_url: null } },
+])("$what is no reason to refuse", async ({ fields }) => {
+  const service = await createTestService();
+  expect((await service.start(fields)).status).toBe(200);
+});
+
+test.each([
+  { what: "no key", headers: {} },
+  { what: "a wrong key", headers: bearer("wrong") },
+  { what: "the key with a letter more", headers: bearer(`${apiKey}x`) },
+  { what: "the scheme Basic", headers: { Authorization: `Basic ${apiKey}` } },
+  { what: "no scheme", headers: { Authorization: apiKey } },
+  { what: "an empty bearer", headers: { Authorization: "Bearer " } },
+  { what: "two keys", headers: bearer(`${apiKey} ${apiKey}`) },
+])("$what: 401 at both endpoints", async ({ headers }) => {
+  const service = await createTestService();
+  const generate = { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: "{}" };
+  for (const request of [
+    new Request(`${baseUrl}/api/generate`, generate),
+    new Request(`${baseUrl}${statusPath}?id=${unknownId}`, { headers }),
+  ]) {
+    const response = await service.api(request);
+    expect(response.status).toBe(401);
+    expect(response.headers.get("WWW-Authenticate")).toBe("Bearer");
+    expect((await readError(response)).message).toContain("API key");
+  }
+});
+
+test("the reply does not tell a key that looks right from one that cannot be one", async () => {
+  const service = await createTestService();
+  const [likely, malformed] = await Promise.all(
+    [otherKey.replace("another", "nobody!"), "?"].map(async (key) => (await service.status(unknownId, key)).text()),
+  );
+  expect(likely).toBe(malformed);
+});
+
+test("the scheme's name may be in any case", async () => {
+  const service = await createTestService();
+  expect((await service.start({}, { Authorization: `bearer ${apiKey}` })).status).toBe(200);
+});
+
+test("another account's generation is answered exactly as one that does not exist", async () => {
+  const service = await createTestService();
+  const id = await service.startId();
+  const replies = await Promise.all([service.status(id, otherKey), service.status(unknownId)]);
+  expect(replies.map(({ status }) => status)).toEqual([404, 404]);
+  const [theirs, nobodys] = await Promise.all(replies.map((reply) => reply.text()));
+  expect(theirs).toBe(nobodys);
+});
+
+test.each([
+  { method: "GET", path: `${statusPath}?id=${unknownId}`, status: 404 },
+  { method: "GET", path: `${statusPath}?id=../../etc/passwd`, status: 404 },
+  { method: "GET", path: statusPath, status: 400 },
+  { method: "GET", path: `${statusPath}?id=`, status: 400 },
+  { method: "GET", path: "/", status: 404 },
+  { method: "GET", path: "/api", status: 404 },
+  { method: "GET", path: "/toString", status: 404 },
+  { method: "POST", path: "/api/generate/", status: 404 },
+])("$method $path: $status", async ({ method, path, status }) => {
+  const service = await createTestService();
+  const response = await service.api(new Request(baseUrl + path, { method, headers: bearer(apiKey) }));
+  expect(response.status).toBe(status);
+  expect((await readError(response)).message).not.toBe("");
+});
+
+test.each([
+  { path: "/api/generate", allow: "POST", others: ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
+  { path: statusPath, allow: "GET", others: ["POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
+])("$path allows $allow, and answers other methods with 405", async ({ path, allow, others }) => {
+  const service = await createTestService();
+  for (const method of others) {
+    const response = await service.api(new Request(baseUrl + path, { method, headers: bearer(apiKey) }));
+    expect(response.status, method).toBe(405);
+    expect(response.headers.get("Allow"), method).toBe(allow);
+  }
+});
+
+test.each([
+  { type: "text/plain", status: 415 },
+  { type: "application/x-www-form-urlencoded", status: 415 },
+  { type: "application/jsonp", status: 415 },
+  { type: undefined, status: 415 },
+  { type: "application/json; charset=utf-8", status: 200 },
+  { type: "application/json;charset=UTF-8", status: 200 },
+  { type: "Application/JSON", status: 200 },
+])("content type $type: $status", async ({ type, status }) => {
+  const service = await createTestService();
+  const request = startRequest({ prompt: "a fox", model: "sora-2" });
+  if (type === undefined) request.headers.delete("Content-Type");
+  else request.headers.set("Content-Type", type);
+  expect((await service.api(request)).status).toBe(status);
+});
+
+test("the same Idempotency-Key and body: the same generation, paid once and rendered once", async () => {
+  const service = await createTestService();
+  const key = { "Idempotency-Key": "attempt-1" };
+  const first = await readStart(await service.start({}, key));
+  await service.rest();
+  expect(await readStart(await service.start({}, key))).toStrictEqual(first);
+  expect(await readStart(await service.start({}, { "Idempotency-Key": "attempt-2" }))).toMatchObject({
+    remaining_credits: 980,
+  });
+  await service.rest();
+  expect(service.rendered).toHaveLength(2);
+});
+
+test("two requests with one Idempotency-Key at once start one generation", async () => {
+  const service = await createTestService();
+  const key = { "Idempotency-Key": "attempt-1" };
+  const [a, b] = await Promise.all([service.start({}, key), service.start({}, key)]);
+  const first = await readStart(a);
+  expect(first.remaining_credits).toBe(990);
+  expect(await readStart(b)).toStrictEqual(first);
+});
+
+test("the same Idempotency-Key with another body: 409, and nothing is paid", async () => {
+  const service = await createTestService();
+  const key = { "Idempotency-Key": "attempt-1" };
+  await service.start({}, key);
+  const reused = await service.start({ prompt: "a hare" }, key);
+  expect(reused.status).toBe(409);
+  expect((await readError(reused)).message).toContain("Idempotency-Key");
+  expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 980 });
+});
+
+test("the same Idempotency-Key from another account is its own", async () => {
+  const service = await createTestService();
+  const key = { "Idempotency-Key": "attempt-1" };
+  const mine = await readStart(await service.start({}, key));
+  const theirs = await readStart(await service.start({}, { ...key, ...bearer(otherKey) }));
+  expect(theirs.data.id).not.toBe(mine.data.id);
+  expect(theirs.remaining_credits).toBe(990);
+});
+
+test("an Idempotency-Key whose start was refused for credits can be used again", async () => {
+  const service = await createTestService({ credits: 5 });
+  const key = { "Idempotency-Key": "attempt-1" };
+  expect((await service.start({}, key)).status).toBe(402);
+  expect((await service.start({ prompt: "a hare" }, key)).status).toBe(402);
+});
+
+test.each(["account", "start", "generation"] as const)("a defect in the store's %s is a 500", async (method) => {
+  const broken: Store = { ...createMemoryStore(), [method]: () => Promise.reject(new Error("secret details")) };
+  const service = await createTestService({ store: broken });
+  const response = await (method === "generation" ? service.status(unknownId) : service.start());
+  expect(response.status).toBe(500);
+  expect(await response.json()).toStrictEqual({
+    error: { code: "internal", message: "the local service met a defect of its own" },
+  });
+});

@@ -1,0 +1,135 @@
+import { writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { Clock, Io } from "../../src/io.ts";
+import { createApp, type Handler, hashKey } from "../../src/server/app.ts";
+import { createCallbacks } from "../../src/server/callbacks.ts";
+import type { Engine, RenderRequest } from "../../src/server/engines/engine.ts";
+import { createMedia } from "../../src/server/media.ts";
+import { createQueue, type Queue } from "../../src/server/queue.ts";
+import { createMemoryStore, type Store } from "../../src/server/store.ts";
+import { createVirtualClock } from "../clock.ts";
+import { tinyMp4 } from "../mp4.ts";
+
+export const baseUrl = "https://api.video.example";
+export const mediaUrl = "https://media.video.example";
+export const apiKey = "canary-key-0123456789";
+/** The key of a second account, which has credits of its own. */
+export const otherKey = "canary-key-of-another";
+
+/** How long the fake engine takes for one video. */
+export const renderMs = 30_000;
+
+export type ServiceOptions = {
+  credits?: number;
+  /** Of the file that the fake engine writes. */
+  content?: string;
+  /** Takes the place of the fake engine. */
+  render?: Engine["render"];
+  store?: Store;
+  /** Whoever listens at the callback addresses. */
+  receive?: Io["fetch"];
+};
+
+export type TestService = {
+  api: Handler;
+  media: Handler;
+  clock: Clock;
+  store: Store;
+  queue: Queue;
+  /** What the engine was handed. */
+  rendered: RenderRequest[];
+  /** The ids of what has ended, in order. */
+  ended: string[];
+  /** What the service says of its callbacks. */
+  deliveries: string[];
+  /** POSTs a start request; its fields add to a good one, and `undefined` takes one away. */
+  start(fields?: object, headers?: Record<string, string>): Promise<Response>;
+  /** Starts one and returns its id. */
+  startId(fields?: object): Promise<string>;
+  /** GETs the status of one. */
+  status(id: string, key?: string): Promise<Response>;
+  /** Lets as many generations end as the fake engine makes in that time; a bit more for the last one. */
+  rest(generations?: number): Promise<void>;
+};
+
+/** The parts of the local service as `createService` puts them together, with two accounts and a fake engine on a virtual clock. */
+export async function createTestService(options: ServiceOptions = {}): Promise<TestService> {
+  const { credits = 1000, content, store = createMemoryStore(), receive = accept } = options;
+  const clock = createVirtualClock();
+  const folder = await makeFolder();
+  const rendered: RenderRequest[] = [];
+  const ended: string[] = [];
+  const deliveries: string[] = [];
+  const render: Engine["render"] = async (request, file, signal) => {
+    rendered.push(request);
+    await clock.sleep(renderMs, signal);
+    writeFileSync(file, content ?? tinyMp4(request.prompt));
+  };
+  await store.addAccount({ name: "local", keyHash: hashKey(apiKey), credits });
+  await store.addAccount({ name: "other", keyHash: hashKey(otherKey), credits });
+  const callbacks = createCallbacks({
+    ...{ fetch: receive, clock, mediaUrl: () => mediaUrl },
+    onDelivery: (text) => deliveries.push(text),
+  });
+  const queue = createQueue({
+    ...{ store, folder, clock, engine: { render: options.render ?? render } },
+    onEnd(generation) {
+      ended.push(generation.id);
+      callbacks.send(generation);
+    },
+  });
+  onTestFinished(async () => {
+    callbacks.close();
+    await Promise.all([queue.close(), callbacks.settled()]);
+  });
+  const api = createApp({ store, queue, clock, mediaUrl: () => mediaUrl });
+
+  const service: TestService = {
+    ...{ api, clock, store, queue, rendered, ended, deliveries },
+    media: createMedia(store),
+    start: (fields, headers) => api(startRequest({ prompt: "a fox", model: "sora-2", ...fields }, headers)),
+    startId: async (fields) => (await readStart(await service.start(fields))).data.id,
+    status: (id, key = apiKey) =>
+      api(new Request(`${baseUrl}/api/generation-status?id=${id}`, { headers: bearer(key) })),
+    rest: (generations = 1) => clock.sleep(renderMs * generations + 1_000),
+  };
+  return service;
+}
+
+/** A start request with this body, as JSON unless it is a text. */
+export function startRequest(body: unknown, headers: Record<string, string> = {}): Request {
+  return new Request(`${baseUrl}/api/generate`, {
+    method: "POST",
+    headers: { ...bearer(apiKey), "Content-Type": "application/json", ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
+}
+
+export function bearer(key: string): { Authorization: string } {
+  return { Authorization: `Bearer ${key}` };
+}
+
+type StartReply = { success: boolean; data: { id: string; created_at: string }; remaining_credits: number };
+
+export async function readStart(response: Response): Promise<StartReply> {
+  return (await response.json()) as StartReply;
+}
+
+/** The service's way to say no: `{"error":{"code","message"}}`. */
+export async function readError(response: Response): Promise<{ code: string; message: string }> {
+  return ((await response.json()) as { error: { code: string; message: string } }).error;
+}
+
+/** An empty folder that goes away with the test. */
+export async function makeFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function accept(): Promise<Response> {
+  return new Response(null, { status: 204 });
+}
