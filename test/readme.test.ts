@@ -1,0 +1,52 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { exits } from "../src/errors.ts";
+import { createWorld } from "./vidgen.ts";
+
+const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+
+/** The cells of the table below a heading, without its head. */
+function table(heading: string): string[][] {
+  const [, section = ""] = readme.split(`## ${heading}\n`);
+  const rows = (section.split("\n## ")[0] ?? "").split("\n").filter((line) => line.startsWith("|"));
+  return rows.slice(2).map((row) =>
+    row
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}
+
+test("the table of exit codes is the code's own", () => {
+  const own = Object.entries(exits).map(([name, { exit, meaning }]) => [String(exit), name, meaning]);
+  expect(table("Exit codes")).toEqual(own);
+});
+
+test("the table of commands is what the help says", async () => {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("--help");
+  const rows = table("Commands").map(([usage = "", summary]) => [/^`(\w+)/.exec(usage)?.[1], summary]);
+  const help = [...stdout.matchAll(/^ {2}(\w+)(?: \[[^\]]*\])* {2,}(\S.*)$/gm)].map(([, name, summary]) => [
+    name,
+    summary,
+  ]);
+  expect(rows).toEqual(help.filter(([name]) => name !== "help"));
+});
+
+test("each variable in the table of settings is read somewhere, and each that is read stands there", () => {
+  const code = ["settings.ts", "commands/logout.ts", "commands/login.ts"].map((file) =>
+    readFileSync(new URL(`../src/${file}`, import.meta.url), "utf8"),
+  );
+  const read = new Set([...code.join("").matchAll(/env\.(VIDGEN_\w+)/g)].map(([, name]) => name));
+  expect(new Set(table("Settings").map(([cell = ""]) => cell.replaceAll("`", "")))).toEqual(read);
+});
+
+test("the command lines use flags that exist", async () => {
+  const world = await createWorld();
+  const help = await Promise.all(["generate", "wait", "serve"].map((command) => world.vidgen(command, "--help")));
+  const known = help.map(({ stdout }) => stdout).join("");
+  const lines = readme.split("\n").filter((line) => line.startsWith("    ") && line.includes("vidgen"));
+  const flags = lines.flatMap((line) => line.match(/ (--?[a-z][a-z-]*)/g) ?? []);
+  expect(flags.length).toBeGreaterThan(5);
+  for (const flag of flags) expect(known).toContain(flag.trim());
+});
