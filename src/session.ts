@@ -102,7 +102,7 @@ export function quote(word: string): string {
 }
 
 /** `--verbose`: each request and reply, without the query of an address other than the service's own, which may be a secret. */
-function traced(fetch: Io["fetch"], baseUrl: string, output: Output, io: Pick<Io, "now">): Io["fetch"] {
+export function traced(fetch: Io["fetch"], baseUrl: string, output: Output, io: Pick<Io, "now">): Io["fetch"] {
   if (!output.verbose) return fetch;
   return async (url, init) => {
     const shown = `${init?.method ?? "GET"} ${url.startsWith(baseUrl) ? url : url.replace(/\?.*$/s, "?...")}`;

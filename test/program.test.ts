@@ -75,13 +75,14 @@ test("generate at a terminal asks for what is missing, and prints the command li
     ["Which model", "\r"],
     ["Which aspect", "\u001b[B\r"],
   ];
-  const run = await world.vidgen("generate", "--no-color");
+  const run = await world.vidgen("generate", "--no-color", "-d", "5");
   expect(run.code).toBe(0);
-  expect(run.stderr).toContain(`vidgen generate 'a fox'\\''s den' --model wan-2.5 --aspect-ratio 9:16`);
+  expect(run.stderr).toContain(`vidgen generate 'a fox'\\''s den' --model wan-2.5 --aspect-ratio 9:16 --duration 5\n`);
   expect(JSON.parse(world.requests[0]?.body ?? "null")).toEqual({
     prompt: "a fox's den",
     model: "wan-2.5",
     aspectRatio: "9:16",
+    duration: 5,
   });
 });
 

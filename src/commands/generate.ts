@@ -81,16 +81,28 @@ async function resolveWish(options: GenerateOptions, io: Io): Promise<Pick<Wish,
     model: options.model ?? (await askChoice("Which model?", models.map(modelChoice), model, io)),
     aspectRatio: options.aspectRatio ?? (await askChoice("Which aspect ratio?", ratioChoices, "16:9", io)),
   };
-  const words = [
-    asked.prompt,
-    "--model",
-    asked.model,
-    "--aspect-ratio",
-    asked.aspectRatio,
-    ...(options.local ? ["--local"] : []),
-  ];
+  const words = [asked.prompt, ...flagWords({ ...options, ...asked })];
   options.output.note(`The same as: ${programName(io.env)} generate ${words.map(quote).join(" ")}`);
   return asked;
+}
+
+/** The flags that say what these options say. */
+function flagWords(options: GenerateOptions & { model: string; aspectRatio: string }): string[] {
+  const named = {
+    duration: options.duration,
+    resolution: options.resolution,
+    "callback-url": options.callbackUrl,
+    "base-url": options.baseUrl,
+  };
+  const place = options.save ?? (options.download ? "." : undefined);
+  return [
+    ...["--model", options.model, "--aspect-ratio", options.aspectRatio],
+    ...Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value])),
+    ...(options.image ?? []).flatMap((url) => ["--image", url]),
+    ...(options.set ?? []).flatMap((setting) => ["--set", setting]),
+    ...(options.local ? ["--local"] : []),
+    ...(place === undefined ? [] : ["-o", place]),
+  ];
 }
 
 const ratioChoices: Choice[] = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"].map((ratio) => ({

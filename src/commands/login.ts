@@ -7,6 +7,7 @@ import { describeFailure, describeReply } from "../generations/look.ts";
 import type { Io } from "../io.ts";
 import type { Output } from "../output.ts";
 import { askSecret, askText, type Check, canAsk, readStdin } from "../prompts.ts";
+import { traced } from "../session.ts";
 import { checkApiKey, checkBaseUrl, configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
 
 export type LoginOptions = { baseUrl?: string; withToken?: boolean; output: Output; input: boolean };
@@ -17,7 +18,7 @@ export async function login(options: LoginOptions, io: Io): Promise<void> {
   const baseUrl = await chooseBaseUrl(options, io);
   const key = await readKey(options, baseUrl, io);
   output.hide(key);
-  const verdict = await checkKey(baseUrl, key, io);
+  const verdict = await checkKey(baseUrl, key, { ...io, fetch: traced(io.fetch, baseUrl, output, io) });
   const path = await saveLogin(baseUrl, key, io);
   output.note(`${verdict} Saved in plain text in ${path}, which only you can read.`);
   if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and goes before the saved key.");

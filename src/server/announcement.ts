@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod";
 
@@ -23,12 +23,18 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
   }
 }
 
-/** Replaces it, for the owner's eyes alone. */
+/** Replaces it, for the owner's eyes alone; a folder that was open to others is closed to them. */
 export async function writeAnnouncement(folder: string, announcement: Announcement): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
+  await chmod(folder, 0o700);
   const temporary = join(folder, `service.json.${randomBytes(4).toString("hex")}`);
-  await writeFile(temporary, JSON.stringify(announcement), { mode: 0o600 });
-  await rename(temporary, join(folder, "service.json"));
+  try {
+    await writeFile(temporary, JSON.stringify(announcement), { mode: 0o600 });
+    await rename(temporary, join(folder, "service.json"));
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
 }
 
 /** A key for the local service, not to be guessed. */

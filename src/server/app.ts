@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Clock } from "../io.ts";
 import type { Queue } from "./queue.ts";
-import { isRefusal, refusalResponse, refuse } from "./refusal.ts";
+import { refusalResponse, refuse } from "./refusal.ts";
 import { readStartBody } from "./request.ts";
 import { type Store, type StoredGeneration, statusBody } from "./store.ts";
 
@@ -31,8 +31,7 @@ export function createApp(options: AppOptions): Handler {
       }
       return await route.handle(request, await authenticate(request, options.store));
     } catch (error) {
-      if (isRefusal(error)) return refusalResponse(error);
-      return refusalResponse(refuse(500, "internal", "the local service met a defect of its own"));
+      return refusalResponse(error);
     }
   };
 }
@@ -93,15 +92,15 @@ async function status(request: Request, account: string, { store, mediaUrl }: Ap
   return Response.json(statusBody(generation, mediaUrl()));
 }
 
+/** Reads to the end, also what is too large: many a client sends its whole body before it reads the reply. */
 async function readBody(request: Request): Promise<string> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of request.body ?? []) {
     length += chunk.byteLength;
-    if (length > longestBody)
-      throw refuse(400, "body_too_large", "the body is larger than 1 MB", { Connection: "close" });
-    chunks.push(chunk);
+    if (length <= longestBody) chunks.push(chunk);
   }
+  if (length > longestBody) throw refuse(400, "body_too_large", "the body is larger than 1 MB");
   return new TextDecoder().decode(Buffer.concat(chunks));
 }
 

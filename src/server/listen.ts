@@ -22,6 +22,8 @@ export async function listen(
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(at.port, at.host, () => resolve()));
   const url = addressOf(server);
   server.on("request", (request, response) => {
+    // Kept alive, a connection would outlive the reply that `close` waits for.
+    response.once("close", () => server.listening || server.closeIdleConnections());
     answer(request, response, handler, url).catch(() => response.destroy());
   });
   return { url, close: (graceMs) => close(server, graceMs, clock) };
@@ -38,10 +40,11 @@ async function answer(
   handler: Handler,
   url: string,
 ): Promise<void> {
-  const response = await handler(toRequest(incoming, url));
+  const request = toRequest(incoming, url);
+  const response = await handler(request);
+  // What the handler left of a body would hold up the next request of the connection.
+  request.body?.pipeTo(new WritableStream()).catch(() => {});
   outgoing.writeHead(response.status, Object.fromEntries(response.headers));
-  // What is left of a body that nobody read would be taken for the next request.
-  if (!incoming.complete) outgoing.shouldKeepAlive = false;
   if (response.body === null || incoming.method === "HEAD") return void outgoing.end();
   await pipeline(Readable.fromWeb(response.body as import("node:stream/web").ReadableStream), outgoing);
 }

@@ -10,13 +10,17 @@ import type { Media, Store } from "./store.ts";
  */
 export function createMedia(store: Store): Handler {
   return async (request) => {
-    if (request.method !== "GET" && request.method !== "HEAD") {
-      return refusalResponse(refuse(405, "method_not_allowed", "media takes GET and HEAD", { Allow: "GET, HEAD" }));
+    try {
+      if (request.method !== "GET" && request.method !== "HEAD") {
+        throw refuse(405, "method_not_allowed", "media takes GET and HEAD", { Allow: "GET, HEAD" });
+      }
+      const id = /^\/([0-9a-f-]{36})\.mp4$/.exec(new URL(request.url).pathname)?.[1];
+      const media = id === undefined ? null : (await store.generation(id))?.media;
+      if (!media) throw refuse(404, "not_found", "there is no such video");
+      return serve(request, media);
+    } catch (error) {
+      return refusalResponse(error);
     }
-    const id = /^\/([0-9a-f-]{36})\.mp4$/.exec(new URL(request.url).pathname)?.[1];
-    const media = id === undefined ? null : (await store.generation(id))?.media;
-    if (!media) return refusalResponse(refuse(404, "not_found", "there is no such video"));
-    return serve(request, media);
   };
 }
 
@@ -38,8 +42,8 @@ function serve(request: Request, media: Media): Response {
   const { first, last } = range ?? { first: 0, last: media.size - 1 };
   const partial = range && { "Content-Range": `bytes ${first}-${last}/${media.size}` };
   const all = { ...headers, ...partial, "Content-Length": String(last - first + 1) };
-  const body =
-    request.method === "HEAD" ? null : Readable.toWeb(createReadStream(media.file, { start: first, end: last }));
+  const isBodiless = request.method === "HEAD" || media.size === 0;
+  const body = isBodiless ? null : Readable.toWeb(createReadStream(media.file, { start: first, end: last }));
   return new Response(body as ReadableStream | null, { status: range ? 206 : 200, headers: all });
 }
 

@@ -9,11 +9,13 @@ export function refuse(status: number, code: string, message: string, headers: R
   return refusal;
 }
 
-export function isRefusal(thrown: unknown): thrown is Refusal {
+function isRefusal(thrown: unknown): thrown is Refusal {
   return typeof thrown === "object" && thrown !== null && refusals.has(thrown);
 }
 
-/** The body that the local service uses where the interface shows none (section 7). */
-export function refusalResponse({ status, code, message, headers }: Refusal): Response {
+/** The reply for what was thrown, which is a refusal or a defect. The interface shows no body for it (section 7); this is the local service's. */
+export function refusalResponse(thrown: unknown): Response {
+  const defect = refuse(500, "internal", "the local service met a defect of its own");
+  const { status, code, message, headers } = isRefusal(thrown) ? thrown : defect;
   return Response.json({ error: { code, message } }, { status, headers });
 }

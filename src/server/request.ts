@@ -6,6 +6,7 @@ import { refuse } from "./refusal.ts";
 /** The longest video the local service makes, in seconds. */
 export const longestDuration = 60;
 
+const notSeconds = "must be a number of seconds";
 const httpUrl = z.string().refine(isHttpUrl, "must be an http(s) address");
 const imageUrl = z
   .string()
@@ -23,7 +24,7 @@ const bodySchema = z.object({
     .refine(isSaneRatio, "must be between 1:4 and 4:1")
     .default("16:9"),
   duration: z
-    .union([z.number(), z.string().regex(/^\d+(\.\d+)?$/)], { error: "must be a number of seconds" })
+    .union([z.number(), z.string().regex(/^\d+(\.\d+)?$/, notSeconds)], { error: notSeconds })
     .transform(Number)
     .refine(
       (seconds) => seconds > 0 && seconds <= longestDuration,

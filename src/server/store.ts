@@ -59,7 +59,7 @@ export function createMemoryStore(): Store {
       accounts.set(keyHash, { name, credits });
     },
     async start(generation, cost, idempotency) {
-      const attemptKey = `${generation.account} ${idempotency?.key}`;
+      const attemptKey = JSON.stringify([generation.account, idempotency?.key]);
       const earlier = idempotency && attempts.get(attemptKey);
       const known = earlier && generations.get(earlier.id);
       if (earlier && earlier.body !== idempotency.body) return { kind: "key reused" };
