@@ -36,7 +36,7 @@ export function captionSvg(request: RenderRequest, frame: FrameSize, fonts: Capt
   const top = bottom - leading * lines.length;
   const prompt = lines.map((line, i) => `<text x="34" y="${top + leading * i + size}">${escapeXml(line)}</text>`);
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${frame.width}" height="${frame.height}" viewBox="0 0 ${width} ${height}">
-${scrim(width, height, top - 190)}
+${scrim(width, height, top)}
 <g font-family="Inter" fill="#fff">
 ${noticePill(top - 42, fonts.medium)}
 <g font-weight="600" font-size="${size}">${prompt.join("")}</g>
@@ -57,18 +57,22 @@ function fitPrompt(prompt: string, room: number, advances: Advances): { size: nu
   return fitted;
 }
 
-/** Darkens the lower part for white text; many stops, since a straight slope shows a line where it begins. */
+/** The depth above the prompt in which the scrim grows from nothing to its strength behind the text. */
+const scrimRise = 190;
+
+/** Darkens the frame from above the prompt downwards. It grows in an S, as a straight slope shows a line where it begins. */
 function scrim(width: number, height: number, top: number): string {
-  const opacities = [0, 0.03, 0.11, 0.24, 0.38, 0.5, 0.59, 0.65, 0.7];
-  const stops = opacities.map((opacity, i) => `<stop offset="${i / 8}" stop-opacity="${opacity}"/>`).join("");
-  return `<linearGradient id="scrim" x1="0" y1="0" x2="0" y2="1">${stops}</linearGradient>
-<rect y="${top}" width="${width}" height="${height - top}" fill="url(#scrim)"/>`;
+  const depth = height - top + scrimRise;
+  const rise = [0, 0.03, 0.12, 0.26, 0.4, 0.49, 0.54].map((opacity, i) => [(i / 6) * (scrimRise / depth), opacity]);
+  const stops = [...rise, [1, 0.72]].map(([offset, opacity]) => `<stop offset="${offset}" stop-opacity="${opacity}"/>`);
+  return `<linearGradient id="scrim" x1="0" y1="0" x2="0" y2="1">${stops.join("")}</linearGradient>
+<rect y="${top - scrimRise}" width="${width}" height="${depth}" fill="url(#scrim)"/>`;
 }
 
 function noticePill(top: number, advances: Advances): string {
   const size = 14;
   const width = widthOf(notice, advances) * size + 40;
-  return `<rect x="34.5" y="${top}" width="${width}" height="28" rx="14" fill-opacity=".14" stroke="#fff" stroke-opacity=".35"/>
+  return `<rect x="34.5" y="${top}" width="${width}" height="28" rx="14" fill="#000" fill-opacity=".3" stroke="#fff" stroke-opacity=".35"/>
 <circle cx="50" cy="${top + 14}" r="3.5" fill="#ffd27a"/>
 <text x="62" y="${top + 19}" font-weight="500" font-size="${size}">${notice}</text>`;
 }

@@ -2,8 +2,10 @@ import { readFile } from "node:fs/promises";
 import type { RenderRequest } from "../engine.ts";
 import { createBackground } from "./background.ts";
 import { captionSvg } from "./caption.ts";
+import type { Clip } from "./encode.ts";
 import { encode, loadEncoder } from "./encode.ts";
 import { readAdvances } from "./font.ts";
+import type { Frame } from "./frame.ts";
 import type { Overlay } from "./overlay.ts";
 import { blend, createOverlay } from "./overlay.ts";
 import { drawProgress } from "./progress.ts";
@@ -12,28 +14,26 @@ import type { FrameSize } from "./size.ts";
 import { frameSize } from "./size.ts";
 
 /** Frames per second: enough for light that drifts slowly. */
-export const frameRate = 12;
+const frameRate = 12;
 
 /** Renders the preview of a request to `file`, in this thread, which it keeps busy for a second or more. */
 export async function renderPreview(request: RenderRequest, file: string): Promise<void> {
+  const [clip, encoder] = await Promise.all([createClip(request), loadEncoder()]);
+  encode(encoder, clip, file);
+}
+
+/** Returns the clip of a request, of whole frames and at least one: the background, the caption over it, and a bar that grows. */
+export async function createClip(request: RenderRequest): Promise<Clip> {
   const size = frameSize(request.aspectRatio, request.resolution);
-  const [overlay, encoder] = await Promise.all([drawCaption(request, size), loadEncoder()]);
-  const paintBackground = createBackground(size, request.prompt);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
-  encode(
-    encoder,
-    {
-      ...size,
-      frameRate,
-      frameCount,
-      paint: (frame, index) => {
-        paintBackground(frame, index / frameRate);
-        blend(overlay, frame);
-        drawProgress(frame, (index + 1) / frameCount);
-      },
-    },
-    file,
-  );
+  const overlay = await drawCaption(request, size);
+  const paintBackground = createBackground(size, request.prompt);
+  const paint = (frame: Frame, index: number) => {
+    paintBackground(frame, index / frameRate);
+    blend(overlay, frame);
+    drawProgress(frame, (index + 1) / frameCount);
+  };
+  return { ...size, frameRate, frameCount, paint };
 }
 
 async function drawCaption(request: RenderRequest, size: FrameSize): Promise<Overlay> {

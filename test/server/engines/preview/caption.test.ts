@@ -1,17 +1,10 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { captionSvg, notice } from "../../../../src/server/engines/preview/caption.ts";
-import { readAdvances } from "../../../../src/server/engines/preview/font.ts";
 import { rasterize } from "../../../../src/server/engines/preview/rasterize.ts";
 import { frameSize } from "../../../../src/server/engines/preview/size.ts";
+import { fontFiles, fonts } from "./fonts.ts";
 import { aRequest, hostilePrompts } from "./requests.ts";
-
-const fontsFolder = new URL("../../../../src/server/engines/preview/fonts/", import.meta.url);
-const [medium, semiBold] = ["Inter-Medium.otf", "Inter-SemiBold.otf"].map((name) => {
-  return readFileSync(new URL(name, fontsFolder));
-}) as [Buffer, Buffer];
-const fonts = { medium: readAdvances(medium), semiBold: readAdvances(semiBold) };
 
 const draw = (request: RenderRequest) => captionSvg(request, frameSize(request.aspectRatio, request.resolution), fonts);
 const textsOf = (svg: string) => Array.from(svg.matchAll(/<text [^>]*>([^<]*)<\/text>/g), (match) => match[1]);
@@ -19,7 +12,7 @@ const textsOf = (svg: string) => Array.from(svg.matchAll(/<text [^>]*>([^<]*)<\/
 /** The rectangle around the white pixels of a caption, as distances from the edges of the frame. */
 async function marginsOfInk(request: RenderRequest) {
   const { width, height } = frameSize(request.aspectRatio, request.resolution);
-  const pixels = await rasterize(draw(request), [medium, semiBold]);
+  const pixels = await rasterize(draw(request), Object.values(fontFiles));
   const margins = { left: width, top: height, right: width, bottom: height };
   for (let i = 0; i < width * height; i++) {
     if ((pixels[4 * i] as number) < 150) continue;

@@ -53,9 +53,12 @@ describe("the preview engine", () => {
     stop.abort(reason);
     await expect(rendering).rejects.toBe(reason);
     expect(readdirSync(folder)).toEqual([]);
+    // A worker that was still alive would have written its file again by the time that another one is done.
+    await anEngineThat("").render(aRequest(), join(folder, "other.mp4"), never);
+    expect(readdirSync(folder)).toEqual(["other.mp4"]);
   });
 
-  test("does not start when it is aborted already", async () => {
+  test("rejects when it is aborted already", async () => {
     const folder = aFolder();
     const reason = new Error("the generation was cancelled");
     const rendering = anEngineThat("").render(aRequest(), join(folder, "clip.mp4"), AbortSignal.abort(reason));

@@ -2,7 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
-import { renderPreview } from "../../../../src/server/engines/preview/render.ts";
+import { createFrame } from "../../../../src/server/engines/preview/frame.ts";
+import { createClip, renderPreview } from "../../../../src/server/engines/preview/render.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
 import { aFolder, aRequest, hostilePrompts } from "./requests.ts";
 
@@ -69,6 +70,17 @@ describe("a preview", () => {
 
   test.each(Object.entries(hostilePrompts))("renders a prompt of %s", async (_, prompt) => {
     expect(readMovie(await render({ prompt, duration: 0.1 })).frames).toBe(1);
+  });
+
+  test("shows the caption all along, and a bar that is full at the end", async () => {
+    const clip = await createClip(aRequest({ duration: 2 }));
+    const frame = createFrame(clip);
+    const lit = (from: number, to: number) => frame.y.subarray(854 * from, 854 * to).filter((y) => y > 200).length;
+    for (const index of [0, 11, 23]) {
+      clip.paint(frame, index);
+      expect(lit(479, 480) / 854).toBeCloseTo((index + 1) / 24, 2);
+      expect(lit(300, 470)).toBeGreaterThan(2000);
+    }
   });
 
   test("says why it could not be written", async () => {

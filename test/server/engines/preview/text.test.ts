@@ -1,16 +1,13 @@
-import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { readAdvances } from "../../../../src/server/engines/preview/font.ts";
 import { makeLegible, shorten, widthOf, wrap, wrapEvenly } from "../../../../src/server/engines/preview/text.ts";
+import { fonts } from "./fonts.ts";
 import { hostilePrompts } from "./requests.ts";
 
-const fontsFolder = new URL("../../../../src/server/engines/preview/fonts/", import.meta.url);
-const readFont = (name: string) => readAdvances(readFileSync(new URL(name, fontsFolder)));
-const advances = readFont("Inter-SemiBold.otf");
+const advances = fonts.semiBold;
 
 describe("the fonts", () => {
-  test.each(["Inter-Medium.otf", "Inter-SemiBold.otf"])("%s has Latin, Greek, Cyrillic and common signs", (name) => {
-    const font = readFont(name);
+  test.each(Object.entries(fonts))("have Latin, Greek, Cyrillic and common signs: %s", (_, font) => {
     const needed = "AZaz09 éñßžŁőΩπЖяёђ “”‘’–—…•·×→≤€№™©&<>\"'";
     expect(Array.from(needed).filter((character) => !font.has(character.codePointAt(0) ?? 0))).toEqual([]);
     expect(font.size).toBe(783);
