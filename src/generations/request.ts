@@ -87,8 +87,9 @@ function checkHttpUrl(text: string, flag: string): string {
 /** `field=value`; the value as JSON where it parses as JSON. */
 function readSetting(text: string): [string, unknown] {
   const at = text.indexOf("=");
-  if (at < 1) throw usage(`--set takes field=value, not "${text}".`);
+  const field = text.slice(0, at).trim();
+  if (at === -1 || field === "") throw usage(`--set takes field=value, not "${text}".`);
   const value = text.slice(at + 1);
   const json = parseJson(value);
-  return [text.slice(0, at).trim(), json === undefined ? value : json];
+  return [field, json === undefined ? value : json];
 }

@@ -23,7 +23,7 @@ export async function listen(
   const url = addressOf(server);
   server.on("request", (request, response) => {
     // Kept alive, a connection would outlive the reply that `close` waits for.
-    response.once("close", () => server.listening || server.closeIdleConnections());
+    response.once("close", () => server.listening || request.socket.destroySoon());
     answer(request, response, handler, url).catch(() => response.destroy());
   });
   return { url, close: (graceMs) => close(server, graceMs, clock) };
@@ -42,11 +42,11 @@ async function answer(
 ): Promise<void> {
   const request = toRequest(incoming, url);
   const response = await handler(request);
+  outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+  if (response.body === null) outgoing.end();
+  else await pipeline(Readable.fromWeb(response.body as import("node:stream/web").ReadableStream), outgoing);
   // What the handler left of a body would hold up the next request of the connection.
   request.body?.pipeTo(new WritableStream()).catch(() => {});
-  outgoing.writeHead(response.status, Object.fromEntries(response.headers));
-  if (response.body === null || incoming.method === "HEAD") return void outgoing.end();
-  await pipeline(Readable.fromWeb(response.body as import("node:stream/web").ReadableStream), outgoing);
 }
 
 /** Only the path of the request's own URL counts: what its Host header says is not used. */
@@ -76,7 +76,6 @@ function toHeaders(headers: IncomingMessage["headers"]): [string, string][] {
 async function close(server: Server, graceMs: number, clock: Pick<Clock, "sleep">): Promise<void> {
   const closed = new AbortController();
   server.close(() => closed.abort());
-  server.closeIdleConnections();
   await clock.sleep(graceMs, closed.signal).catch(() => {});
   server.closeAllConnections();
 }

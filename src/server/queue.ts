@@ -55,8 +55,14 @@ async function render({ id, request }: StoredGeneration, signal: AbortSignal, op
     await options.engine.render(request, file, signal);
     return { status: "completed", error: null, media: await describe(file) } as const;
   } catch (error) {
-    return { status: "failed", error: error instanceof Error ? error.message : String(error), media: null } as const;
+    return { status: "failed", error: reasonOf(error), media: null } as const;
   }
+}
+
+/** Never empty: clients read it (interface 2.1). */
+function reasonOf(thrown: unknown): string {
+  const reason = thrown instanceof Error ? thrown.message : thrown;
+  return typeof reason === "string" && reason !== "" ? reason : "the model run did not succeed";
 }
 
 async function describe(file: string): Promise<Media> {

@@ -13,7 +13,7 @@ function isRefusal(thrown: unknown): thrown is Refusal {
   return typeof thrown === "object" && thrown !== null && refusals.has(thrown);
 }
 
-/** The reply for what was thrown, which is a refusal or a defect. The interface shows no body for it (section 7); this is the local service's. */
+/** The reply for what was thrown, a refusal or a defect, with the local service's own body: the interface shows none (section 7). */
 export function refusalResponse(thrown: unknown): Response {
   const defect = refuse(500, "internal", "the local service met a defect of its own");
   const { status, code, message, headers } = isRefusal(thrown) ? thrown : defect;

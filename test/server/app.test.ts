@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { hashKey } from "../../src/server/app.ts";
 import { createMemoryStore, type Store } from "../../src/server/store.ts";
 import {
   apiKey,
@@ -350,6 +351,14 @@ test("the same Idempotency-Key from another account is its own", async () => {
   const theirs = await readStart(await service.start({}, { ...key, ...bearer(otherKey) }));
   expect(theirs.data.id).not.toBe(mine.data.id);
   expect(theirs.remaining_credits).toBe(990);
+});
+
+test("two accounts' keys stay apart, whatever the accounts are called", async () => {
+  const service = await createTestService();
+  await service.store.addAccount({ name: "local extra", keyHash: hashKey("extra-key"), credits: 10 });
+  await service.start({}, { "Idempotency-Key": "extra 1" });
+  const theirs = await service.start({}, { "Idempotency-Key": "1", ...bearer("extra-key") });
+  expect(await readStart(theirs)).toMatchObject({ remaining_credits: 0 });
 });
 
 test("an Idempotency-Key whose start was refused for credits can be used again", async () => {

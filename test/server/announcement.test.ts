@@ -1,0 +1,81 @@
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createKey, readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
+import { makeFolder } from "./service.ts";
+
+const announcement = {
+  api_key: "vgs_0123",
+  base_url: "http://127.0.0.1:8787",
+  media_url: "http://127.0.0.1:8788",
+  pid: 42,
+};
+
+async function modeOf(path: string): Promise<string> {
+  return ((await stat(path)).mode & 0o777).toString(8);
+}
+
+test("what was written is read", async () => {
+  const folder = join(await makeFolder(), "data", "service");
+  await writeAnnouncement(folder, announcement);
+  expect(await readAnnouncement(folder)).toStrictEqual(announcement);
+});
+
+test("the second one replaces the first as a whole", async () => {
+  const folder = await makeFolder();
+  await writeAnnouncement(folder, announcement);
+  await writeAnnouncement(folder, { api_key: "vgs_4567" });
+  expect(await readAnnouncement(folder)).toStrictEqual({ api_key: "vgs_4567" });
+});
+
+test("the file and the folders made for it are for the owner's eyes alone", async () => {
+  const parent = join(await makeFolder(), "data");
+  await writeAnnouncement(join(parent, "service"), announcement);
+  expect(await modeOf(parent)).toBe("700");
+  expect(await modeOf(join(parent, "service"))).toBe("700");
+  expect(await modeOf(join(parent, "service", "service.json"))).toBe("600");
+});
+
+test("an older folder and file with wider modes are tightened", async () => {
+  const folder = join(await makeFolder(), "service");
+  await mkdir(folder);
+  await chmod(folder, 0o755);
+  await writeFile(join(folder, "service.json"), "{}");
+  await chmod(join(folder, "service.json"), 0o644);
+  await writeAnnouncement(folder, announcement);
+  expect(await modeOf(folder)).toBe("700");
+  expect(await modeOf(join(folder, "service.json"))).toBe("600");
+});
+
+test("no temporary file is left", async () => {
+  const folder = await makeFolder();
+  await Promise.all([1, 2, 3, 4].map((pid) => writeAnnouncement(folder, { ...announcement, pid })));
+  expect(await readdir(folder)).toEqual(["service.json"]);
+  expect(JSON.parse(await readFile(join(folder, "service.json"), "utf8"))).toMatchObject({ api_key: "vgs_0123" });
+});
+
+test("no temporary file is left when it cannot be written either", async () => {
+  const folder = await makeFolder();
+  await mkdir(join(folder, "service.json"));
+  await expect(writeAnnouncement(folder, announcement)).rejects.toThrow();
+  expect(await readdir(folder)).toEqual(["service.json"]);
+});
+
+test("where there is none, nothing is read", async () => {
+  expect(await readAnnouncement(join(await makeFolder(), "none"))).toBeUndefined();
+});
+
+test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123","base_url":5}', "\0\0\0"])(
+  "nothing is read from a file that holds %j",
+  async (text) => {
+    const folder = await makeFolder();
+    await writeFile(join(folder, "service.json"), text);
+    expect(await readAnnouncement(folder)).toBeUndefined();
+  },
+);
+
+test("keys are long, and each is another", () => {
+  const keys = Array.from({ length: 100 }, createKey);
+  for (const key of keys) expect(key).toMatch(/^vgs_[0-9a-f]{48}$/);
+  expect(new Set(keys).size).toBe(100);
+});

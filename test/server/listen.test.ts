@@ -1,0 +1,284 @@
+import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { createReadStream } from "node:fs";
+import { writeFile } from "node:fs/promises";
+import { Agent, type IncomingHttpHeaders, type RequestOptions, request } from "node:http";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
+import { expect, onTestFinished, test } from "vitest";
+import type { Clock } from "../../src/io.ts";
+import type { Handler } from "../../src/server/app.ts";
+import { type Listening, listen } from "../../src/server/listen.ts";
+import { apiKey, bearer, createTestService, makeFolder, readError } from "./service.ts";
+
+const loopback = { host: "127.0.0.1", port: 0 };
+const json = { "Content-Type": "application/json" };
+
+/** The grace never ends; `close` resolves when the last reply is through. */
+const patient: Pick<Clock, "sleep"> = {
+  sleep: (_ms, signal) => new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
+};
+/** The grace is over at once. */
+const impatient: Pick<Clock, "sleep"> = { sleep: async () => {} };
+
+async function open(handler: Handler, clock = impatient, at = loopback): Promise<Listening> {
+  const listening = await listen(handler, at, clock);
+  onTestFinished(() => listening.close(0));
+  return listening;
+}
+
+type Reply = { status: number | undefined; headers: IncomingHttpHeaders; body: Buffer };
+type Ask = RequestOptions & { body?: string | Buffer };
+
+/** One request by node:http, which sends paths, methods and bodies that fetch would not. */
+async function ask(url: string, { body, ...options }: Ask = {}): Promise<Reply> {
+  const outgoing = request(url, options);
+  outgoing.end(body);
+  const [incoming] = await once(outgoing, "response");
+  return { status: incoming.statusCode, headers: incoming.headers, body: await buffer(incoming) };
+}
+
+/** All requests over one connection, one after the other. */
+function oneConnection(): Agent {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  onTestFinished(() => agent.destroy());
+  return agent;
+}
+
+/** A promise, and what resolves it. */
+function createGate() {
+  let pass = () => {};
+  const passed = new Promise<void>((resolve) => {
+    pass = resolve;
+  });
+  return { passed, pass };
+}
+
+const hello: Handler = async () => new Response("hello");
+
+test("a handler is reached at the address that it says", async () => {
+  const { url } = await open(hello);
+  expect(url).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
+  expect(await (await fetch(url)).text()).toBe("hello");
+});
+
+test("method, path, headers and JSON pass through, both ways", async () => {
+  const { url } = await open(async (incoming) => {
+    const { method, headers } = incoming;
+    const seen = { method, url: incoming.url, mine: headers.get("X-Mine"), body: await incoming.json() };
+    return Response.json(seen, { status: 418, headers: { "X-Yours": "tea" } });
+  });
+  const response = await fetch(`${url}/a%20b?c=d`, { method: "POST", headers: { "X-Mine": "1" }, body: '{"ü":[1]}' });
+  expect(response.status).toBe(418);
+  expect(response.headers.get("X-Yours")).toBe("tea");
+  expect(response.headers.get("Content-Type")).toBe("application/json");
+  expect(await response.json()).toEqual({ method: "POST", url: `${url}/a%20b?c=d`, mine: "1", body: { ü: [1] } });
+});
+
+test("what the Host header or the request line say of the host is not used", async () => {
+  const { url } = await open(async (incoming) => new Response(incoming.url));
+  expect(String((await ask(url, { path: "/a", headers: { Host: "evil.example" } })).body)).toBe(`${url}/a`);
+  expect(String((await ask(url, { path: "http://evil.example/a" })).body)).toBe(`${url}/`);
+  expect(String((await ask(url, { path: "//evil.example/a" })).body)).toBe(`${url}//evil.example/a`);
+});
+
+test("several megabytes go up and come down byte for byte", async () => {
+  const { url } = await open(async (incoming) => new Response(incoming.body));
+  const sent = randomBytes(6_000_000);
+  const { body } = await ask(url, { method: "POST", body: sent });
+  expect(createHash("sha256").update(body).digest("hex")).toBe(createHash("sha256").update(sent).digest("hex"));
+});
+
+test("HEAD has the headers and no body, and the connection goes on", async () => {
+  const { url } = await open(async () => new Response("hello", { headers: { "Content-Length": "5" } }));
+  const agent = oneConnection();
+  const head = await ask(url, { method: "HEAD", agent });
+  expect(head).toMatchObject({ status: 200, headers: { "content-length": "5" } });
+  expect(head.body).toHaveLength(0);
+  expect(String((await ask(url, { agent })).body)).toBe("hello");
+});
+
+test("a client that leaves in mid-body: the file is closed and the server lives", async () => {
+  const path = join(await makeFolder(), "large");
+  await writeFile(path, Buffer.alloc(16_000_000));
+  const file = createReadStream(path).on("error", () => {});
+  const isClosed = new Promise<void>((resolve) => file.once("close", () => resolve()));
+  const { url } = await open(async (incoming) =>
+    incoming.url.endsWith("/large") ? new Response(Readable.toWeb(file) as ReadableStream) : hello(incoming),
+  );
+  const outgoing = request(`${url}/large`).end();
+  const [incoming] = await once(outgoing, "response");
+  await once(incoming, "data");
+  outgoing.destroy();
+  await isClosed;
+  expect(file.bytesRead).toBeLessThan(16_000_000);
+  expect(String((await ask(url)).body)).toBe("hello");
+});
+
+test("a client that leaves in the middle of its own body: the server lives", async () => {
+  const started = createGate();
+  const failed = createGate();
+  const { url } = await open(async (incoming) => {
+    if (incoming.method === "GET") return hello(incoming);
+    started.pass();
+    await incoming.text().catch(failed.pass);
+    return new Response();
+  });
+  const outgoing = request(url, { method: "POST", headers: { "Content-Length": 100 } }).on("error", () => {});
+  outgoing.write("only this");
+  await started.passed;
+  outgoing.destroy();
+  await failed.passed;
+  expect(String((await ask(url)).body)).toBe("hello");
+});
+
+test("a body that breaks off in the service does not look whole to the client", async () => {
+  const { url } = await open(async () => {
+    const parts = async function* () {
+      yield "half";
+      throw new Error("disk gone");
+    };
+    return new Response(Readable.toWeb(Readable.from(parts())) as ReadableStream);
+  });
+  await expect(ask(url)).rejects.toThrow();
+});
+
+test("a handler that rejects costs its own connection alone", async () => {
+  const { url } = await open((incoming) =>
+    incoming.url.endsWith("/bad") ? Promise.reject(new Error("defect")) : hello(incoming),
+  );
+  await expect(ask(`${url}/bad`)).rejects.toMatchObject({ code: "ECONNRESET" });
+  expect(String((await ask(url)).body)).toBe("hello");
+});
+
+test.each(["TRACE", "OPTIONS", "PROPFIND"])("%s is answered with what is allowed", async (method) => {
+  const { url } = await open((await createTestService()).api);
+  const { status, headers } = await ask(`${url}/api/generate`, { method });
+  expect(status).toBe(405);
+  expect(headers.allow).toBe("POST");
+});
+
+test("CONNECT does not stop the server", async () => {
+  const { url } = await open(hello);
+  await expect(ask(url, { method: "CONNECT" })).rejects.toThrow();
+  expect(String((await ask(url)).body)).toBe("hello");
+});
+
+test("a start and its status, over the socket", async () => {
+  const service = await createTestService();
+  const { url } = await open(service.api);
+  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
+  const headers = { ...bearer(apiKey), ...json };
+  const started = await fetch(`${url}/api/generate`, { method: "POST", headers, body });
+  const { data } = (await started.json()) as { data: { id: string } };
+  await service.rest();
+  const status = await fetch(`${url}/api/generation-status?id=${data.id}`, { headers: bearer(apiKey) });
+  expect(await status.json()).toMatchObject({ id: data.id, status: "completed" });
+});
+
+test.each([
+  { what: "too large", method: "POST", headers: { ...bearer(apiKey), ...json }, status: 400 },
+  { what: "sent with a wrong key", method: "POST", headers: { ...bearer("wrong"), ...json }, status: 401 },
+  { what: "of another type", method: "POST", headers: { ...bearer(apiKey), "Content-Type": "video/mp4" }, status: 415 },
+  { what: "sent with a wrong method", method: "PUT", headers: json, status: 405 },
+  { what: "sent with GET", method: "GET", headers: { "Content-Length": "3000000" }, status: 405 },
+])("a body of 3 MB that is $what: $status, and the next request is answered", async ({ method, headers, status }) => {
+  const { url } = await open((await createTestService()).api);
+  const agent = oneConnection();
+  for (const path of ["/api/generate", "/api/generate"]) {
+    const reply = await ask(url + path, { method, headers, agent, body: Buffer.alloc(3_000_000, "x") });
+    expect(reply.status).toBe(status);
+  }
+  expect((await ask(`${url}/api/generation-status`, { agent, headers: bearer(apiKey) })).status).toBe(400);
+});
+
+test("fetch reads the 400 for a body over 1 MB", async () => {
+  const { url } = await open((await createTestService()).api);
+  const body = "x".repeat(1_000_001);
+  const response = await fetch(`${url}/api/generate`, {
+    method: "POST",
+    headers: { ...bearer(apiKey), ...json },
+    body,
+  });
+  expect(response.status).toBe(400);
+  expect((await readError(response)).code).toBe("body_too_large");
+});
+
+test.each(["/../../../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/..%2f..%2fetc%2fpasswd"])(
+  "the media address has nothing at %s, as it stands on the wire",
+  async (path) => {
+    const { url } = await open((await createTestService()).media);
+    expect((await ask(url, { path })).status).toBe(404);
+  },
+);
+
+test("a video goes over the socket, whole and in part", async () => {
+  const service = await createTestService({ content: "0123456789" });
+  const { url } = await open(service.media);
+  const path = `/${await service.startId()}.mp4`;
+  await service.rest();
+  expect(String((await ask(url + path)).body)).toBe("0123456789");
+  const part = await ask(url + path, { headers: { Range: "bytes=4-" } });
+  expect(part).toMatchObject({ status: 206, headers: { "content-range": "bytes 4-9/10", "content-length": "6" } });
+  expect(String(part.body)).toBe("456789");
+});
+
+// Less than the 5 s for which Node keeps a connection that nobody uses.
+const soon = { timeout: 4_000 };
+
+test("close lets a reply under way finish, and ends with it", soon, async () => {
+  const started = createGate();
+  const gate = createGate();
+  const listening = await open(async () => {
+    started.pass();
+    await gate.passed;
+    return new Response("late");
+  }, patient);
+  const reply = ask(listening.url, { agent: oneConnection() });
+  await started.passed;
+  const closed = listening.close(3_000);
+  await expect(fetch(listening.url)).rejects.toMatchObject({ cause: { code: "ECONNREFUSED" } });
+  gate.pass();
+  expect(String((await reply).body)).toBe("late");
+  await closed;
+});
+
+test("close does not wait for a connection on which nothing is asked", soon, async () => {
+  const listening = await open(hello, patient);
+  await ask(listening.url, { agent: oneConnection() });
+  await listening.close(3_000);
+});
+
+test("close cuts a reply that hangs once the grace is over", async () => {
+  const started = createGate();
+  const slept: number[] = [];
+  const clock = { sleep: async (ms: number) => void slept.push(ms) };
+  const listening = await open(async () => {
+    started.pass();
+    return new Promise<Response>(() => {});
+  }, clock);
+  const reply = ask(listening.url);
+  await started.passed;
+  const cut = expect(reply).rejects.toMatchObject({ code: "ECONNRESET" });
+  await listening.close(3_000);
+  await cut;
+  expect(slept).toEqual([3_000]);
+});
+
+test("a port in use is the system's own error", async () => {
+  const { url } = await open(hello);
+  const at = { ...loopback, port: Number(new URL(url).port) };
+  await expect(listen(hello, at, impatient)).rejects.toMatchObject({ code: "EADDRINUSE" });
+});
+
+test("an IPv6 address stands in brackets", async () => {
+  const has = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === "::1"));
+  const opened = open(hello, impatient, { host: "::1", port: 0 });
+  if (!has)
+    return expect(opened).rejects.toMatchObject({ code: expect.stringMatching(/^EADDRNOTAVAIL|EAFNOSUPPORT$/) });
+  const { url } = await opened;
+  expect(url).toMatch(/^http:\/\/\[::1\]:\d+$/);
+  expect(await (await fetch(url)).text()).toBe("hello");
+});

@@ -1,0 +1,176 @@
+import { expect, test } from "vitest";
+import { createMemoryStore } from "../../src/server/store.ts";
+import { createTestService, mediaUrl, type ServiceOptions } from "./service.ts";
+
+const content = "0123456789";
+const unknownId = "00000000-0000-4000-8000-000000000000";
+
+/** A service with one completed video of ten bytes, and a way to ask for it. */
+async function createVideo(options: ServiceOptions = {}) {
+  const service = await createTestService({ content, ...options });
+  const id = await service.startId();
+  await service.rest();
+  const ask = (headers: Record<string, string> = {}, method = "GET") =>
+    service.media(new Request(`${mediaUrl}/${id}.mp4`, { method, headers }));
+  return { service, id, ask, etag: (await ask({}, "HEAD")).headers.get("ETag") ?? "" };
+}
+
+function fieldsOf({ status, headers }: Response) {
+  return { status, headers: Object.fromEntries(headers) };
+}
+
+test("GET gives the whole video, without a key", async () => {
+  const { ask } = await createVideo();
+  const response = await ask();
+  expect(fieldsOf(response)).toStrictEqual({
+    status: 200,
+    headers: {
+      "accept-ranges": "bytes",
+      "content-length": "10",
+      "content-type": "video/mp4",
+      etag: expect.stringMatching(/^"[^"]+"$/),
+      "x-content-type-options": "nosniff",
+    },
+  });
+  expect(await response.text()).toBe(content);
+});
+
+test("HEAD gives the same headers and no body", async () => {
+  const { ask } = await createVideo();
+  const head = await ask({}, "HEAD");
+  expect(fieldsOf(head)).toStrictEqual(fieldsOf(await ask()));
+  expect(head.body).toBeNull();
+});
+
+test("the ETag is of the content: equal for equal bytes, another for others", async () => {
+  const [one, same, other] = [await createVideo(), await createVideo(), await createVideo({ content: "9876543210" })];
+  expect(same.etag).toBe(one.etag);
+  expect(other.etag).not.toBe(one.etag);
+});
+
+test.each([
+  { range: "bytes=0-3", part: "0123", contentRange: "bytes 0-3/10" },
+  { range: "bytes=4-", part: "456789", contentRange: "bytes 4-9/10" },
+  { range: "bytes=-5", part: "56789", contentRange: "bytes 5-9/10" },
+  { range: "bytes=9-9", part: "9", contentRange: "bytes 9-9/10" },
+  { range: "bytes=8-99", part: "89", contentRange: "bytes 8-9/10" },
+  { range: "bytes=-99", part: "0123456789", contentRange: "bytes 0-9/10" },
+  { range: `bytes=8-${"9".repeat(400)}`, part: "89", contentRange: "bytes 8-9/10" },
+])("Range: $range gives $contentRange", async ({ range, part, contentRange }) => {
+  const { ask } = await createVideo();
+  const response = await ask({ Range: range });
+  expect(response.status).toBe(206);
+  expect(response.headers.get("Content-Range")).toBe(contentRange);
+  expect(response.headers.get("Content-Length")).toBe(String(part.length));
+  expect(await response.text()).toBe(part);
+});
+
+test.each(["bytes=10-", "bytes=10-12", "bytes=-0", `bytes=${"9".repeat(400)}-`])(
+  "Range: %s is past the end",
+  async (range) => {
+    const { ask } = await createVideo();
+    const response = await ask({ Range: range });
+    expect(response.status).toBe(416);
+    expect(response.headers.get("Content-Range")).toBe("bytes */10");
+    expect(await response.text()).toBe("");
+  },
+);
+
+test.each([
+  ...["bytes=", "bytes=-", "bytes=a-b", "bytes=3-1", "bytes=1", "bytes=-1-2", "items=0-1", "0-3"],
+  ...["bytes=0-1,3-4", "bytes=0-1, 99-"],
+])("Range: %s is not understood: the whole video", async (range) => {
+  const { ask } = await createVideo();
+  const response = await ask({ Range: range });
+  expect(response.status).toBe(200);
+  expect(response.headers.get("Content-Range")).toBeNull();
+  expect(await response.text()).toBe(content);
+});
+
+test("If-Range with the video's ETag gives the range", async () => {
+  const { ask, etag } = await createVideo();
+  const response = await ask({ Range: "bytes=4-", "If-Range": etag });
+  expect(response.status).toBe(206);
+  expect(await response.text()).toBe("456789");
+});
+
+test.each(['"another"', "Thu, 01 Jan 2026 00:00:00 GMT"])("If-Range: %s gives the whole video", async (condition) => {
+  const { ask } = await createVideo();
+  for (const range of ["bytes=4-", "bytes=10-"]) {
+    const response = await ask({ Range: range, "If-Range": condition });
+    expect(response.status).toBe(200);
+    expect(await response.text()).toBe(content);
+  }
+});
+
+test("If-None-Match with the video's ETag: 304 without a body", async () => {
+  const { ask, etag } = await createVideo();
+  const response = await ask({ "If-None-Match": etag });
+  expect(response.status).toBe(304);
+  expect(response.headers.get("ETag")).toBe(etag);
+  expect(response.body).toBeNull();
+});
+
+test("If-None-Match with another ETag gives the video", async () => {
+  const { ask } = await createVideo();
+  expect(await (await ask({ "If-None-Match": '"another"' })).text()).toBe(content);
+});
+
+test.each([
+  ...["", "/", `/${unknownId}.mp4`, `/${unknownId}`, "/.mp4", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"],
+  ...["/..%2f..%2fetc%2fpasswd", "/..%5c..%5cetc%5cpasswd", `/${"../".repeat(12)}etc/passwd.mp4`, "/%00.mp4"],
+])("there is nothing at %s", async (path) => {
+  const { service } = await createVideo();
+  const response = await service.media(new Request(mediaUrl + path));
+  expect(response.status).toBe(404);
+  expect(await response.json()).toStrictEqual({ error: { code: "not_found", message: "there is no such video" } });
+});
+
+test("there is nothing beside the video's own path", async () => {
+  const { service, id } = await createVideo();
+  for (const path of [`/${id}`, `/${id}.MP4`, `/${id}.mp4/`, `//${id}.mp4`, `/x/${id}.mp4`, `/${id}.mp4%00`]) {
+    expect((await service.media(new Request(mediaUrl + path))).status, path).toBe(404);
+  }
+});
+
+test("one that is processing has no video yet", async () => {
+  const service = await createTestService();
+  const id = await service.startId();
+  const ask = () => service.media(new Request(`${mediaUrl}/${id}.mp4`));
+  expect((await ask()).status).toBe(404);
+  await service.rest();
+  expect((await ask()).status).toBe(200);
+});
+
+test("one that failed has none", async () => {
+  const service = await createTestService();
+  const id = await service.startId({ prompt: "[fail]" });
+  await service.rest();
+  expect((await service.media(new Request(`${mediaUrl}/${id}.mp4`))).status).toBe(404);
+});
+
+test.each(["POST", "PUT", "DELETE", "OPTIONS"])("%s: 405", async (method) => {
+  const { ask } = await createVideo();
+  const response = await ask({}, method);
+  expect(response.status).toBe(405);
+  expect(response.headers.get("Allow")).toBe("GET, HEAD");
+});
+
+test("a video of no bytes is served as just that", async () => {
+  const { ask } = await createVideo({ content: "" });
+  for (const method of ["GET", "HEAD"]) {
+    const response = await ask({}, method);
+    expect(fieldsOf(response)).toMatchObject({ status: 200, headers: { "content-length": "0" } });
+    expect(await response.text()).toBe("");
+  }
+  const range = await ask({ Range: "bytes=0-" });
+  expect(fieldsOf(range)).toMatchObject({ status: 416, headers: { "content-range": "bytes */0" } });
+});
+
+test("a defect in the store is a 500", async () => {
+  const broken = { ...createMemoryStore(), generation: () => Promise.reject(new Error("secret details")) };
+  const service = await createTestService({ store: broken });
+  const response = await service.media(new Request(`${mediaUrl}/${unknownId}.mp4`));
+  expect(response.status).toBe(500);
+  expect(await response.text()).not.toContain("secret");
+});

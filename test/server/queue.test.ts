@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import { createMemoryStore, type Store } from "../../src/server/store.ts";
+import { createTestService, renderMs, type TestService } from "./service.ts";
+
+async function look(service: TestService, id: string): Promise<unknown> {
+  return (await service.status(id)).json();
+}
+
+test("generations end one after the other, in the order they were started", async () => {
+  const service = await createTestService();
+  const ids = [await service.startId(), await service.startId(), await service.startId()];
+  await service.rest();
+  expect(service.ended).toEqual(ids.slice(0, 1));
+  expect(await look(service, ids[1] ?? "")).toMatchObject({ status: "processing" });
+  await service.clock.sleep(2 * renderMs);
+  expect(service.ended).toEqual(ids);
+});
+
+test("one that fails does not stop the next", async () => {
+  const render = async () => Promise.reject(new Error("out of memory"));
+  const service = await createTestService({ render });
+  const ids = [await service.startId(), await service.startId()];
+  await service.rest();
+  expect(service.ended).toEqual(ids);
+  expect(await look(service, ids[0] ?? "")).toMatchObject({ status: "failed", error: "out of memory" });
+});
+
+test.each([
+  { thrown: "a text", error: "a text" },
+  { thrown: 42, error: "the model run did not succeed" },
+  { thrown: undefined, error: "the model run did not succeed" },
+  { thrown: Object.create(null), error: "the model run did not succeed" },
+  { thrown: new Error(), error: "the model run did not succeed" },
+])("whatever an engine throws, there is a text: $error", async ({ thrown, error }) => {
+  const service = await createTestService({ render: () => Promise.reject(thrown) });
+  const id = await service.startId();
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({ status: "failed", error });
+});
+
+test("an engine that writes no file fails", async () => {
+  const service = await createTestService({ render: async () => {} });
+  const id = await service.startId();
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({ status: "failed", error: expect.any(String) });
+});
+
+test("close stops the one being rendered and begins no other", async () => {
+  const service = await createTestService();
+  const ids = [await service.startId(), await service.startId()];
+  await service.clock.sleep(renderMs / 2);
+  await service.queue.close();
+  expect(service.clock.now()).toBe(renderMs / 2);
+  await service.rest(3);
+  expect(service.rendered).toHaveLength(1);
+  expect(service.ended).toEqual([]);
+  for (const id of ids) expect(await look(service, id)).toMatchObject({ status: "processing" });
+});
+
+test("what is added after close is not begun", async () => {
+  const service = await createTestService();
+  await service.queue.close();
+  await service.start();
+  await service.rest();
+  expect(service.rendered).toEqual([]);
+});
+
+test("a store that cannot keep one generation's end does not stop the next", async () => {
+  const memory = createMemoryStore();
+  let failures = 1;
+  const store: Store = {
+    ...memory,
+    finish: async (id, end) => (failures-- > 0 ? Promise.reject(new Error("disk full")) : memory.finish(id, end)),
+  };
+  const service = await createTestService({ store });
+  const ids = [await service.startId(), await service.startId()];
+  await service.rest(2);
+  expect(service.ended).toEqual(ids.slice(1));
+  await expect(service.queue.close()).resolves.toBeUndefined();
+});
