@@ -4,6 +4,7 @@ import { errorText, readStarted, type Started, type StartRequest, saysNo } from 
 import { asVidgenError, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import { describeFailure, describeReply, refusal } from "./look.ts";
+import { salvageStarted } from "./salvage.ts";
 
 export type StartOptions = {
   /** Names this attempt to the service and to people; a UUID. */
@@ -119,8 +120,11 @@ export function classify(reply: Reply, now: Date): Outcome {
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
   if (status >= 400 && status < 500 && status !== 408) return { kind: "refused", error: refusal(reply) };
   if (status < 200 || status >= 300) return { kind: "unknown", reason, httpStatus: status };
-  if (reply.cut !== undefined)
+  if (reply.cut !== undefined) {
+    const started = salvageStarted(reply.text);
+    if (started) return { kind: "accepted", started };
     return { kind: "unknown", reason: `the answer broke off: ${describeFailure(reply.cut)}`, httpStatus: status };
+  }
   if (saysNo(reply.json) && errorText(reply.json) !== undefined) return { kind: "refused", error: refusal(reply) };
   const started = readStarted(reply.json);
   if (started) return { kind: "accepted", started };

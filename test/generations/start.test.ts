@@ -57,7 +57,14 @@ test("after a 200 that broke off before its id it may have been charged", () => 
   });
 });
 
-test.todo("a 200 that broke off after the id inside `data` is accepted (submit.md)");
+test("a 200 that broke off after the id inside `data` is accepted (submit.md)", () => {
+  const text = '{"success":true,"data":{"id":"5f3c","status":"proc';
+  const outcome = classify(
+    { status: 200, retryAfter: null, text, json: undefined, cut: new Error("reset") },
+    new Date(0),
+  );
+  expect(outcome).toMatchObject({ kind: "accepted", started: { generation: { id: "5f3c" } } });
+});
 
 test.each([
   [400, { error: "bad prompt" }, "rejected"],

@@ -1,0 +1,48 @@
+import { isRecord, parseJson, readStarted, type Started, saysNo } from "../api/schema.ts";
+
+/**
+ * What a start reply that was cut still says, when the id inside its `data` arrived whole; `undefined` otherwise. An id is taken from
+ * nowhere else: a prompt that is echoed may hold anything.
+ */
+export function salvageStarted(text: string): Started | undefined {
+  const json = parseJson(mendJson(text));
+  if (!isRecord(json) || !isRecord(json.data) || saysNo(json)) return undefined;
+  return readStarted({ success: true, data: json.data, remaining_credits: json.remaining_credits });
+}
+
+/** The beginning of a JSON text, cut back to its last whole string or bracket and closed there. */
+function mendJson(text: string): string {
+  const open: string[] = [];
+  let isValue = false;
+  let mended = "";
+  for (let i = 0; i < text.length; i++) {
+    const letter = text[i] ?? "";
+    if (letter === '"') {
+      i = endOfString(text, i);
+      if (i === -1) break;
+      if (isValue) mended = text.slice(0, i + 1) + close(open);
+    } else if (letter === "{" || letter === "[") open.push(letter);
+    else if (letter === "}" || letter === "]") {
+      open.pop();
+      mended = text.slice(0, i + 1) + close(open);
+    }
+    if (letter === ":") isValue = true;
+    else if (/[,{"]/.test(letter)) isValue = false;
+  }
+  return mended;
+}
+
+function endOfString(text: string, start: number): number {
+  for (let i = start + 1; i < text.length; i++) {
+    if (text[i] === "\\") i++;
+    else if (text[i] === '"') return i;
+  }
+  return -1;
+}
+
+function close(open: string[]): string {
+  return open
+    .map((bracket) => (bracket === "{" ? "}" : "]"))
+    .reverse()
+    .join("");
+}
