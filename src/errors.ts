@@ -12,6 +12,7 @@ export const exits = {
   network: { exit: 8, meaning: "unreachable, rate limited or 5xx after all retries, and nothing was charged" },
   output: { exit: 9, meaning: "the video could not be saved, or the target exists" },
   not_found: { exit: 10, meaning: "no such generation" },
+  hung_up: { exit: 129, meaning: "SIGHUP; the id and the command to go on are printed" },
   interrupted: { exit: 130, meaning: "Ctrl-C; the id and the command to go on are printed" },
   terminated: { exit: 143, meaning: "SIGTERM; the id and the command to go on are printed" },
 } as const;

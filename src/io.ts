@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import process from "node:process";
 import type { Readable, Writable } from "node:stream";
 import type { Dispatcher, RequestInit as UndiciRequestInit } from "undici";
-import { VidgenError } from "./errors.ts";
+import { systemCode, VidgenError } from "./errors.ts";
 
 /** A time limit: `signal` aborts when the time is over or the parent aborts; `clear` ends it. */
 export type Limit = { signal: AbortSignal; clear(): void };
@@ -35,7 +35,9 @@ export type Io = {
   /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   limit(ms: number, parent: AbortSignal, reason: Error): Limit;
-  /** Aborts at the first Ctrl-C or SIGTERM, with a `VidgenError` as its reason. */
+  /** Whether a process of this machine runs. */
+  isRunning(pid: number): boolean;
+  /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
   /** Aborts at the second one: leave at once. */
   leave: AbortSignal;
@@ -57,6 +59,7 @@ export function systemIo(): Io {
     env: process.env,
     platform: process.platform,
     pid: process.pid,
+    isRunning,
     home: homedir(),
     fetch: createFetch(),
     ...systemClock,
@@ -102,6 +105,14 @@ function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return systemCode(error) === "EPERM";
+  }
+}
+
 function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
   const first = new AbortController();
   const second = new AbortController();
@@ -112,6 +123,7 @@ function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
     setTimeout(() => process.exit(reason.exit), 500).unref();
   };
   process.on("SIGINT", () => onSignal(new VidgenError("interrupted", "Interrupted.")));
+  process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal has gone.")));
   process.on("SIGTERM", () => onSignal(new VidgenError("terminated", "Terminated.")));
   return { signal: first.signal, leave: second.signal };
 }

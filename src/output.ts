@@ -86,7 +86,7 @@ function errorDocument({ code, message, hint, id, httpStatus }: VidgenError) {
 
 async function errorText(error: VidgenError, level: ColorLevel): Promise<string> {
   const chalk = level === 0 ? undefined : await loadChalk(level);
-  const label = error.code === "interrupted" || error.code === "terminated" ? "" : "error: ";
+  const label = ["interrupted", "terminated", "hung_up"].includes(error.code) ? "" : "error: ";
   const message = `${chalk ? chalk.red(label) : label}${plain(error.message)}\n`;
   const hint = error.hint === undefined ? "" : `${plain(error.hint).replace(/^/gm, "  ")}\n`;
   return message + hint;

@@ -72,6 +72,7 @@ export function createProgram(given: Given, io: Io): Command {
     .option("--download", "the same as -o .")
     .option("--overwrite", "replace the file if it exists")
     .option("--no-wait", "print the id and leave")
+    .option("--reuse", "go on with the same request of the last 24 hours instead of paying for another")
     .addOption(timeoutOption())
     .addOption(intervalOption())
     .option("--dry-run", "print the request, send nothing")
@@ -83,13 +84,14 @@ export function createProgram(given: Given, io: Io): Command {
     'vidgen generate "a red fox runs through snow at dusk" --local',
     "vidgen generate @prompt.txt --model sora-2 --aspect-ratio 9:16 --duration 8 -o clips/",
     'id=$(vidgen generate "waves at night" --no-wait)',
+    'vidgen generate "waves at night" --reuse -o waves.mp4',
   ]);
 
   const status = program
     .command("status")
     .summary("look at a generation once")
     .description("One look at a generation: prints its id, its status, and the URL when there is one.")
-    .argument("[id]", "the generation")
+    .argument("[id]", "the generation; without one, the newest that runs")
     .option("--exit-status", "exit 4 when it failed, 5 while it runs")
     .addOption(localOption())
     .addOption(baseUrlOption())
@@ -100,7 +102,8 @@ export function createProgram(given: Given, io: Io): Command {
     .command("wait")
     .summary("follow generations that exist")
     .description("Follows generations to their end. Prints each URL; with -o, saves the videos and prints where.")
-    .argument("[id...]", "the generations")
+    .argument("[id...]", "the generations; without one, the newest that runs")
+    .option("--all", "all that have not ended, or were to be saved and are not")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
     .addOption(timeoutOption())
@@ -108,7 +111,19 @@ export function createProgram(given: Given, io: Io): Command {
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(runs(async () => (await import("./commands/wait.ts")).wait, ["ids"]));
-  examples(wait, ["vidgen wait <id> -o fox.mp4", "vidgen wait <id> <id> <id> -o clips/"]);
+  examples(wait, ["vidgen wait <id> -o fox.mp4", "vidgen wait --all -o clips/"]);
+
+  const list = program
+    .command("list")
+    .summary("list what this machine has started")
+    .description(
+      "What this machine has started, newest first, from its journal: id, status, model, age, credits left, file, prompt.",
+    )
+    .option("--status <name>", "only these: starting, processing, completed, failed, unknown, unsent or refused")
+    .option("--limit <number>", "how many at the most", "30")
+    .addOption(localOption("only those of the local service"))
+    .action(runs(async () => (await import("./commands/list.ts")).list));
+  examples(list, ["vidgen list", "vidgen list --status unknown"]);
 
   const models = program
     .command("models")

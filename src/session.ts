@@ -1,15 +1,16 @@
-import { createReadStream } from "node:fs";
-import { pipeline } from "node:stream/promises";
+import { join, resolve } from "node:path";
 import { type Client, createClient } from "./api/client.ts";
 import { systemCode, usage, VidgenError } from "./errors.ts";
 import { type Collected, collect } from "./generations/collect.ts";
+import { compactJournal } from "./generations/compact.ts";
 import { localPace, remotePace } from "./generations/follow.ts";
-import type { Naming, Target } from "./generations/target.ts";
+import { type Entry, type Journal, openJournal } from "./generations/journal.ts";
+import { claimTarget, type Naming, type Target } from "./generations/target.ts";
 import type { Io } from "./io.ts";
 import { openLocal } from "./local.ts";
 import type { Output } from "./output.ts";
 import { createProgress } from "./progress.ts";
-import { isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
+import { folders, isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
 
 export type SessionOptions = { local?: boolean; baseUrl?: string; output: Output };
 
@@ -18,6 +19,14 @@ export type Session = {
   client: Client;
   /** The local service inside this process: nothing of it outlives the command. */
   isHere: boolean;
+  /** What this machine has started; `undefined` for the local service inside this process. */
+  journal: Journal | undefined;
+  /** What the journal tells of a generation of this service. */
+  find(id: string): Promise<Entry | undefined>;
+  /** The newest generation of this service that has not ended. Throws `not_found` when there is none. */
+  newestRunning(): Promise<string>;
+  /** Claims the place that `-o` names; with `id` its file name is known, and a `.part` of an earlier run is gone on with. */
+  claim(place: string, options: { overwrite: boolean; unique: string; id?: string }): Promise<Target>;
   /** Follows a generation to its end and saves its video; errors carry the id and the command to go on. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
   /** The command that takes a generation up again. */
@@ -34,6 +43,7 @@ export type CollectOptions = {
   target: Target | undefined;
   /** `-o` as it was typed, for the command to go on. */
   place: string | undefined;
+  /** Where the journal does not know. */
   naming: Omit<Naming, "id">;
 };
 
@@ -45,32 +55,50 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   const baseUrl = local?.baseUrl ?? (await resolveBaseUrl(options.baseUrl, io));
   const apiKey = local?.apiKey ?? (await resolveApiKey(baseUrl, io));
   output.hide(apiKey);
+  const isHere = local?.isHere ?? false;
   const world: Io = { ...io, fetch: traced(local?.fetch ?? io.fetch, baseUrl, output, io) };
   const client = createClient({ baseUrl, apiKey, fetch: world.fetch });
-  const isHere = local?.isHere ?? false;
+  const claims = openJournal(journalPath(io), io);
+  const journal = isHere ? undefined : claims;
+  if (journal) await compactJournal(journal.path, io.date()).catch(() => {});
   const pace = local || isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
-  const flags = [
-    options.local ? " --local" : "",
-    options.baseUrl === undefined ? "" : ` --base-url ${quote(options.baseUrl)}`,
-  ].join("");
-  const commandToGoOn = (id: string, place?: string) =>
-    `${programName(io.env)} wait ${quote(id)}${flags}${place === undefined ? "" : ` -o ${quote(place)}`}`;
+  const commandToGoOn = createCommandToGoOn(options, io);
+  const find = async (id: string) =>
+    (await journal?.entries())?.find((entry) => entry.id === id && entry.base_url === baseUrl);
 
   return {
     client,
     isHere,
+    journal,
+    find,
     commandToGoOn,
+    async newestRunning() {
+      const entries = (await journal?.entries()) ?? [];
+      const { id } = entries.find((entry) => entry.status === "processing" && entry.base_url === baseUrl) ?? {};
+      if (id !== undefined) return id;
+      throw new VidgenError("not_found", "No generation that was started here is running.", {
+        hint: `Give an id; \`${programName(io.env)} list\` shows what was started.`,
+      });
+    },
+    async claim(place, { id, ...rest }) {
+      const entry = id === undefined ? undefined : await find(id);
+      const naming = id === undefined ? undefined : { id, ...wordsOf(entry) };
+      const mayTakeOver = async (partPath: string) => isLeftBehind(await claims.claimant(resolve(partPath)), io);
+      const target = await claimTarget(place, { ...rest, naming, mayTakeOver });
+      // Without it another run could not tell that this process is gone; that alone must stop nobody.
+      await claims.append({ kind: "claim", file: target.partPath(), pid: io.pid }).catch(() => {});
+      return target;
+    },
     async collect(id, { intervalMs, place, ...rest }) {
       const progress = createProgress(id, output, io);
       const { onNote, onProgress } = progress;
+      const entry = rest.isNew ? undefined : await find(id);
+      const etag = entry?.part?.file === rest.target?.partPath() ? entry?.part?.etag : undefined;
+      const known = { naming: { ...rest.naming, ...wordsOf(entry) }, journal, etag, isLasting: !isHere };
       const interval = intervalMs === undefined ? pace : () => intervalMs;
       try {
-        return await collect(
-          client,
-          id,
-          { ...rest, intervalMs: interval, signal: io.signal, isLasting: !isHere, onNote, onProgress },
-          world,
-        );
+        const how = { ...rest, ...known, intervalMs: interval, signal: io.signal, onNote, onProgress };
+        return await collect(client, id, how, world);
       } catch (error) {
         if (!(error instanceof VidgenError)) throw error;
         throw error.with({ id, hint: hintToGoOn(error, isHere, commandToGoOn(id, place)) });
@@ -83,6 +111,26 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       await local?.close();
     },
   };
+}
+
+export function journalPath(io: Io): string {
+  return join(folders(io).state, "journal.jsonl");
+}
+
+/** A `.part` that no journal speaks of may be anything; one whose process is gone is nobody's. */
+function isLeftBehind(pid: number | undefined, io: Io): boolean {
+  return pid !== undefined && pid !== io.pid && !io.isRunning(pid);
+}
+
+function wordsOf(entry: Entry | undefined): Omit<Naming, "id"> {
+  return entry ? { prompt: entry.request.prompt, model: entry.request.model } : {};
+}
+
+function createCommandToGoOn(options: SessionOptions, io: Io) {
+  const baseUrl = options.baseUrl === undefined ? "" : ` --base-url ${quote(options.baseUrl)}`;
+  const flags = `${options.local ? " --local" : ""}${baseUrl}`;
+  return (id: string, place?: string) =>
+    `${programName(io.env)} wait ${quote(id)}${flags}${place === undefined ? "" : ` -o ${quote(place)}`}`;
 }
 
 function hintToGoOn(error: VidgenError, isHere: boolean, command: string): string | undefined {
@@ -119,43 +167,4 @@ export function traced(fetch: Io["fetch"], baseUrl: string, output: Output, io: 
       throw error;
     }
   };
-}
-
-export type PrintOptions = {
-  /** `-o` as it was typed. */
-  place: string | undefined;
-  isHere: boolean;
-  /** What else `--json` shows. */
-  extra?: object;
-  output: Output;
-};
-
-/** The result on stdout: the video itself for `-o -`, else the saved file, else the address. */
-export async function printCollected(collected: Collected, options: PrintOptions, io: Io): Promise<void> {
-  const { file, videoUrl } = collected;
-  if (options.place === "-" && file !== undefined) return streamTo(io.stdout, file);
-  await options.output.result(file ?? videoUrl, { ...options.extra, ...describe(collected, options.isHere) });
-}
-
-/** A completed generation as `--json` shows it; an address that ends with this process is left out. */
-export function describe({ generation, videoUrl, file }: Collected, isHere: boolean): object {
-  return { ...generation, video_url: isHere ? null : videoUrl, ...(file === undefined ? {} : { file }) };
-}
-
-/** Throws `usage` when stdout cannot take the video that `-o -` sends there. */
-export function checkPlace(place: string | undefined, output: Output, io: Io): void {
-  if (place === "") throw usage("-o is empty.");
-  if (place !== "-") return;
-  if (output.json) throw usage("--json and -o - both want stdout.");
-  if (io.stdout.isTTY) throw usage("-o - sends the video to stdout, which is a terminal: pipe it, or name a file.");
-}
-
-async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
-  try {
-    await pipeline(createReadStream(file), stdout, { end: false });
-  } catch (error) {
-    const code = systemCode(error);
-    if (code === "EPIPE" || code === "ERR_STREAM_PREMATURE_CLOSE") return;
-    throw new VidgenError("output", `Cannot write the video to stdout: ${code ?? error}.`, { cause: error });
-  }
 }

@@ -10,21 +10,24 @@ type World = Pick<Io, "env" | "home" | "platform">;
 type Saved = { base_url?: string | undefined; model?: string | undefined; keys?: Record<string, string> | undefined };
 
 /** Where vidgen keeps its things: `VIDGEN_HOME` for all of them, else the platform's own folders. */
-export function folders(world: World): { config: string; data: string } {
+export function folders(world: World): { config: string; data: string; state: string } {
   const { env, home, platform } = world;
-  if (env.VIDGEN_HOME) return { config: env.VIDGEN_HOME, data: env.VIDGEN_HOME };
+  if (env.VIDGEN_HOME) return { config: env.VIDGEN_HOME, data: env.VIDGEN_HOME, state: env.VIDGEN_HOME };
   if (platform === "darwin") {
-    return { config: join(home, "Library/Preferences/vidgen"), data: join(home, "Library/Application Support/vidgen") };
+    const data = join(home, "Library/Application Support/vidgen");
+    return { config: join(home, "Library/Preferences/vidgen"), data, state: data };
   }
   if (platform === "win32") {
     const config = join(env.APPDATA ?? join(home, "AppData/Roaming"), "vidgen");
-    return { config, data: join(env.LOCALAPPDATA ?? join(home, "AppData/Local"), "vidgen") };
+    const data = join(env.LOCALAPPDATA ?? join(home, "AppData/Local"), "vidgen");
+    return { config, data, state: data };
   }
   const xdg = (name: string, otherwise: string) => {
     const value = env[name];
     return join(value && isAbsolute(value) ? value : join(home, otherwise), "vidgen");
   };
-  return { config: xdg("XDG_CONFIG_HOME", ".config"), data: xdg("XDG_DATA_HOME", ".local/share") };
+  const data = xdg("XDG_DATA_HOME", ".local/share");
+  return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
 }
 
 /** The base URL: flag > VIDGEN_BASE_URL > saved file; `undefined` when there is none. Throws `usage` for one that cannot be used. */

@@ -19,6 +19,7 @@ test("the exit codes are the design's", () => {
     ["network", 8],
     ["output", 9],
     ["not_found", 10],
+    ["hung_up", 129],
     ["interrupted", 130],
     ["terminated", 143],
   ]);

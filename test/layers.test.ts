@@ -16,14 +16,14 @@ const rules: Rule[] = [
   { files: /^src\/program\.ts$/, may: /^$/, mayLater: /^src\/commands\// },
   {
     files: /^src\/commands\/serve\.ts$/,
-    may: /^src\/((generations|api|server)\/|(settings|output|errors|prompts|session|local)\.ts$)/,
+    may: /^src\/((generations|api|server)\/|(settings|output|errors|prompts|result|session|local)\.ts$)/,
   },
   {
     files: /^src\/commands\//,
-    may: /^src\/((generations|api)\/|(settings|output|errors|prompts|session|local)\.ts$)/,
+    may: /^src\/((generations|api)\/|(settings|output|errors|prompts|result|session|local)\.ts$)/,
   },
   {
-    files: /^src\/session\.ts$/,
+    files: /^src\/(session|result)\.ts$/,
     may: /^src\/((api|generations)\/|(errors|local|progress|settings|output)\.ts$)/,
   },
   { files: /^src\/local\.ts$/, may: /^src\/settings\.ts$/, mayLater: /^src\/server\// },

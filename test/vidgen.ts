@@ -1,5 +1,5 @@
 import { writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable } from "node:stream";
@@ -29,6 +29,8 @@ export type World = {
   env: Record<string, string | undefined>;
   /** An empty folder of its own. */
   folder: string;
+  /** Where vidgen keeps its things. */
+  home: string;
   stdin: string | undefined;
   /** Whether a person sits there; then `answers` are typed, each when its question shows on stderr. */
   isTerminal: boolean;
@@ -41,6 +43,8 @@ export type World = {
   /** What has been printed by the run under way. */
   printed: Run;
   press(key: "Ctrl-C"): void;
+  /** The same machine and service for a new process; those before it are gone. */
+  reboot(): World;
 };
 
 export type WorldOptions = { renderMs?: number; credits?: number };
@@ -48,7 +52,9 @@ export type WorldOptions = { renderMs?: number; credits?: number };
 /** A machine with a service on it; everything that `Io` holds is made for the test. */
 export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOptions = {}): Promise<World> {
   const clock = createVirtualClock();
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  const root = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  const [folder, home] = [join(root, "work"), join(root, "home")];
+  await mkdir(folder);
   const engine: Engine = {
     async render(request, file, signal) {
       await clock.doze(renderMs, signal);
@@ -67,10 +73,11 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   });
   onTestFinished(async () => {
     await service.close();
-    await rm(folder, { recursive: true, force: true });
+    await rm(root, { recursive: true, force: true });
   });
 
-  const controllers = { signal: new AbortController(), leave: new AbortController() };
+  let pid = 1;
+  let controllers = newControllers();
   const fetch = async (url: string, init: FetchInit = {}): Promise<Response> => {
     const body = typeof init.body === "string" ? init.body : "";
     world.requests.push({
@@ -99,18 +106,26 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     stdin: Readable.from([]),
     stdout: new PassThrough(),
     stderr: new PassThrough(),
-    env: { VIDGEN_HOME: join(folder, "home"), VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey },
+    env: { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey },
     platform: "linux",
-    pid: 1,
+    get pid() {
+      return pid;
+    },
+    isRunning: (other) => other === pid,
     home: folder,
     fetch,
-    signal: controllers.signal.signal,
-    leave: controllers.leave.signal,
+    get signal() {
+      return controllers.signal.signal;
+    },
+    get leave() {
+      return controllers.leave.signal;
+    },
   };
   const world: World = {
     io,
     env: { ...io.env },
     folder,
+    home,
     stdin: undefined,
     isTerminal: false,
     answers: [],
@@ -121,6 +136,11 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     press() {
       const { signal, leave } = controllers;
       (signal.signal.aborted ? leave : signal).abort(new VidgenError("interrupted", "Interrupted."));
+    },
+    reboot() {
+      pid++;
+      controllers = newControllers();
+      return world;
     },
     async vidgen(...argv) {
       const run = { code: -1, stdout: "", stderr: "" };
@@ -160,6 +180,10 @@ function collect(add: (text: string) => void): PassThrough {
   // As with the real stdout and stderr, nobody who pipes into it can end it.
   const terminal = { cursorTo: () => true, clearLine: () => true, moveCursor: () => true };
   return Object.assign(stream, terminal, { end: () => stream });
+}
+
+function newControllers() {
+  return { signal: new AbortController(), leave: new AbortController() };
 }
 
 function endOnAbort(signal: AbortSignal | null | undefined): { aborted: Promise<never>; clear(): void } {

@@ -1,16 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { startInit } from "../api/client.ts";
 import { defaultModel, type Model, models } from "../api/models.ts";
-import type { Started, StartRequest } from "../api/schema.ts";
+import type { StartRequest } from "../api/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
+import { findReusable } from "../generations/reuse.ts";
 import { start } from "../generations/start.ts";
-import { claimTarget, type Target } from "../generations/target.ts";
+import type { Target } from "../generations/target.ts";
 import type { Io } from "../io.ts";
 import type { Output } from "../output.ts";
 import type { Given } from "../program.ts";
 import { askChoice, askText, type Choice, canAsk, readPrompt } from "../prompts.ts";
-import { checkPlace, openSession, printCollected, programName, quote, type Session } from "../session.ts";
+import { checkPlace, printCollected } from "../result.ts";
+import { openSession, programName, quote, type Session } from "../session.ts";
 import { findBaseUrl, findModelSetting, readInterval, readTime } from "../settings.ts";
 
 export type GenerateOptions = Given & {
@@ -27,6 +29,7 @@ export type GenerateOptions = Given & {
   download?: boolean;
   overwrite?: boolean;
   wait: boolean;
+  reuse?: boolean;
   timeout: string;
   interval?: string;
   dryRun?: boolean;
@@ -46,14 +49,35 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   const session = await openSession(options, io);
   options.defer(session.close);
   checkOutlives(session, options);
-  const target = place === undefined ? undefined : await claimBeforePaying(place, options.overwrite ?? false, attempt);
+  const earlier = options.reuse ? await findEarlier(session, request, options.output, io) : undefined;
+  const target =
+    place === undefined ? undefined : await claimBeforePaying(session, place, { ...options, attempt, earlier });
   options.defer(async () => target?.release());
-  const { generation, remaining_credits } = await startOnce(session, request, attempt, options.output, io);
-  const extra = { ...generation, remaining_credits };
-  if (!options.wait) return await options.output.result(generation.id, extra);
+  const { id, document } =
+    earlier ?? (await startOnce(session, request, { attempt, place, output: options.output }, io));
+  if (!options.wait) return await options.output.result(id, document);
   const naming = { prompt: request.prompt, model: request.model };
-  const collected = await session.collect(generation.id, { ...times, isNew: true, target, place, naming });
-  await printCollected(collected, { place, extra, isHere: session.isHere, output: options.output }, io);
+  const collected = await session.collect(id, { ...times, isNew: !earlier, target, place, naming });
+  await printCollected(collected, { place, extra: document, isHere: session.isHere, output: options.output }, io);
+}
+
+/** A generation that has begun, and what is known of it. */
+type Begun = { id: string; document: object };
+
+/** `--reuse`: the one to go on with instead of paying again. */
+async function findEarlier(
+  session: Session,
+  request: StartRequest,
+  output: Output,
+  io: Io,
+): Promise<Begun | undefined> {
+  const entries = (await session.journal?.entries()) ?? [];
+  const found = findReusable(entries, session.client.baseUrl, request, io.date());
+  if (!found) return undefined;
+  const { id, at, status, remaining_credits } = found;
+  output.note(`Going on with ${id}, which was started ${at.slice(0, 16)}Z; nothing is sent, nothing is charged.`);
+  const { model, prompt } = request;
+  return { id, document: { id, status, model, prompt, created_at: at, remaining_credits } };
 }
 
 function pick({ duration, resolution, callbackUrl, set = [] }: GenerateOptions) {
@@ -122,36 +146,31 @@ function checkOutlives(session: Session, options: GenerateOptions): void {
   );
 }
 
+type ClaimOptions = { overwrite?: boolean; attempt: string; earlier: Begun | undefined };
+
 /** A video that cannot be saved is not paid for. */
-async function claimBeforePaying(place: string, overwrite: boolean, attempt: string): Promise<Target> {
+async function claimBeforePaying(session: Session, place: string, options: ClaimOptions): Promise<Target> {
+  const { overwrite = false, attempt: unique, earlier } = options;
   try {
-    return await claimTarget(place, overwrite, attempt);
+    return await session.claim(place, { overwrite, unique, ...(earlier ? { id: earlier.id } : {}) });
   } catch (error) {
     if (!(error instanceof VidgenError)) throw error;
-    throw new VidgenError(error.code, `${error.message} Nothing was sent, nothing was charged.`, {
-      hint: error.hint,
-      cause: error,
-    });
+    const message = `${error.message} Nothing was sent, nothing was charged.`;
+    throw new VidgenError(error.code, message, { hint: error.hint, cause: error });
   }
 }
 
+type StartOnceOptions = { attempt: string; place: string | undefined; output: Output };
+
 /** Sends the request, and says the id the moment it is known. */
-async function startOnce(
-  session: Session,
-  request: StartRequest,
-  attempt: string,
-  output: Output,
-  io: Io,
-): Promise<Started> {
-  const started = await start(
-    session.client,
-    request,
-    { attempt, signal: io.signal, leave: io.leave, onNote: output.note },
-    io,
-  );
-  const credits = started.remaining_credits === undefined ? "" : `, ${started.remaining_credits} credits left`;
-  output.note(`Started ${started.generation.id} (${request.model}${credits}).`);
-  return started;
+async function startOnce(session: Session, request: StartRequest, options: StartOnceOptions, io: Io): Promise<Begun> {
+  const { attempt, output } = options;
+  const place = options.place === "-" ? undefined : options.place;
+  const how = { attempt, place, journal: session.journal, signal: io.signal, leave: io.leave, onNote: output.note };
+  const { generation, remaining_credits } = await start(session.client, request, how, io);
+  const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
+  output.note(`Started ${generation.id} (${request.model}${credits}).`);
+  return { id: generation.id, document: { ...generation, remaining_credits } };
 }
 
 /** `--dry-run`: the request as it would be sent, the key left out. Needs neither key nor base URL, and says when one is missing. */

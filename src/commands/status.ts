@@ -7,7 +7,7 @@ import { look } from "../generations/look.ts";
 import type { Io } from "../io.ts";
 import { plainLine } from "../output.ts";
 import type { Given } from "../program.ts";
-import { openSession } from "../session.ts";
+import { openSession, type Session } from "../session.ts";
 
 export type StatusOptions = Given & {
   id: string | undefined;
@@ -20,16 +20,29 @@ export type StatusOptions = Given & {
 const limitMs = 30_000;
 
 /** One look at a generation. Prints its id, status, and its address when there is one. */
-export async function status({ id, ...options }: StatusOptions, io: Io): Promise<void> {
-  if (!id) throw usage("Which generation? Give its id: vidgen status <id>");
+export async function status(options: StatusOptions, io: Io): Promise<void> {
+  if (options.id === "") throw usage("The id is empty.");
   const session = await openSession(options, io);
   options.defer(session.close);
+  const id = options.id ?? (await session.newestRunning());
   const generation = await lookPatiently(session.client, id, io);
+  await writeDown(generation, session);
   const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
   await options.output.result(fields.map(plainLine).join("\t"), generation);
   if (generation.status === "failed")
     options.output.note(errorText(generation.error) ?? "The service gives no reason.");
   if (options.exitStatus) throwStatus(generation);
+}
+
+/** So that `list` knows, for a generation that this machine has started. */
+async function writeDown(generation: Generation, session: Session): Promise<void> {
+  const { id, status: state } = generation;
+  if ((state !== "completed" && state !== "failed") || (await session.find(id))?.status !== "processing") return;
+  const line =
+    state === "completed"
+      ? ({ kind: state, id } as const)
+      : ({ kind: state, id, reason: failedError(id, generation).message } as const);
+  await session.journal?.append(line).catch(() => {});
 }
 
 async function lookPatiently(client: Client, id: string, io: Io): Promise<Generation> {

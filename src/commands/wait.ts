@@ -1,14 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Collected } from "../generations/collect.ts";
-import { claimTarget } from "../generations/target.ts";
+import { isOpen } from "../generations/journal.ts";
+import { isFolder } from "../generations/target.ts";
 import type { Io } from "../io.ts";
 import type { Given } from "../program.ts";
-import { checkPlace, describe, openSession, printCollected, type Session } from "../session.ts";
+import { checkPlace, describe, printCollected } from "../result.ts";
+import { openSession, type Session } from "../session.ts";
 import { readInterval, readTime } from "../settings.ts";
 
 export type WaitOptions = Given & {
   ids: string[];
+  all?: boolean;
   /** `-o` */
   save?: string;
   overwrite?: boolean;
@@ -20,14 +23,21 @@ export type WaitOptions = Given & {
 
 /** Follows generations that exist, side by side, and saves them with `-o`. Ends with the worst of their errors. */
 export async function wait(options: WaitOptions, io: Io): Promise<void> {
-  const ids = [...new Set(options.ids)];
-  if (ids.length === 0) throw usage("Which generation? Give its id: vidgen wait <id>");
+  if (options.all && options.ids.length > 0) throw usage("--all takes no ids.");
   checkPlace(options.save, options.output, io);
   readTimes(options);
   const session = await openSession(options, io);
   options.defer(session.close);
-  if (ids.length === 1) await waitForOne(ids[0] as string, session, options, io);
-  else await waitForAll(ids, session, options, io);
+  const ids = options.all ? await openIds(session) : [...new Set(options.ids)];
+  if (options.all || ids.length > 1) return waitForAll(ids, session, options, io);
+  await waitForOne(ids[0] ?? (await session.newestRunning()), session, options, io);
+}
+
+/** All that this machine has started at this service and that has not ended, or was to be saved and is not; the oldest first. */
+async function openIds(session: Session): Promise<string[]> {
+  const entries = (await session.journal?.entries()) ?? [];
+  const open = entries.filter((entry) => entry.base_url === session.client.baseUrl && isOpen(entry));
+  return open.flatMap(({ id }) => id ?? []).reverse();
 }
 
 async function waitForOne(id: string, session: Session, options: WaitOptions, io: Io): Promise<void> {
@@ -38,7 +48,8 @@ async function waitForOne(id: string, session: Session, options: WaitOptions, io
 /** Lines come as the videos do; the JSON document comes last, an array in the order of the ids. */
 async function waitForAll(ids: string[], session: Session, options: WaitOptions, io: Io): Promise<void> {
   const { output, save } = options;
-  if (save !== undefined && !/[/\\]$|^\.{1,2}$/.test(save)) throw usage("Several videos go into a folder: -o folder/");
+  if (save !== undefined && !(await isFolder(save))) throw usage("Several videos go into a folder: -o folder/");
+  if (ids.length === 0) output.note("There is nothing to wait for.");
   const errors: VidgenError[] = [];
   const follow = async (id: string): Promise<object> => {
     try {
@@ -67,7 +78,8 @@ async function collectOne<Result>(
   use: (collected: Collected) => Promise<Result>,
 ): Promise<Result> {
   const place = options.save;
-  const target = place === undefined ? undefined : await claimTarget(place, options.overwrite ?? false, randomUUID());
+  const claim = { overwrite: options.overwrite ?? false, unique: randomUUID(), id };
+  const target = place === undefined ? undefined : await session.claim(place, claim);
   options.defer(async () => target?.release());
   return use(await session.collect(id, { ...readTimes(options), isNew: false, target, place, naming: {} }));
 }

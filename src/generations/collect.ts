@@ -1,7 +1,10 @@
+import { resolve } from "node:path";
 import type { Client } from "../api/client.ts";
+import { asVidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { download } from "./download.ts";
 import { type Completed, type FollowOptions, follow } from "./follow.ts";
+import type { Journal, Line } from "./journal.ts";
 import { type Naming, outputError, type Target } from "./target.ts";
 
 export type CollectOptions = FollowOptions & {
@@ -9,8 +12,11 @@ export type CollectOptions = FollowOptions & {
   target: Target | undefined;
   /** What the person said of it, for the file's name; the service's own words come second. */
   naming: Omit<Naming, "id">;
-  /** Whether the video's address means anything once this process has ended. */
+  /** Whether the generation and its address outlive this process. */
   isLasting: boolean;
+  journal: Pick<Journal, "append"> | undefined;
+  /** The strong ETag of what an earlier run has left in the target's `.part`. */
+  etag: string | undefined;
   onProgress(received: number, total: number | undefined): void;
 };
 
@@ -19,26 +25,49 @@ export type Collected = Completed & { file: string | undefined };
 
 /**
  * Follows a generation to its end and saves its video. Throws as `follow` does, and `output` when the video is there but cannot be saved:
- * then the error names its address.
+ * the error then names its address.
  */
 export async function collect(client: Client, id: string, options: CollectOptions, io: Io): Promise<Collected> {
-  const completed = await follow(client, id, options, io);
-  if (!options.target) return { ...completed, file: undefined };
-  const { target, signal, onNote, onProgress } = options;
-  const freshUrl = async () => (await follow(client, id, { ...options, isNew: false }, io)).videoUrl;
+  const { target, onNote } = options;
+  /** Nothing that happens here is lost by not being written down. */
+  const record = async (line: Line) =>
+    options.journal?.append(line).catch((error) => onNote(asVidgenError(error).message));
+  const completed = await follow(client, id, options, io).catch(async (thrown) => {
+    const error = asVidgenError(thrown);
+    if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
+    throw error;
+  });
+  await record({ kind: "completed", id });
+  if (!target) return { ...completed, file: undefined };
   try {
-    await download(completed.videoUrl, target.part, { signal, onNote, onProgress, freshUrl }, io);
-    const { prompt, model } = completed.generation;
-    const naming = {
-      id,
-      prompt: options.naming.prompt ?? prompt ?? undefined,
-      model: options.naming.model ?? model ?? undefined,
-    };
-    return { ...completed, file: await target.commit(naming) };
+    const file = await save(client, id, { ...options, completed, target, record }, io);
+    await record({ kind: "saved", id, file: resolve(file) });
+    return { ...completed, file };
   } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    throw outputError(error, "the video").with({
-      hint: options.isLasting ? `The video is at ${completed.videoUrl}` : undefined,
-    });
+    if (options.signal.aborted) throw options.signal.reason;
+    const hint = options.isLasting ? `The video is at ${completed.videoUrl}` : undefined;
+    throw outputError(error, "the video").with({ hint });
   }
+}
+
+type SaveOptions = CollectOptions & { completed: Completed; target: Target; record(line: Line): Promise<void> };
+
+async function save(client: Client, id: string, options: SaveOptions, io: Io): Promise<string> {
+  const { completed, target, signal, onNote, onProgress, etag, record } = options;
+  const { prompt, model } = completed.generation;
+  const naming = {
+    id,
+    prompt: options.naming.prompt ?? prompt ?? undefined,
+    model: options.naming.model ?? model ?? undefined,
+  };
+  const freshUrl = async () => (await follow(client, id, { ...options, isNew: false }, io)).videoUrl;
+  if (etag !== undefined) target.keep();
+  const onEtag = async (found: string) => {
+    if (!options.isLasting) return;
+    await record({ kind: "part", id, file: target.partPath(), etag: found });
+    target.keep();
+  };
+  await target.settle(naming);
+  await download(completed.videoUrl, target.part, { signal, etag, onEtag, freshUrl, onProgress, onNote }, io);
+  return target.commit(naming);
 }

@@ -1,6 +1,6 @@
 import type { FileHandle } from "node:fs/promises";
 import { backoffMs, isTransient, retryAfterMs } from "../api/retry.ts";
-import { VidgenError } from "../errors.ts";
+import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
 import { describeFailure } from "./look.ts";
 import { faultOfMp4 } from "./mp4.ts";
@@ -8,6 +8,10 @@ import { outputError } from "./target.ts";
 
 export type DownloadOptions = {
   signal: AbortSignal;
+  /** The strong ETag of what an earlier run has left in the file: it is gone on with. */
+  etag: string | undefined;
+  /** Called before the first byte of a video with a strong ETag is written. */
+  onEtag(etag: string): Promise<void>;
   /** Asks for the address once more, when the first one has expired. */
   freshUrl(): Promise<string>;
   /** `total` is `undefined` where the media address does not say. Both in bytes. */
@@ -15,62 +19,77 @@ export type DownloadOptions = {
   onNote(text: string): void;
 };
 
+type World = Clock & Pick<Io, "fetch">;
+
 type Outcome =
   | { kind: "whole" }
   | { kind: "trouble"; reason: string; waitMs?: number | undefined }
   | { kind: "expired"; reason: string };
 
+/** What is in the file: how much of which version of the video. Without a strong ETag none of it can be gone on with. */
+type Have = { size: number; etag: string | undefined };
+
 const mostTries = 10;
 const mostRedirects = 5;
 /** A body of which no byte comes for this long is given up and fetched again. */
 const stallMs = 30_000;
+/** A media address that asks for more patience is asked again after this. */
+const longestWaitMs = 60_000;
+/** Tries are counted anew once this much has come. */
+const progressBytes = 1_000_000;
 
 /**
- * Fetches a video into an open file, from the start after each failure, until it is a whole .mp4. The address gets no Authorization
- * header. Throws `output` when it cannot be had or written, or the signal's reason.
+ * Fetches a video into an open file until it is a whole .mp4. After a failure it goes on where it was, as long as a strong ETag says that
+ * it is the same video (RFC 9110, section 13.1.5), else from the start. The address gets no Authorization header. Throws `output` when
+ * it cannot be had or written, or the signal's reason.
  */
-export async function download(
-  url: string,
-  file: FileHandle,
-  options: DownloadOptions,
-  io: Clock & Pick<Io, "fetch">,
-): Promise<void> {
+export async function download(url: string, file: FileHandle, options: DownloadOptions, io: World): Promise<void> {
+  const have: Have = { size: (await onDisk(file.stat())).size, etag: options.etag };
   let from = url;
   let isFresh = false;
   for (let tries = 1; ; tries++) {
-    const outcome = await fetchOnce(from, file, options, io);
+    const before = have.size;
+    const outcome = await fetchOnce(from, file, have, { options, io });
     if (outcome.kind === "whole") return;
     if (outcome.kind === "expired") {
       if (isFresh) throw new VidgenError("output", `The video's address has expired: ${outcome.reason}.`);
       isFresh = true;
-      from = await options.freshUrl();
+      from = await askForFreshUrl(outcome.reason, options);
       continue;
     }
+    if (have.size - before >= progressBytes) tries = 1;
     if (tries >= mostTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`The video is hard to fetch (${outcome.reason}); still trying.`);
-    await io.sleep(Math.max(outcome.waitMs ?? 0, backoffMs(tries)), options.signal);
+    await io.sleep(Math.max(Math.min(outcome.waitMs ?? 0, longestWaitMs), backoffMs(tries)), options.signal);
+  }
+}
+
+async function askForFreshUrl(reason: string, options: DownloadOptions): Promise<string> {
+  try {
+    return await options.freshUrl();
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    const { message } = asVidgenError(error);
+    throw new VidgenError("output", `The video's address has expired (${reason}), and no fresh one came: ${message}`);
   }
 }
 
 async function fetchOnce(
   url: string,
   file: FileHandle,
-  options: DownloadOptions,
-  io: Clock & Pick<Io, "fetch">,
+  have: Have,
+  { options, io }: { options: DownloadOptions; io: World },
 ): Promise<Outcome> {
   const stall = createStall(options.signal, io);
   try {
-    const response = await fetchMedia(url, stall.signal, io);
-    const { status } = response;
-    if (status !== 200) {
-      await response.body?.cancel();
-      return judgeStatus(status, response.headers.get("Retry-After"), io);
-    }
-    await writeBody(response, file, options, stall.rewind);
+    const response = await fetchMedia(url, rangeHeaders(have), { signal: stall.signal, fetch: io.fetch });
+    const total = await prepare(response, file, have, options);
+    if (total === "other") return judgeStatus(response, io);
+    if (total !== "nothing more") await writeBody(response, file, have, { total, options, onBytes: stall.rewind });
     const fault = await onDisk(faultOfMp4(file));
-    return fault === undefined
-      ? { kind: "whole" }
-      : { kind: "trouble", reason: `what came is not a whole video, ${fault}` };
+    if (fault === undefined) return { kind: "whole" };
+    await restart(file, have);
+    return { kind: "trouble", reason: `what came is not a whole video, ${fault}` };
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof VidgenError) throw error;
@@ -80,18 +99,73 @@ async function fetchOnce(
   }
 }
 
-function judgeStatus(status: number, retryAfter: string | null, io: Clock): Outcome {
+function rangeHeaders({ size, etag }: Have): Record<string, string> {
+  return size > 0 && etag !== undefined ? { Range: `bytes=${size}-`, "If-Range": etag } : {};
+}
+
+/**
+ * Makes the file ready for what this response brings, and returns the size of the whole video, or `undefined` where it does not say;
+ * "nothing more" when all of it was there, "other" when it brings no video.
+ */
+async function prepare(
+  response: Response,
+  file: FileHandle,
+  have: Have,
+  options: DownloadOptions,
+): Promise<number | undefined | "nothing more" | "other"> {
+  const { status, headers } = response;
+  const range = /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "");
+  if (status === 416 && have.size > 0) {
+    await response.body?.cancel();
+    if (Number(range?.[3]) === have.size) return "nothing more";
+    await restart(file, have);
+    throw new Error("the video has changed");
+  }
+  if (status === 206 && have.size > 0) {
+    const etag = headers.get("ETag");
+    const fits = Number(range?.[1]) === have.size && (etag === null || etag === have.etag);
+    if (fits) return range?.[3] === "*" ? undefined : Number(range?.[3]);
+    await response.body?.cancel();
+    await restart(file, have);
+    throw new Error("the video has changed");
+  }
+  if (status !== 200) return "other";
+  await restart(file, have);
+  const etag = headers.get("ETag");
+  if (etag?.startsWith('"')) {
+    have.etag = etag;
+    await options.onEtag(etag);
+  }
+  const length = headers.get("Content-Length");
+  return length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
+}
+
+async function restart(file: FileHandle, have: Have): Promise<void> {
+  await onDisk(file.truncate(0));
+  have.size = 0;
+  have.etag = undefined;
+}
+
+async function judgeStatus(response: Response, io: Clock): Promise<Outcome> {
+  const { status, headers } = response;
+  await response.body?.cancel();
   const reason = `HTTP ${status}`;
-  if (isTransient(status)) return { kind: "trouble", reason, waitMs: retryAfterMs(retryAfter, io.date()) };
+  if (isTransient(status))
+    return { kind: "trouble", reason, waitMs: retryAfterMs(headers.get("Retry-After"), io.date()) };
   if ([401, 403, 404, 410].includes(status)) return { kind: "expired", reason };
   throw new VidgenError("output", `The video's address answers ${reason}.`, { httpStatus: status });
 }
 
 /** GET with the few redirects that media addresses use; from https only to https. */
-async function fetchMedia(url: string, signal: AbortSignal, io: Pick<Io, "fetch">): Promise<Response> {
+async function fetchMedia(
+  url: string,
+  range: Record<string, string>,
+  { signal, fetch }: { signal: AbortSignal; fetch: Io["fetch"] },
+): Promise<Response> {
+  const headers = { "Accept-Encoding": "identity", ...range };
   let at = url;
   for (let redirects = 0; ; redirects++) {
-    const response = await io.fetch(at, { signal, redirect: "manual", headers: { "Accept-Encoding": "identity" } });
+    const response = await fetch(at, { signal, redirect: "manual", headers });
     const location = response.headers.get("Location");
     if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response;
     await response.body?.cancel();
@@ -104,26 +178,24 @@ async function fetchMedia(url: string, signal: AbortSignal, io: Pick<Io, "fetch"
   }
 }
 
-async function writeBody(
-  response: Response,
-  file: FileHandle,
-  options: DownloadOptions,
-  onBytes: () => void,
-): Promise<void> {
-  const length = response.headers.get("Content-Length");
-  const total = length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
-  let received = 0;
-  await onDisk(file.truncate(0));
+type Writing = { total: number | undefined; options: DownloadOptions; onBytes(): void };
+
+async function writeBody(response: Response, file: FileHandle, have: Have, writing: Writing): Promise<void> {
+  const { total, options, onBytes } = writing;
   for await (const chunk of response.body ?? []) {
     onBytes();
     for (let done = 0; done < chunk.byteLength; ) {
-      const { bytesWritten } = await onDisk(file.write(chunk, done, chunk.byteLength - done, received + done));
+      const { bytesWritten } = await onDisk(file.write(chunk, done, chunk.byteLength - done, have.size));
       done += bytesWritten;
+      have.size += bytesWritten;
     }
-    received += chunk.byteLength;
-    options.onProgress(received, total);
+    options.onProgress(have.size, total);
   }
-  if (total !== undefined && received !== total) throw new Error(`it broke off after ${received} of ${total} bytes`);
+  if (total !== undefined && have.size !== total) {
+    const { size } = have;
+    if (size > total) await restart(file, have);
+    throw new Error(`it broke off after ${size} of ${total} bytes`);
+  }
 }
 
 /** Aborts when nothing has come for a while. */

@@ -3,12 +3,16 @@ import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "../api
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "../api/schema.ts";
 import { asVidgenError, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
+import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, refusal } from "./look.ts";
 import { salvageStarted } from "./salvage.ts";
 
 export type StartOptions = {
   /** Names this attempt to the service and to people; a UUID. */
   attempt: string;
+  /** `-o` as it was typed, for the journal. */
+  place: string | undefined;
+  journal: Pick<Journal, "append"> | undefined;
   /** The first Ctrl-C: the request is left out for a while longer, so that its id is not lost. */
   signal: AbortSignal;
   /** The second Ctrl-C. */
@@ -16,12 +20,18 @@ export type StartOptions = {
   onNote(text: string): void;
 };
 
-type Outcome =
-  | { kind: "accepted"; started: Started }
+type Accepted = { kind: "accepted"; started: Started };
+type Final = { kind: "refused" | "unknown"; error: VidgenError };
+
+/** How it ended, in the journal's words. */
+type End = Accepted | Final | { kind: "unsent"; error: VidgenError };
+
+/** What may be tried again. */
+type Again =
   | { kind: "unsent"; reason: string; isFinal: boolean }
-  | { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined }
-  | { kind: "refused"; error: VidgenError }
-  | { kind: "unknown"; reason: string; httpStatus?: number };
+  | { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
+
+type Outcome = Accepted | Final | Again;
 
 /** How long the service may take to answer the start request. */
 const answerLimitMs = 120_000;
@@ -32,9 +42,9 @@ const notNowLimitMs = 120_000;
 const interruptLimitMs = 10_000;
 
 /**
- * Starts a generation (interface 4.1). The request costs money, so it is sent once: only one of which no byte was written, or that the
- * service put off (429, 421, 425), is tried again. Throws `network` (nothing was sent), `unknown` (it may have been charged), or what
- * the service's refusal means.
+ * Starts a generation (interface 4.1). The request costs money, so it is written down first and sent once: only one of which no byte was
+ * written, or that the service put off (429, 421, 425), is tried again. Throws `network` (nothing was sent), `unknown` (it may have been
+ * charged), what the service's refusal means, or `output` when it could not be written down: then nothing was sent.
  */
 export async function start(
   client: Client,
@@ -42,23 +52,44 @@ export async function start(
   options: StartOptions,
   clock: Clock,
 ): Promise<Started> {
+  const { attempt, place, journal } = options;
+  await journal?.append({ kind: "intent", attempt, base_url: client.baseUrl, request, place });
+  const end = await startUntilKnown(client, request, options, clock);
+  const line =
+    end.kind === "accepted"
+      ? ({
+          kind: end.kind,
+          attempt,
+          id: end.started.generation.id,
+          remaining_credits: end.started.remaining_credits,
+        } as const)
+      : ({ kind: end.kind, attempt, reason: end.error.message } as const);
+  // What has happened has happened: that it could not be written down must not hide it.
+  await journal?.append(line).catch((error) => options.onNote(asVidgenError(error).message));
+  if (end.kind === "accepted") return end.started;
+  throw end.error;
+}
+
+async function startUntilKnown(
+  client: Client,
+  request: StartRequest,
+  options: StartOptions,
+  clock: Clock,
+): Promise<End> {
   const begin = clock.now();
   let wasSentBefore = false;
   for (let failures = 0; ; failures++) {
-    if (options.signal.aborted) throw stoppedError(options.signal, wasSentBefore);
+    if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
     const outcome = await attemptOnce(client, request, options, clock);
-    if (outcome.kind === "accepted") return outcome.started;
-    if (outcome.kind === "refused") throw outcome.error;
-    if (outcome.kind === "unknown") throw unknownError(outcome.reason, options.attempt, outcome.httpStatus);
+    if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
     wasSentBefore ||= outcome.kind === "not now";
-    if (options.signal.aborted) throw stoppedError(options.signal, wasSentBefore);
+    if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
     const waitMs = (outcome.kind === "not now" ? outcome.waitMs : undefined) ?? backoffMs(failures);
     const limitMs = outcome.kind === "unsent" ? unsentLimitMs : notNowLimitMs;
     const isOver = clock.now() + waitMs - begin > limitMs;
-    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) throw givenUp(outcome);
-    options.onNote(
-      `${outcome.kind === "unsent" ? "Nothing was sent" : "Not accepted yet"} (${outcome.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`,
-    );
+    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return givenUp(outcome);
+    const what = outcome.kind === "unsent" ? "Nothing was sent" : "Not accepted yet";
+    options.onNote(`${what} (${outcome.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`);
     await clock.sleep(waitMs, options.signal).catch(() => {});
   }
 }
@@ -71,14 +102,12 @@ async function attemptOnce(
 ): Promise<Outcome> {
   const patience = createPatience(options, clock);
   try {
-    return classify(
-      await client.start(request, options.attempt, { signal: patience.signal, unsentSignal: options.signal }),
-      clock.date(),
-    );
+    const signals = { signal: patience.signal, unsentSignal: options.signal };
+    return classify(await client.start(request, options.attempt, signals), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
-      if (patience.signal.aborted && options.signal.aborted) throw leftError(options);
-      return { kind: "unknown", reason: describeFailure(error) };
+      if (patience.signal.aborted && options.signal.aborted) return left(options);
+      return unknown(describeFailure(error), options.attempt);
     }
     return { kind: "unsent", reason: describeFailure(error), isFinal: isFinalConnectFailure(systemCode(error)) };
   } finally {
@@ -113,22 +142,22 @@ function createPatience(options: StartOptions, clock: Clock) {
 }
 
 /** What an answer to the start request means. Pure: the class table of the paid request, in code. */
-export function classify(reply: Reply, now: Date): Outcome {
+export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const { status } = reply;
   const reason = describeReply(reply);
   if (isNotNow(status))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
   if (status >= 400 && status < 500 && status !== 408) return { kind: "refused", error: refusal(reply) };
-  if (status < 200 || status >= 300) return { kind: "unknown", reason, httpStatus: status };
+  if (status < 200 || status >= 300) return unknown(reason, attempt, status);
   if (reply.cut !== undefined) {
     const started = salvageStarted(reply.text);
     if (started) return { kind: "accepted", started };
-    return { kind: "unknown", reason: `the answer broke off: ${describeFailure(reply.cut)}`, httpStatus: status };
+    return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
   }
   if (saysNo(reply.json) && errorText(reply.json) !== undefined) return { kind: "refused", error: refusal(reply) };
   const started = readStarted(reply.json);
   if (started) return { kind: "accepted", started };
-  return { kind: "unknown", reason: `an answer without an id (HTTP ${status})`, httpStatus: status };
+  return unknown(`an answer without an id (HTTP ${status})`, attempt, status);
 }
 
 /** Whether a byte of the request was written; where `fetch` does not say, the careful answer is yes. */
@@ -136,41 +165,33 @@ function wasSent(error: unknown): boolean {
   return !(error instanceof Error && "sent" in error && error.sent === false);
 }
 
-function unknownError(reason: string, attempt: string, httpStatus?: number): VidgenError {
-  return new VidgenError(
-    "unknown",
-    `The request was sent, but no usable answer came: ${reason}. It may have been charged (attempt ${attempt}).`,
-    {
-      httpStatus,
-      hint: "It was not sent again. Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.",
-    },
-  );
+function unknown(reason: string, attempt: string, httpStatus?: number): Final {
+  const message = `The request was sent, but no usable answer came: ${reason}. It may have been charged (attempt ${attempt}).`;
+  const hint = `It was not sent again, and is written down: \`vidgen list --status unknown\`. ${lookFirst}`;
+  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint }) };
 }
 
-function leftError(options: StartOptions): VidgenError {
+const lookFirst = "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
+
+function left(options: StartOptions): Final {
   const { code } = asVidgenError(options.signal.reason);
-  return new VidgenError(code, `Left before the answer came. It may have been charged (attempt ${options.attempt}).`, {
-    hint: "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.",
-  });
+  const message = `Left before the answer came. It may have been charged (attempt ${options.attempt}).`;
+  return { kind: "unknown", error: new VidgenError(code, message, { hint: lookFirst }) };
 }
 
 /** Interrupted while no request was out; those that were sent before it had been put off. */
-function stoppedError(signal: AbortSignal, wasSentBefore: boolean): VidgenError {
+function stopped(signal: AbortSignal, wasSentBefore: boolean): End {
   const { code, message } = asVidgenError(signal.reason);
-  return new VidgenError(
-    code,
-    `${message} ${wasSentBefore ? "No generation was started." : "Nothing was sent, nothing was charged."}`,
-  );
+  if (wasSentBefore) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
+  return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
 }
 
-function givenUp(outcome: Extract<Outcome, { kind: "unsent" | "not now" }>): VidgenError {
-  if (outcome.kind === "unsent")
-    return new VidgenError(
-      "network",
-      `Could not reach the service: ${outcome.reason}. Nothing was sent, nothing was charged.`,
-    );
-  const { reason, httpStatus } = outcome;
-  return new VidgenError("network", `The service did not take the request: ${reason}. Try again later.`, {
-    httpStatus,
-  });
+function givenUp(outcome: Again): End {
+  const { reason } = outcome;
+  if (outcome.kind === "unsent") {
+    const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
+    return { kind: "unsent", error: new VidgenError("network", message) };
+  }
+  const message = `The service did not take the request: ${reason}. Try again later.`;
+  return { kind: "refused", error: new VidgenError("network", message, { httpStatus: outcome.httpStatus }) };
 }

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { access, type FileHandle, link, lstat, mkdir, mkdtemp, open, rename, rm, stat, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { systemCode, VidgenError } from "../errors.ts";
 
 /** What a file name is made of: the person's own words, and the first part of the id. */
@@ -10,40 +10,73 @@ export type Naming = { id: string; prompt?: string | undefined; model?: string |
 /** A place for a video, claimed before anything is paid: the `.part` file exists and can be written. */
 export type Target = {
   part: FileHandle;
+  /** Where the `.part` is, as an absolute path. */
+  partPath(): string;
+  /** Gives the `.part` in a folder its lasting name, once the generation is known, so that another run finds it. */
+  settle(naming: Naming): Promise<void>;
+  /** From now on `release` leaves the `.part` where it is: it can be gone on with. */
+  keep(): void;
   /** Gives the finished `.part` its name and returns that. Throws `output` when a file of this name has come into being meanwhile. */
   commit(naming: Naming): Promise<string>;
   /** Lets go of what was claimed; after `commit` there is nothing left to do. */
   release(): Promise<void>;
 };
 
+export type ClaimOptions = {
+  overwrite: boolean;
+  /** A word that no other claim has. */
+  unique: string;
+  /** Set when the generation is known already: then a folder's file name is too. */
+  naming?: Naming | undefined;
+  /** Whether a `.part` that is there has been left by a process that is gone. */
+  mayTakeOver?(partPath: string): Promise<boolean>;
+};
+
 /**
  * Claims the place that `-o` names: a file, a folder (one that exists, or a name that ends in a slash), or "-" for a file of its own that
  * is streamed to stdout later. Throws `output` when it cannot be written, or exists and `overwrite` is not set.
  */
-export async function claimTarget(output: string, overwrite: boolean, unique: string): Promise<Target> {
+export async function claimTarget(output: string, options: ClaimOptions): Promise<Target> {
   try {
     if (output === "-") return await claimTemporary();
     const folder = await folderOf(output);
-    if (folder !== undefined)
-      return await claim(join(folder, `.vidgen-${unique}.part`), (naming) => join(folder, fileName(naming)), overwrite);
-    await checkFree(output, overwrite);
-    await access(dirname(output), constants.W_OK);
-    return await claim(`${output}.part`, () => output, overwrite);
+    if (folder === undefined) return await claimFile(output, () => output, options);
+    const nameOf = (naming: Naming) => join(folder, fileName(naming));
+    if (options.naming) return await claimFile(nameOf(options.naming), nameOf, options);
+    return await claim(join(folder, `.vidgen-${options.unique}.part`), nameOf, options);
   } catch (error) {
     throw outputError(error, output);
   }
 }
 
-async function claim(partPath: string, nameOf: (naming: Naming) => string, overwrite: boolean): Promise<Target> {
-  const part = await open(partPath, "wx+", 0o666);
+async function claimFile(path: string, nameOf: (naming: Naming) => string, options: ClaimOptions): Promise<Target> {
+  await checkFree(path, options.overwrite);
+  await access(dirname(path), constants.W_OK);
+  return claim(`${path}.part`, nameOf, options);
+}
+
+async function claim(firstPath: string, nameOf: (naming: Naming) => string, options: ClaimOptions): Promise<Target> {
+  let partPath = firstPath;
+  const part = await openPart(partPath, options);
   let isHeld = true;
+  let isKept = false;
   return {
     part,
+    partPath: () => resolve(partPath),
+    async settle(naming) {
+      const lasting = `${nameOf(naming)}.part`;
+      if (lasting === partPath) return;
+      await rename(partPath, lasting);
+      partPath = lasting;
+    },
+    keep() {
+      isKept = true;
+    },
     async commit(naming) {
       const path = nameOf(naming);
       try {
         await part.sync();
-        if (overwrite) await rename(partPath, path);
+        if (options.overwrite) await rename(partPath, path);
         else await renameNew(partPath, path);
       } catch (error) {
         throw outputError(error, path);
@@ -56,14 +89,37 @@ async function claim(partPath: string, nameOf: (naming: Naming) => string, overw
       if (!isHeld) return;
       isHeld = false;
       await part.close();
-      await rm(partPath, { force: true });
+      if (!isKept) await rm(partPath, { force: true });
     },
   };
 }
 
+async function openPart(path: string, { unique, mayTakeOver }: ClaimOptions): Promise<FileHandle> {
+  try {
+    return await open(path, "wx+", 0o666);
+  } catch (error) {
+    if (systemCode(error) !== "EEXIST" || !(await mayTakeOver?.(path))) throw error;
+    return takeOver(path, `${path}.${unique}`);
+  }
+}
+
+/** Of several that try at once, one alone can move the file aside. */
+async function takeOver(path: string, aside: string): Promise<FileHandle> {
+  await rename(path, aside);
+  try {
+    await link(aside, path);
+  } finally {
+    await unlink(aside);
+  }
+  return open(path, "r+");
+}
+
 async function claimTemporary(): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), "vidgen-"));
-  const target = await claim(join(folder, "video.part"), () => join(folder, "video.mp4"), true);
+  const target = await claim(join(folder, "video.part"), () => join(folder, "video.mp4"), {
+    overwrite: true,
+    unique: "",
+  });
   return {
     ...target,
     async release() {
@@ -80,6 +136,11 @@ async function folderOf(output: string): Promise<string | undefined> {
     return output;
   }
   return (await kindOf(output)) === "folder" ? output : undefined;
+}
+
+/** Whether several videos have room there: a folder that exists, or a name that ends in a slash. */
+export async function isFolder(output: string): Promise<boolean> {
+  return /[/\\]$/.test(output) || (await kindOf(output)) === "folder";
 }
 
 async function checkFree(path: string, overwrite: boolean): Promise<void> {

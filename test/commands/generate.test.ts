@@ -379,7 +379,8 @@ describe("how it ends", () => {
     world.faults.push((request) => void (request.url.startsWith(mediaUrl) && writeFileSync(file, "precious")));
     expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 9, stdout: "" });
     expect(readFileSync(file, "utf8")).toBe("precious");
-    expect(readdirSync(world.folder)).toEqual(["fox.mp4"]);
+    // Paid for, and whole: the next run has nothing left to fetch but the question whether it has changed.
+    expect(readFileSync(`${file}.part`)).toEqual(video("a fox"));
   });
 });
 

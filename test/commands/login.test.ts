@@ -6,7 +6,7 @@ import { apiKey, baseUrl, createWorld, failure } from "../vidgen.ts";
 async function loggedOut() {
   const world = await createWorld();
   world.env.VIDGEN_API_KEY = undefined;
-  return { world, config: join(world.folder, "home/config.json") };
+  return { world, config: join(world.home, "config.json") };
 }
 
 test("checks the key with a look at a made-up id, saves it, and generate then uses it", async () => {
@@ -84,7 +84,7 @@ test("at a terminal asks for the base url when none is known, and for the key wi
   const run = await world.vidgen("login");
   expect(run).toMatchObject({ code: 0, stdout: "" });
   expect(run.stderr).not.toContain(apiKey);
-  expect(readFileSync(join(world.folder, "home/config.json"), "utf8")).toContain(baseUrl);
+  expect(readFileSync(join(world.home, "config.json"), "utf8")).toContain(baseUrl);
 });
 
 test.each([

@@ -45,9 +45,13 @@ test("an unknown id is exit 10", async () => {
   });
 });
 
-test("no id is a usage error", async () => {
-  const world = await createWorld();
-  expect(await world.vidgen("status")).toMatchObject({ code: 2, stdout: "" });
+test("without an id it is the newest that runs; when none does, exit 10", async () => {
+  const { world } = await withGeneration("older");
+  const newest = (await world.vidgen("generate", "newer", "--no-wait")).stdout.trim();
+  expect(await world.vidgen("status")).toMatchObject({ code: 0, stdout: `${newest}\tprocessing\n` });
+  await world.io.sleep(61_000);
+  await world.vidgen("wait", "--all");
+  expect(await world.vidgen("status")).toMatchObject({ code: 10, stderr: expect.stringContaining("vidgen list") });
 });
 
 test("survives passing trouble, and gives up within half a minute: exit 8", async () => {

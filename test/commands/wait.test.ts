@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { tinyMp4 } from "../mp4.ts";
@@ -64,7 +64,7 @@ test("each of several errors is printed", async () => {
 });
 
 test.each([
-  ["no id", ["wait"]],
+  ["--all with an id", ["wait", "--all", "a"]],
   ["several into one file", ["wait", "a", "b", "-o", "x.mp4"]],
   ["several onto stdout", ["wait", "a", "b", "-o", "-"]],
 ])("%s is a usage error", async (_, argv) => {
@@ -91,3 +91,84 @@ test("an id that looks like a path is sent as an id, and never becomes one", asy
   expect(await world.vidgen("wait", "../../etc/passwd?x=1&y")).toMatchObject({ code: 10 });
   expect(world.requests[0]?.url).toMatch(/\?id=\.\.%2F\.\.%2Fetc%2Fpasswd%3Fx%3D1%26y$/);
 });
+
+test("without an id it is the newest that runs; when none does, exit 10", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("wait")).toMatchObject({ code: 10, stdout: "" });
+  await start(world, "older");
+  const newest = await start(world, "newer");
+  expect(await world.vidgen("wait")).toMatchObject({ code: 0, stdout: `${mediaUrl}/${newest}.mp4\n` });
+});
+
+test("--all saves what runs, and what was to be saved and is not, under readable names; a second time there is nothing", async () => {
+  const world = await createWorld();
+  const folder = join(world.folder, "clips/");
+  await start(world, "one fox");
+  await world.vidgen("generate", "two foxes", "-o", join(world.folder, "two.mp4"), "--timeout", "1s");
+  await world.vidgen("generate", "[fail]", "-o", join(world.folder, "three.mp4"));
+  await world.vidgen("generate", "four foxes", "-o", join(world.folder, "four.mp4"));
+  const run = await world.vidgen("wait", "--all", "-o", folder);
+  expect(run.code).toBe(0);
+  expect(readdirSync(folder).map((name) => name.replace(/-[0-9a-f]{8}\.mp4$/, ""))).toEqual([
+    "one-fox-wan-2.5",
+    "two-foxes-wan-2.5",
+  ]);
+  expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({
+    code: 0,
+    stdout: "",
+    stderr: "There is nothing to wait for.\n",
+  });
+  expect(world.requests.filter(isStart)).toHaveLength(4);
+});
+
+test("--all is about this service: what was started elsewhere is left alone", async () => {
+  const world = await createWorld();
+  await start(world);
+  expect(await world.vidgen("wait", "--all", "--base-url", "https://other.example", "--json")).toMatchObject({
+    code: 0,
+    stdout: "[]\n",
+  });
+});
+
+test("a download that was interrupted is gone on with where it was", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "fox.mp4");
+  const bytes = tinyMp4("a fox");
+  const id = await start(world);
+  await world.io.sleep(31_000);
+  let isCut = true;
+  world.faults.push(async (request) => {
+    if (!request.url.startsWith(mediaUrl) || !isCut) return undefined;
+    isCut = false;
+    const pull = async (stream: ReadableStreamDefaultController) => {
+      world.press("Ctrl-C");
+      stream.error(new Error("cut"));
+    };
+    const headers = { ETag: (await etagOf(world, id)) ?? "", "Content-Length": String(bytes.length) };
+    return new Response(
+      new ReadableStream({ start: (stream) => stream.enqueue(bytes.slice(0, 20)), pull }, { highWaterMark: 0 }),
+      { headers },
+    );
+  });
+  expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 130 });
+  expect(readFileSync(`${file}.part`)).toEqual(Buffer.from(bytes.slice(0, 20)));
+  const next = await world.reboot();
+  expect(await next.vidgen("wait", id, "-o", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
+  expect(readFileSync(file)).toEqual(Buffer.from(bytes));
+  expect(next.requests.at(-1)?.headers.get("Range")).toBe("bytes=20-");
+  expect(readdirSync(world.folder)).toEqual(["fox.mp4"]);
+});
+
+test("a .part that another running process writes is left alone: exit 9", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "fox.mp4");
+  writeFileSync(`${file}.part`, "somebody's");
+  const id = await start(world);
+  expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 9, stdout: "" });
+  expect(readFileSync(`${file}.part`, "utf8")).toBe("somebody's");
+});
+
+async function etagOf(world: World, id: string): Promise<string | null> {
+  const reply = await world.io.fetch(`${mediaUrl}/${id}.mp4`, { method: "HEAD" });
+  return reply.headers.get("ETag");
+}

@@ -13,7 +13,7 @@ const started = {
 function outcomeOf(status: number, body: unknown, details: Partial<Reply> = {}) {
   const isText = typeof body === "string";
   const text = isText ? body : JSON.stringify(body);
-  return classify({ status, retryAfter: null, text, json: isText ? undefined : body, ...details }, now);
+  return classify({ status, retryAfter: null, text, json: isText ? undefined : body, ...details }, "attempt-1", now);
 }
 
 test.each([200, 201, 202])("%i with an id is accepted", (status) => {
@@ -41,7 +41,7 @@ test.each([
   ["a 503 with an id", 503, started],
   ["a 504", 504, ""],
 ])("after %s it may have been charged", (_, status, body) => {
-  expect(outcomeOf(status, body)).toMatchObject({ kind: "unknown", httpStatus: status });
+  expect(outcomeOf(status, body)).toMatchObject({ kind: "unknown", error: { code: "unknown", httpStatus: status } });
 });
 
 test("after a 503 with Retry-After it may have been charged, and is not sent again", () => {
@@ -50,10 +50,12 @@ test("after a 503 with Retry-After it may have been charged, and is not sent aga
 
 test("after a 200 that broke off before its id it may have been charged", () => {
   const cut = Object.assign(new Error("other side closed"), { code: "UND_ERR_SOCKET" });
-  expect(outcomeOf(200, '{"success":true,"data":{"id":"1b4e', { cut })).toEqual({
+  expect(outcomeOf(200, '{"success":true,"data":{"id":"1b4e', { cut })).toMatchObject({
     kind: "unknown",
-    reason: "the answer broke off: other side closed (UND_ERR_SOCKET)",
-    httpStatus: 200,
+    error: {
+      message: expect.stringContaining("the answer broke off: other side closed (UND_ERR_SOCKET)"),
+      httpStatus: 200,
+    },
   });
 });
 
@@ -61,6 +63,7 @@ test("a 200 that broke off after the id inside `data` is accepted (submit.md)", 
   const text = '{"success":true,"data":{"id":"5f3c","status":"proc';
   const outcome = classify(
     { status: 200, retryAfter: null, text, json: undefined, cut: new Error("reset") },
+    "attempt-1",
     new Date(0),
   );
   expect(outcome).toMatchObject({ kind: "accepted", started: { generation: { id: "5f3c" } } });

@@ -15,7 +15,7 @@ async function createFolder(): Promise<string> {
 }
 
 function claim(output: string, overwrite = false) {
-  return claimTarget(output, overwrite, "attempt-1");
+  return claimTarget(output, { overwrite, unique: "attempt-1" });
 }
 
 test("a file is saved under its name, and nothing else is left", async () => {
@@ -49,7 +49,10 @@ test.each([
 
 test("two videos fit into one folder at the same time", async () => {
   const folder = await createFolder();
-  const targets = [await claimTarget(folder, false, "attempt-1"), await claimTarget(folder, false, "attempt-2")];
+  const targets = [
+    await claimTarget(folder, { overwrite: false, unique: "attempt-1" }),
+    await claimTarget(folder, { overwrite: false, unique: "attempt-2" }),
+  ];
   for (const [i, target] of targets.entries()) await target.commit({ ...naming, id: `id${i}` });
   expect(await readdir(folder)).toHaveLength(2);
 });

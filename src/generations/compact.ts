@@ -1,0 +1,91 @@
+import { link, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { appendText, foldLines, isOpen, oldPath, parseLine, parseLines, readJournal } from "./journal.ts";
+
+const largestBytes = 10_000_000;
+const keptMs = 90 * 24 * 3600 * 1000;
+/** A compaction takes a second; a lock that is older was left by one that was killed. */
+const staleLockMs = 10 * 60_000;
+
+/**
+ * Takes what ended more than 90 days ago out of a journal past 10 MB. Another process may append at any moment, and this one may be killed
+ * at any moment: the file that is replaced stays readable beside the new one until all its lines are known to be in that.
+ */
+export async function compactJournal(path: string, now: Date): Promise<void> {
+  const size = (await stat(path).catch(() => undefined))?.size ?? 0;
+  if (size <= largestBytes) return;
+  const lock = `${path}.lock`;
+  if (!(await takeLock(lock, now))) return;
+  try {
+    await replace(path, now);
+  } finally {
+    await rm(lock, { force: true });
+  }
+}
+
+async function takeLock(lock: string, now: Date): Promise<boolean> {
+  const age = now.getTime() - ((await stat(lock).catch(() => undefined))?.mtimeMs ?? now.getTime());
+  if (age > staleLockMs) await rm(lock, { force: true });
+  try {
+    await (await open(lock, "wx", 0o600)).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function replace(path: string, now: Date): Promise<void> {
+  const old = oldPath(path);
+  await mergeLeftover(path, old);
+  await link(path, old);
+  const before = wholeLines(await readFile(old));
+  const fresh = `${path}.new`;
+  await rm(fresh, { force: true });
+  const file = await open(fresh, "wx", 0o600);
+  await file.writeFile(withoutFinished(before.toString("utf8"), new Date(now.getTime() - keptMs)));
+  await file.sync();
+  await file.close();
+  await rename(fresh, path);
+  // Whoever had the old file open may have appended to it until the rename, and looks for the new one after that.
+  const after = await readFile(old);
+  if (after.length > before.length) await appendText(path, after.subarray(before.length).toString("utf8"));
+  await rm(old);
+}
+
+/** Up to the last line's end: what comes behind it may be half of a line that is being written. */
+function wholeLines(bytes: Buffer): Buffer {
+  return bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1);
+}
+
+/** A compaction that was killed has left the file it replaced: what it holds goes back first. */
+async function mergeLeftover(path: string, old: string): Promise<void> {
+  if (!(await stat(old).catch(() => undefined))) return;
+  const isSame = (await stat(old)).ino === (await stat(path)).ino;
+  if (!isSame) {
+    const present = new Set((await readFile(path, "utf8")).split("\n"));
+    const missing = (await readJournal(path)).split("\n").filter((line) => line !== "" && !present.has(line));
+    if (missing.length > 0) await appendText(path, `${missing.join("\n")}\n`);
+  }
+  await rm(old);
+}
+
+/** The lines of everything but the generations that ended before `since`, and those no longer of use. */
+function withoutFinished(text: string, since: Date): string {
+  const gone = foldLines(parseLines(text)).filter((entry) => isFinished(entry) && new Date(entry.at) < since);
+  const names = new Set(gone.flatMap(({ attempt, id }) => [attempt, id]));
+  const isKept = (line: string) => {
+    const parsed = parseLine(line);
+    if (!parsed) return false;
+    if (parsed.kind === "claim") return new Date(parsed.at) >= since;
+    return !names.has("attempt" in parsed ? parsed.attempt : parsed.id);
+  };
+  return text
+    .split("\n")
+    .filter(isKept)
+    .map((line) => `${line}\n`)
+    .join("");
+}
+
+/** An unknown attempt is never finished: it may have been charged, and somebody may still look for it. */
+function isFinished(entry: Parameters<typeof isOpen>[0]): boolean {
+  return ["refused", "unsent", "failed", "completed"].includes(entry.status) && !isOpen(entry);
+}
