@@ -86,8 +86,14 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       const mayTakeOver = async (partPath: string) => isLeftBehind(await claims.claimant(resolve(partPath)), io);
       const target = await claimTarget(place, { ...rest, naming, mayTakeOver });
       // Without it another run could not tell that this process is gone; that alone must stop nobody.
-      await claims.append({ kind: "claim", file: target.partPath(), pid: io.pid }).catch(() => {});
-      return target;
+      let written = "";
+      const writeDown = async () => {
+        const file = target.partPath();
+        if (file !== written) await claims.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
+        written = file;
+      };
+      await writeDown();
+      return { ...target, settle: (words) => target.settle(words).then(writeDown) };
     },
     async collect(id, { intervalMs, place, ...rest }) {
       const progress = createProgress(id, output, io);
@@ -97,6 +103,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       const known = { naming: { ...rest.naming, ...wordsOf(entry) }, journal, etag, isLasting: !isHere };
       const interval = intervalMs === undefined ? pace : () => intervalMs;
       try {
+        await rest.target?.settle({ id, ...known.naming });
         const how = { ...rest, ...known, intervalMs: interval, signal: io.signal, onNote, onProgress };
         return await collect(client, id, how, world);
       } catch (error) {
@@ -117,9 +124,9 @@ export function journalPath(io: Io): string {
   return join(folders(io).state, "journal.jsonl");
 }
 
-/** A `.part` that no journal speaks of may be anything; one whose process is gone is nobody's. */
+/** A `.part` that no journal speaks of may be anything; one whose process is gone, or had the number that is ours now, is nobody's. */
 function isLeftBehind(pid: number | undefined, io: Io): boolean {
-  return pid !== undefined && pid !== io.pid && !io.isRunning(pid);
+  return pid !== undefined && (pid === io.pid || !io.isRunning(pid));
 }
 
 function wordsOf(entry: Entry | undefined): Omit<Naming, "id"> {

@@ -66,7 +66,11 @@ async function claim(firstPath: string, nameOf: (naming: Naming) => string, opti
     async settle(naming) {
       const lasting = `${nameOf(naming)}.part`;
       if (lasting === partPath) return;
-      await rename(partPath, lasting);
+      try {
+        await rename(partPath, lasting);
+      } catch (error) {
+        throw outputError(error, nameOf(naming));
+      }
       partPath = lasting;
     },
     keep() {
