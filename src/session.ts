@@ -21,6 +21,8 @@ export type Session = {
   isHere: boolean;
   /** What this machine has started; `undefined` for the local service inside this process. */
   journal: Journal | undefined;
+  /** What this machine has started at this service, newest first. */
+  entries(): Promise<Entry[]>;
   /** What the journal tells of a generation of this service. */
   find(id: string): Promise<Entry | undefined>;
   /** The newest generation of this service that has not ended. Throws `not_found` when there is none. */
@@ -63,18 +65,23 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   if (journal) await compactJournal(journal.path, io.date()).catch(() => {});
   const pace = local || isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   const commandToGoOn = createCommandToGoOn(options, io);
-  const find = async (id: string) =>
-    (await journal?.entries())?.find((entry) => entry.id === id && entry.base_url === baseUrl);
+  // Read once: a command that follows a thousand generations looks each of them up.
+  let entries: Promise<Entry[]> | undefined;
+  const ownEntries = async () => {
+    entries ??= journal?.entries() ?? Promise.resolve([]);
+    return (await entries).filter((entry) => entry.base_url === baseUrl);
+  };
+  const find = async (id: string) => (await ownEntries()).find((entry) => entry.id === id);
 
   return {
     client,
     isHere,
     journal,
+    entries: ownEntries,
     find,
     commandToGoOn,
     async newestRunning() {
-      const entries = (await journal?.entries()) ?? [];
-      const { id } = entries.find((entry) => entry.status === "processing" && entry.base_url === baseUrl) ?? {};
+      const { id } = (await ownEntries()).find((entry) => entry.status === "processing") ?? {};
       if (id !== undefined) return id;
       throw new VidgenError("not_found", "No generation that was started here is running.", {
         hint: `Give an id; \`${programName(io.env)} list\` shows what was started.`,

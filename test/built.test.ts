@@ -119,6 +119,12 @@ test("a pipe that is closed early ends quietly", async () => {
   expect(await ended).toMatchObject({ code: 0, stderr: "" });
 });
 
+test("a pipe that is closed in the middle of the video ends quietly", async () => {
+  const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "-", "--quiet"], remote());
+  child.stdout?.once("data", () => child.stdout?.destroy());
+  expect(await ended).toMatchObject({ code: 0, stderr: "" });
+});
+
 test("a full disk behind stdout is an error", { skip: !existsSync("/dev/full") }, async () => {
   const child = spawn("sh", ["-c", `"$0" "$1" models > /dev/full`, process.execPath, bin], { cwd: folder });
   let stderr = "";

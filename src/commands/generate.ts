@@ -71,8 +71,7 @@ async function findEarlier(
   output: Output,
   io: Io,
 ): Promise<Begun | undefined> {
-  const entries = (await session.journal?.entries()) ?? [];
-  const found = findReusable(entries, session.client.baseUrl, request, io.date());
+  const found = findReusable(await session.entries(), request, io.date());
   if (!found) return undefined;
   const { id, at, status, remaining_credits } = found;
   output.note(`Going on with ${id}, which was started ${at.slice(0, 16)}Z; nothing is sent, nothing is charged.`);

@@ -35,8 +35,7 @@ export async function wait(options: WaitOptions, io: Io): Promise<void> {
 
 /** All that this machine has started at this service and that has not ended, or was to be saved and is not; the oldest first. */
 async function openIds(session: Session): Promise<string[]> {
-  const entries = (await session.journal?.entries()) ?? [];
-  const open = entries.filter((entry) => entry.base_url === session.client.baseUrl && isOpen(entry));
+  const open = (await session.entries()).filter(isOpen);
   return open.flatMap(({ id }) => id ?? []).reverse();
 }
 

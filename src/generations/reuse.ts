@@ -6,18 +6,12 @@ import type { Entry } from "./journal.ts";
 const reusableMs = 24 * 3600 * 1000;
 
 /**
- * The generation to go on with instead of paying for the same request again: one that was started at the same service in the last 24 hours
- * and did not fail; `undefined` when there is none. Throws `unknown` when the newest such attempt may have been charged, but its id never
+ * The generation to go on with instead of paying for the same request again: one of these entries of a service that was started in the last
+ * 24 hours and did not fail; `undefined` when there is none. Throws `unknown` when the newest such attempt may have been charged, but its id never
  * came: starting another could pay twice.
  */
-export function findReusable(
-  entries: Entry[],
-  baseUrl: string,
-  request: StartRequest,
-  now: Date,
-): (Entry & { id: string }) | undefined {
+export function findReusable(entries: Entry[], request: StartRequest, now: Date): (Entry & { id: string }) | undefined {
   const isSame = (entry: Entry) =>
-    entry.base_url === baseUrl &&
     now.getTime() - new Date(entry.at).getTime() < reusableMs &&
     isDeepStrictEqual(entry.request, JSON.parse(JSON.stringify(request)));
   const earlier = entries.filter(isSame);

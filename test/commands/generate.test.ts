@@ -247,7 +247,7 @@ describe("the start request is sent once", () => {
   test("and never again when no answer comes for two minutes", async () => {
     const world = await createWorld();
     world.faults.push(async (request) => {
-      if (isStart(request)) await world.io.sleep(3_600_000);
+      if (isStart(request)) await world.io.sleep(3_600_000, request.signal);
       return undefined;
     });
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
@@ -423,7 +423,7 @@ describe("following", () => {
   test("a look that hangs is cut by the time to wait", async () => {
     const world = await createWorld();
     world.faults.push(async (request) => {
-      if (!isStart(request)) await world.io.sleep(86_400_000);
+      if (!isStart(request)) await world.io.sleep(86_400_000, request.signal);
       return undefined;
     });
     expect(await world.vidgen("generate", "a fox", "--timeout", "5m")).toMatchObject({ code: 5 });
@@ -536,9 +536,9 @@ describe("Ctrl-C", () => {
 
   test("while the start request is out and no answer comes: leaves after 10 s, it may have been charged", async () => {
     const world = await createWorld();
-    world.faults.push(async () => {
+    world.faults.push(async (request) => {
       world.press("Ctrl-C");
-      await world.io.sleep(60_000);
+      await world.io.sleep(60_000, request.signal);
       return undefined;
     });
     const run = await world.vidgen("generate", "a fox");
@@ -548,10 +548,10 @@ describe("Ctrl-C", () => {
 
   test("twice while the start request is out: leaves at once", async () => {
     const world = await createWorld();
-    world.faults.push(async () => {
+    world.faults.push(async (request) => {
       world.press("Ctrl-C");
       world.press("Ctrl-C");
-      await world.io.sleep(60_000);
+      await world.io.sleep(60_000, request.signal);
       return undefined;
     });
     const run = await world.vidgen("generate", "a fox");
