@@ -144,7 +144,12 @@ function createFetch(): Io["fetch"] {
     const watch = watchRequest(init);
     try {
       const headers = [...new Headers(init.headers)];
-      const request = { ...init, headers, signal: watch.signal, dispatcher: own ?? shared } as UndiciRequestInit;
+      const request = {
+        ...init,
+        headers,
+        signal: watch.signal,
+        dispatcher: own ?? shared,
+      } as UndiciRequestInit;
       return (await fetch(url, request)) as unknown as Response;
     } catch (error) {
       const cause = error instanceof TypeError && error.cause instanceof Error ? error.cause : error;

@@ -35,8 +35,8 @@ async function findRunning(io: Io): Promise<Local | undefined> {
   try {
     const url = `${baseUrl}/api/generation-status?id=00000000-0000-0000-0000-000000000000`;
     const reply = await io.fetch(url, { headers: { Authorization: `Bearer ${apiKey}` }, signal: limit.signal });
-    await reply.body?.cancel();
-    if (reply.status !== 404) return undefined;
+    // Whatever else listens there now has no such answer.
+    if (reply.status !== 404 || !(await reply.text()).includes('"code":"not_found"')) return undefined;
     return { baseUrl, apiKey, fetch: io.fetch, isHere: false, settled: async () => {}, close: async () => {} };
   } catch {
     return undefined;

@@ -23,11 +23,20 @@ export type Output = Manner & {
   trace(text: string): void;
   /** From now on never shown, whoever says it. */
   hide(secret: string): void;
+  /** Text without what is hidden, for what is kept. */
+  redact(text: string): string;
   /** Prints an error and returns the exit code. */
   fail(error: unknown): Promise<number>;
   /** Resolves once everything written has left the process. */
   flush(): Promise<void>;
 };
+
+/** A secret as it is, and as others may write it: percent-encoded, in base64, in JSON. */
+function formsOf(secret: string): string[] {
+  const bytes = Buffer.from(secret);
+  const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];
+  return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];
+}
 
 export function createOutput(manner: Manner, io: Pick<Io, "stdout" | "stderr" | "env">): Output {
   const { stdout, stderr, env } = io;
@@ -58,11 +67,13 @@ export function createOutput(manner: Manner, io: Pick<Io, "stdout" | "stderr" | 
       lastState = state;
     },
     rest: spinner.stop,
+    redact,
     trace(text) {
       if (manner.verbose) spinner.around(() => line(text));
     },
     hide(secret) {
-      if (secret !== "") secrets.push(secret);
+      // A shorter one could be part of anything, and nobody's secret.
+      if (secret.length >= 8) secrets.push(...formsOf(secret));
     },
     async fail(thrown) {
       spinner.stop();

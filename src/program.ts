@@ -26,7 +26,8 @@ export function createProgram(given: Given, io: Io): Command {
     .exitOverride()
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
-      writeErr: (text) => void io.stderr.write(text),
+      // With --json nothing but the error's document may be on stderr.
+      writeErr: (text) => void (given.output.json || io.stderr.write(text)),
       // main prints errors, in one shape.
       outputError: () => {},
     })

@@ -14,15 +14,43 @@ type Question<Answer> = (prompts: typeof import("@inquirer/prompts"), context: o
 /** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C. */
 async function ask<Answer>(question: Question<Answer>, io: Io): Promise<Answer> {
   const prompts = await import("@inquirer/prompts");
+  const input = watchInputEnd(io);
   try {
-    return await question(prompts, { input: io.stdin, output: io.stderr, signal: io.signal });
+    return await Promise.race([
+      question(prompts, { input: io.stdin, output: io.stderr, signal: io.signal }),
+      input.ended,
+    ]);
   } catch (error) {
     if (io.signal.aborted) throw io.signal.reason;
-    if (error instanceof Error && /^(ExitPrompt|AbortPrompt|CancelPrompt)Error$/.test(error.name)) {
-      throw new VidgenError("interrupted", "Interrupted. Nothing was sent.");
-    }
+    if (error instanceof Error && /^(ExitPrompt|AbortPrompt|CancelPrompt)Error$/.test(error.name))
+      throw nobodyAnswers();
     throw error;
+  } finally {
+    input.stop();
   }
+}
+
+function nobodyAnswers(): VidgenError {
+  return new VidgenError("interrupted", "Interrupted. Nothing was sent.");
+}
+
+/** Ctrl-D ends the input, upon which a prompt would wait for ever: reading stops, and no answer follows. */
+function watchInputEnd(io: Io): { ended: Promise<never>; stop(): void } {
+  const over = new AbortController();
+  let onPause = () => {};
+  const ended = new Promise<never>((_, reject) => {
+    onPause = () =>
+      void io.sleep(100, over.signal).then(
+        () => reject(nobodyAnswers()),
+        () => {},
+      );
+    io.stdin.on("pause", onPause);
+  });
+  const stop = () => {
+    over.abort();
+    io.stdin.off("pause", onPause);
+  };
+  return { ended, stop };
 }
 
 export type Check = (answer: string) => true | string;

@@ -4,7 +4,7 @@ import { systemCode, usage, VidgenError } from "./errors.ts";
 import { type Collected, collect } from "./generations/collect.ts";
 import { compactJournal } from "./generations/compact.ts";
 import { localPace, remotePace } from "./generations/follow.ts";
-import { type Entry, type Journal, openJournal } from "./generations/journal.ts";
+import { type Entry, type Journal, type Line, openJournal } from "./generations/journal.ts";
 import { claimTarget, type Naming, type Target } from "./generations/target.ts";
 import type { Io } from "./io.ts";
 import { openLocal } from "./local.ts";
@@ -12,7 +12,7 @@ import type { Output } from "./output.ts";
 import { createProgress } from "./progress.ts";
 import { folders, isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
 
-export type SessionOptions = { local?: boolean; baseUrl?: string; output: Output };
+export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
 
 /** A command's dealings with one service. */
 export type Session = {
@@ -31,8 +31,8 @@ export type Session = {
   claim(place: string, options: { overwrite: boolean; unique: string; id?: string }): Promise<Target>;
   /** Follows a generation to its end and saves its video; errors carry the id and the command to go on. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
-  /** The command that takes a generation up again. */
-  commandToGoOn(id: string, place?: string): string;
+  /** An error that came after a generation was paid for, with its id and the command to go on. */
+  explain(error: unknown, id: string, place: string | undefined): unknown;
   /** Waits for what is still to be sent, then ends; without `isDone` it ends at once. */
   close(isDone: boolean): Promise<void>;
 };
@@ -54,17 +54,21 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   const { output } = options;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
   const local = options.local ? await openLocal(io, output.note) : undefined;
-  const baseUrl = local?.baseUrl ?? (await resolveBaseUrl(options.baseUrl, io));
+  const baseUrl =
+    local?.baseUrl ?? (await resolveBaseUrl(options.baseUrl, io, ", save one with `vidgen login`, or use --local"));
   const apiKey = local?.apiKey ?? (await resolveApiKey(baseUrl, io));
   output.hide(apiKey);
   const isHere = local?.isHere ?? false;
   const world: Io = { ...io, fetch: traced(local?.fetch ?? io.fetch, baseUrl, output, io) };
   const client = createClient({ baseUrl, apiKey, fetch: world.fetch });
-  const claims = openJournal(journalPath(io), io);
+  const claims = withoutSecrets(openJournal(journalPath(io), io), output);
   const journal = isHere ? undefined : claims;
   if (journal) await compactJournal(journal.path, io.date()).catch(() => {});
   const pace = local || isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
-  const commandToGoOn = createCommandToGoOn(options, io);
+  const explain = (error: unknown, id: string, place: string | undefined) => {
+    if (!(error instanceof VidgenError) || (error.id !== undefined && error.hint?.includes("To go on"))) return error;
+    return error.with({ id, hint: hintToGoOn(error, isHere, commandToGoOn(id, place, options, io)) });
+  };
   // Read once: a command that follows a thousand generations looks each of them up.
   let entries: Promise<Entry[]> | undefined;
   const ownEntries = async () => {
@@ -79,7 +83,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     journal,
     entries: ownEntries,
     find,
-    commandToGoOn,
+    explain,
     async newestRunning() {
       const { id } = (await ownEntries()).find((entry) => entry.status === "processing") ?? {};
       if (id !== undefined) return id;
@@ -114,8 +118,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
         const how = { ...rest, ...known, intervalMs: interval, signal: io.signal, onNote, onProgress };
         return await collect(client, id, how, world);
       } catch (error) {
-        if (!(error instanceof VidgenError)) throw error;
-        throw error.with({ id, hint: hintToGoOn(error, isHere, commandToGoOn(id, place)) });
+        throw explain(error, id, place);
       } finally {
         progress.stop();
       }
@@ -125,6 +128,12 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       await local?.close();
     },
   };
+}
+
+/** The service's words are written down too, and may repeat the key. */
+function withoutSecrets(journal: Journal, output: Output): Journal {
+  const redacted = (line: Line): Line => ("reason" in line ? { ...line, reason: output.redact(line.reason) } : line);
+  return { ...journal, append: (line) => journal.append(redacted(line)) };
 }
 
 export function journalPath(io: Io): string {
@@ -140,11 +149,15 @@ function wordsOf(entry: Entry | undefined): Omit<Naming, "id"> {
   return entry ? { prompt: entry.request.prompt, model: entry.request.model } : {};
 }
 
-function createCommandToGoOn(options: SessionOptions, io: Io) {
-  const baseUrl = options.baseUrl === undefined ? "" : ` --base-url ${quote(options.baseUrl)}`;
-  const flags = `${options.local ? " --local" : ""}${baseUrl}`;
-  return (id: string, place?: string) =>
-    `${programName(io.env)} wait ${quote(id)}${flags}${place === undefined ? "" : ` -o ${quote(place)}`}`;
+function commandToGoOn(id: string, place: string | undefined, options: SessionOptions, io: Io): string {
+  const words = [
+    ...(options.local ? ["--local"] : []),
+    ...(options.baseUrl === undefined ? [] : ["--base-url", options.baseUrl]),
+    ...(place === undefined ? [] : ["-o", place]),
+    ...(options.overwrite ? ["--overwrite"] : []),
+  ];
+  const all = id.startsWith("-") ? [...words, "--", id] : [id, ...words];
+  return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
 }
 
 function hintToGoOn(error: VidgenError, isHere: boolean, command: string): string | undefined {

@@ -1,4 +1,4 @@
-import { chmod, mkdir, stat } from "node:fs/promises";
+import { chmod, mkdir, readFile, stat } from "node:fs/promises";
 import { isIP } from "node:net";
 import { dirname, isAbsolute, join } from "node:path";
 import { systemCode, usage, VidgenError } from "./errors.ts";
@@ -39,12 +39,12 @@ export async function findBaseUrl(flag: string | undefined, world: World): Promi
 }
 
 /** As `findBaseUrl`, and a usage error when there is none. */
-export async function resolveBaseUrl(flag: string | undefined, world: World): Promise<string> {
+export async function resolveBaseUrl(flag: string | undefined, world: World, otherWays = ""): Promise<string> {
   const baseUrl = await findBaseUrl(flag, world);
   if (baseUrl !== undefined) return baseUrl;
   throw usage(
     "No base URL is known: the service's address.",
-    "Give --base-url <url>, set VIDGEN_BASE_URL, save one with `vidgen login`, or use --local.",
+    `Give --base-url <url>, set VIDGEN_BASE_URL${otherWays}.`,
   );
 }
 
@@ -125,7 +125,7 @@ async function readSaved(world: World): Promise<Saved> {
     keys: z.record(z.string(), z.string()).optional(),
   });
   try {
-    return schema.parse((await openConf(path)).store);
+    return schema.parse(parseObject(await readFile(path, "utf8")));
   } catch (error) {
     const reason = error instanceof SyntaxError ? "it is no JSON" : "it does not hold what vidgen saves there";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemCode(error)}.`);
@@ -146,6 +146,7 @@ async function writeSaved(saved: Saved, world: World): Promise<string> {
   return path;
 }
 
+/** conf, for writing alone: what it is built on answers a SIGINT with another, which would count as the second Ctrl-C. */
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
@@ -153,7 +154,7 @@ async function openConf(path: string) {
   return new Conf<Record<string, unknown>>({ ...options, ...manner });
 }
 
-/** conf takes any JSON for a store, and would write over a list as if it were an empty one. */
+/** A list or a bare value would be written over as if it were an empty store. */
 function parseObject(text: string): Record<string, unknown> {
   const value = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new TypeError("not an object");

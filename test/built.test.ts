@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
@@ -31,7 +33,7 @@ afterAll(async () => {
 
 type Env = Record<string, string>;
 
-function run(argv: string[], env: Env = {}) {
+function run(argv: string[], env: Env = {}, stdin = "") {
   const { NODE_EXTRA_CA_CERTS: _, VIDGEN_API_KEY: __, VIDGEN_BASE_URL: ___, ...inherited } = process.env;
   const child: ChildProcess = spawn(process.execPath, [bin, ...argv], {
     cwd: folder,
@@ -40,7 +42,7 @@ function run(argv: string[], env: Env = {}) {
   const result = { child, stdout: "", stderr: "", ended: Promise.resolve({ code: 0, stdout: "", stderr: "" }) };
   child.stdout?.on("data", (chunk) => (result.stdout += chunk));
   child.stderr?.on("data", (chunk) => (result.stderr += chunk));
-  child.stdin?.end();
+  child.stdin?.end(stdin);
   result.ended = once(child, "close").then(([code]) => ({ code, stdout: result.stdout, stderr: result.stderr }));
   return result;
 }
@@ -157,6 +159,54 @@ test("SIGINT while the local service renders inside the process leaves nothing b
   child.kill("SIGINT");
   expect(await ended).toMatchObject({ code: 130, stderr: expect.stringContaining("nothing was charged") });
   expect([existsSync(join(folder, "mine.mp4")), readdirSync(home.TMPDIR)]).toEqual([false, []]);
+});
+
+test("one SIGINT is one, with a saved key too: the id of the request that is out is waited for", async () => {
+  const home = { VIDGEN_HOME: join(folder, "fifth-home") };
+  const slow = createServer((request, response) => {
+    if (request.method !== "POST")
+      return void response.writeHead(404, { "Content-Type": "application/json" }).end("{}");
+    slow.emit("start");
+    setTimeout(
+      () => response.end(JSON.stringify({ success: true, data: { id: "slow-id", status: "processing" } })),
+      700,
+    );
+  }).listen(0, "127.0.0.1");
+  await once(slow, "listening");
+  const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
+  await run(["login", "--with-token", "--base-url", url], home, "a-key-to-keep").ended;
+  const { child, ended } = run(["generate", "a fox"], home);
+  await once(slow, "start");
+  child.kill("SIGINT");
+  expect(await ended).toMatchObject({
+    code: 130,
+    stderr: expect.stringMatching(/waiting up to 10 s[\s\S]*vidgen wait slow-id/),
+  });
+  slow.close();
+});
+
+test("--local takes no other server for the one that was here", async () => {
+  const home = join(folder, "sixth-home");
+  const other = createServer((_, response) => void response.writeHead(404).end("<html>nothing</html>")).listen(
+    0,
+    "127.0.0.1",
+  );
+  await once(other, "listening");
+  const base_url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  mkdirSync(join(home, "service"), { recursive: true });
+  writeFileSync(join(home, "service/service.json"), JSON.stringify({ api_key: "vgs_0", base_url }));
+  const made = await vidgen(["generate", "a hare", "--local", "-d", "1", "-o", "hare.mp4"], { VIDGEN_HOME: home });
+  expect(made).toMatchObject({ code: 0, stdout: "hare.mp4\n" });
+  other.close();
+});
+
+test("an id that cannot be printed on stdout is in the error", { skip: !existsSync("/dev/full") }, async () => {
+  const line = `"$0" "$1" generate x --no-wait --json > /dev/full`;
+  const child = spawn("sh", ["-c", line, process.execPath, bin], { cwd: folder, env: { ...process.env, ...remote() } });
+  let stderr = "";
+  child.stderr.on("data", (chunk) => (stderr += chunk));
+  const [code] = await once(child, "close");
+  expect([code, JSON.parse(stderr).error.id]).toEqual([9, expect.stringMatching(uuid)]);
 });
 
 test("SIGTERM ends serve with 0, and takes its addresses back", async () => {

@@ -86,6 +86,14 @@ test("generate at a terminal asks for what is missing, and prints the command li
   });
 });
 
+test("Ctrl-D at a prompt ends it as Ctrl-C does", async () => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  world.answers = [["What should", "\u0004"]];
+  expect(await world.vidgen("generate")).toMatchObject({ code: 130, stdout: "" });
+  expect(world.requests).toEqual([]);
+});
+
 test("a terminal in CI, and --no-input, are not asked", async () => {
   for (const [env, flags] of [
     [{ CI: "true" }, []],

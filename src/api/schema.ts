@@ -54,12 +54,16 @@ function withStatus(started: unknown): unknown {
   return { ...started, status: "processing" };
 }
 
-/** Reads the status reply (interface 4.2), flat or inside `data`; `undefined` where it is neither. */
-export function readGeneration(json: unknown): Generation | undefined {
-  const flat = generationSchema.safeParse(json);
-  if (flat.success) return flat.data;
-  const wrapped = z.object({ data: generationSchema }).safeParse(json);
-  return wrapped.success ? wrapped.data.data : undefined;
+/**
+ * Reads the status reply (interface 4.2), flat or inside `data`; `undefined` where it is neither. Where it names no id it is taken to speak
+ * of the one that was asked for.
+ */
+export function readGeneration(json: unknown, askedId: string): Generation | undefined {
+  for (const candidate of isRecord(json) ? [json, json.data] : []) {
+    const parsed = isRecord(candidate) ? generationSchema.safeParse({ id: askedId, ...candidate }) : undefined;
+    if (parsed?.success) return parsed.data;
+  }
+  return undefined;
 }
 
 /** Whether a reply says outright that it did not work, whatever its HTTP status. */
@@ -69,7 +73,7 @@ export function saysNo(json: unknown): boolean {
 
 /** The first readable text of an error reply, in any of the shapes that services use; `undefined` when there is none. */
 export function errorText(json: unknown): string | undefined {
-  if (typeof json === "string") return json.trim() || undefined;
+  if (typeof json === "string") return json.replace(/\s+/g, " ").trim() || undefined;
   if (Array.isArray(json)) return errorText(json[0]);
   if (!isRecord(json)) return undefined;
   for (const field of ["error", "message", "detail", "msg", "title", "code", "errors"]) {

@@ -55,10 +55,23 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   options.defer(async () => target?.release());
   const { id, document } =
     earlier ?? (await startOnce(session, request, { attempt, place, output: options.output }, io));
-  if (!options.wait) return await options.output.result(id, document);
+  if (!options.wait) return await printId(session, { id, document }, options.output, io);
   const naming = { prompt: request.prompt, model: request.model };
   const collected = await session.collect(id, { ...times, isNew: !earlier, target, place, naming });
-  await printCollected(collected, { place, extra: document, isHere: session.isHere, output: options.output }, io);
+  const print = { place, extra: document, isHere: session.isHere, output: options.output };
+  await printCollected(collected, print, io).catch((error) => {
+    throw session.explain(error, id, place);
+  });
+}
+
+/** `--no-wait`. A Ctrl-C that came while the request was out counts now that its id is known. */
+async function printId(session: Session, { id, document }: Begun, output: Output, io: Io): Promise<void> {
+  try {
+    await output.result(id, document);
+    io.signal.throwIfAborted();
+  } catch (error) {
+    throw session.explain(error, id, undefined);
+  }
 }
 
 /** A generation that has begun, and what is known of it. */
@@ -101,10 +114,11 @@ async function resolveWish(options: GenerateOptions, io: Io): Promise<Pick<Wish,
     throw usage("There is no prompt.", 'Give one: vidgen generate "...", or - for stdin, or @file.');
   const asked = {
     prompt: await askText("What should the video show?", (text) => text.trim() !== "" || "A few words, please.", io),
-    model: options.model ?? (await askChoice("Which model?", models.map(modelChoice), model, io)),
+    model: options.model ?? (await askChoice("Which model?", choicesFor(options), model, io)),
     aspectRatio: options.aspectRatio ?? (await askChoice("Which aspect ratio?", ratioChoices, "16:9", io)),
   };
-  const words = [asked.prompt, ...flagWords({ ...options, ...asked })];
+  const flags = flagWords({ ...options, ...asked });
+  const words = asked.prompt.startsWith("-") ? [...flags, "--", asked.prompt] : [asked.prompt, ...flags];
   options.output.note(`The same as: ${programName(io.env)} generate ${words.map(quote).join(" ")}`);
   return asked;
 }
@@ -125,6 +139,8 @@ function flagWords(options: GenerateOptions & { model: string; aspectRatio: stri
     ...(options.set ?? []).flatMap((setting) => ["--set", setting]),
     ...(options.local ? ["--local"] : []),
     ...(place === undefined ? [] : ["-o", place]),
+    ...(options.overwrite ? ["--overwrite"] : []),
+    ...(options.wait ? [] : ["--no-wait"]),
   ];
 }
 
@@ -132,6 +148,11 @@ const ratioChoices: Choice[] = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"].map
   value: ratio,
   name: ratio,
 }));
+
+/** Models that want images only where there are some: the form does not ask for them. */
+function choicesFor({ image = [] }: GenerateOptions): Choice[] {
+  return models.filter((model) => !model.images || image.length > 0).map(modelChoice);
+}
 
 function modelChoice({ id, characteristic }: Model): Choice {
   return { value: id, name: `${id}: ${characteristic}` };

@@ -1,4 +1,4 @@
-import { systemCode, usage } from "../errors.ts";
+import { systemCode, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { serviceFolder } from "../local.ts";
 import type { Output } from "../output.ts";
@@ -17,6 +17,7 @@ const graceMs = 3_000;
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens. */
 export async function serve(options: ServeOptions, io: Io): Promise<void> {
   const { output, host } = options;
+  if (host === "") throw usage("--host is empty.");
   const ports = {
     api: readNumber(options.port, "--port", 65_535),
     media: readNumber(options.mediaPort, "--media-port", 65_535),
@@ -39,7 +40,7 @@ export async function serve(options: ServeOptions, io: Io): Promise<void> {
     const api = await listenAt(service.api, { host, port: ports.api, flag: "--port" }, io);
     open.push(api);
     const announcement = { api_key, base_url: api.url, media_url: media.url, pid: io.pid };
-    await writeAnnouncement(folder, announcement);
+    await announce(folder, announcement);
     await printAddress(announcement, options, io);
     await untilStopped(io);
     await takeBack(folder, announcement);
@@ -65,11 +66,23 @@ async function listenAt(
   }
 }
 
+async function announce(folder: string, announcement: Announcement): Promise<void> {
+  try {
+    await writeAnnouncement(folder, announcement);
+  } catch (error) {
+    throw new VidgenError("output", `Cannot write to ${folder}: ${systemCode(error) ?? error}.`, {
+      hint: "VIDGEN_HOME names another folder.",
+      cause: error,
+    });
+  }
+}
+
 async function printAddress(announcement: Announcement, { output, host }: ServeOptions, io: Io): Promise<void> {
   const { base_url, media_url, api_key } = announcement;
   await output.result(base_url ?? "", { base_url, media_url, api_key });
   if (!output.json) io.stderr.write(`export VIDGEN_BASE_URL=${base_url}\nexport VIDGEN_API_KEY=${api_key}\n`);
-  if (!isLoopback(host)) output.note("Others on the network can reach this address.");
+  if (!isLoopback(host.includes(":") ? `[${host}]` : host))
+    output.note("Others on the network can reach this service.");
   output.note("Ctrl-C stops it.");
 }
 

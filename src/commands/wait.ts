@@ -24,6 +24,7 @@ export type WaitOptions = Given & {
 /** Follows generations that exist, side by side, and saves them with `-o`. Ends with the worst of their errors. */
 export async function wait(options: WaitOptions, io: Io): Promise<void> {
   if (options.all && options.ids.length > 0) throw usage("--all takes no ids.");
+  if (options.ids.includes("")) throw usage("An id is empty.");
   checkPlace(options.save, options.output, io);
   readTimes(options);
   const session = await openSession(options, io);
@@ -80,7 +81,10 @@ async function collectOne<Result>(
   const claim = { overwrite: options.overwrite ?? false, unique: randomUUID(), id };
   const target = place === undefined ? undefined : await session.claim(place, claim);
   options.defer(async () => target?.release());
-  return use(await session.collect(id, { ...readTimes(options), isNew: false, target, place, naming: {} }));
+  const collected = await session.collect(id, { ...readTimes(options), isNew: false, target, place, naming: {} });
+  return use(collected).catch((error) => {
+    throw session.explain(error, id, place);
+  });
 }
 
 function readTimes({ timeout, interval }: WaitOptions) {

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { Client } from "../api/client.ts";
-import { asVidgenError } from "../errors.ts";
+import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { download } from "./download.ts";
 import { type Completed, type FollowOptions, follow } from "./follow.ts";
@@ -29,6 +29,7 @@ export type Collected = Completed & { file: string | undefined };
  */
 export async function collect(client: Client, id: string, options: CollectOptions, io: Io): Promise<Collected> {
   const { target, onNote } = options;
+  const start = io.now();
   /** Nothing that happens here is lost by not being written down. */
   const record = async (line: Line) =>
     options.journal?.append(line).catch((error) => onNote(asVidgenError(error).message));
@@ -40,7 +41,8 @@ export async function collect(client: Client, id: string, options: CollectOption
   await record({ kind: "completed", id });
   if (!target) return { ...completed, file: undefined };
   try {
-    const file = await save(client, id, { ...options, completed, target, record }, io);
+    const timeoutMs = options.timeoutMs - (io.now() - start);
+    const file = await save(client, id, { ...options, timeoutMs, completed, target, record }, io);
     await record({ kind: "saved", id, file: resolve(file) });
     return { ...completed, file };
   } catch (error) {
@@ -53,7 +55,7 @@ export async function collect(client: Client, id: string, options: CollectOption
 type SaveOptions = CollectOptions & { completed: Completed; target: Target; record(line: Line): Promise<void> };
 
 async function save(client: Client, id: string, options: SaveOptions, io: Io): Promise<string> {
-  const { completed, target, signal, onNote, onProgress, etag, record } = options;
+  const { completed, target, onNote, onProgress, etag, record } = options;
   const { prompt, model } = completed.generation;
   const naming = {
     id,
@@ -68,6 +70,13 @@ async function save(client: Client, id: string, options: SaveOptions, io: Io): P
     target.keep();
   };
   await target.settle(naming);
-  await download(completed.videoUrl, target.part, { signal, etag, onEtag, freshUrl, onProgress, onNote }, io);
+  const overdue = new VidgenError("output", "The time to wait was over before the video was saved.");
+  const limit = io.limit(options.timeoutMs, options.signal, overdue);
+  try {
+    const how = { signal: limit.signal, etag, onEtag, freshUrl, onProgress, onNote };
+    await download(completed.videoUrl, target.part, how, io);
+  } finally {
+    limit.clear();
+  }
   return target.commit(naming);
 }

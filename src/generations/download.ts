@@ -27,7 +27,7 @@ type Outcome =
   | { kind: "expired"; reason: string };
 
 /** What is in the file: how much of which version of the video. Without a strong ETag none of it can be gone on with. */
-type Have = { size: number; etag: string | undefined };
+type Have = { size: number; etag: string | undefined; total: number | undefined };
 
 const mostTries = 10;
 const mostRedirects = 5;
@@ -44,7 +44,7 @@ const progressBytes = 1_000_000;
  * it cannot be had or written, or the signal's reason.
  */
 export async function download(url: string, file: FileHandle, options: DownloadOptions, io: World): Promise<void> {
-  const have: Have = { size: (await onDisk(file.stat())).size, etag: options.etag };
+  const have: Have = { size: (await onDisk(file.stat())).size, etag: options.etag, total: undefined };
   let from = url;
   let isFresh = false;
   for (let tries = 1; ; tries++) {
@@ -123,8 +123,9 @@ async function prepare(
   }
   if (status === 206 && have.size > 0) {
     const etag = headers.get("ETag");
-    const fits = Number(range?.[1]) === have.size && (etag === null || etag === have.etag);
-    if (fits) return range?.[3] === "*" ? undefined : Number(range?.[3]);
+    const total = range?.[3] === "*" ? have.total : Number(range?.[3]);
+    const isSame = (etag === null || etag === have.etag) && (have.total === undefined || have.total === total);
+    if (isSame && Number(range?.[1]) === have.size) return total;
     await response.body?.cancel();
     await restart(file, have);
     throw new Error("the video has changed");
@@ -136,14 +137,17 @@ async function prepare(
     have.etag = etag;
     await options.onEtag(etag);
   }
-  const length = headers.get("Content-Length");
-  return length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
+  // What a Content-Encoding was taken off has another length.
+  const length = headers.has("Content-Encoding") ? null : headers.get("Content-Length");
+  have.total = length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
+  return have.total;
 }
 
 async function restart(file: FileHandle, have: Have): Promise<void> {
   await onDisk(file.truncate(0));
   have.size = 0;
   have.etag = undefined;
+  have.total = undefined;
 }
 
 async function judgeStatus(response: Response, io: Clock): Promise<Outcome> {

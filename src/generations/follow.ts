@@ -94,7 +94,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
       }
       oddSince = undefined;
       if (!states.some((state) => state === generation.status))
-        say(`The service reports the state "${generation.status}"; taken as still running.`);
+        say(`The service reports the state "${errorText(generation.status) ?? ""}"; taken as still running.`);
       return undefined;
     },
     waitMs(seen: Look, intervalMs: number): number {

@@ -143,7 +143,9 @@ export function foldLines(lines: DatedLine[]): Entry[] {
   const ids = new Map<string, Entry>();
   for (const line of lines) {
     if (line.kind === "intent" && !attempts.has(line.attempt)) attempts.set(line.attempt, newEntry(line));
-    const entry = "attempt" in line ? attempts.get(line.attempt) : "id" in line ? ids.get(line.id) : undefined;
+    let entry: Entry | undefined;
+    if ("attempt" in line) entry = attempts.get(line.attempt);
+    else if ("id" in line) entry = ids.get(line.id);
     if (!entry) continue;
     if (line.kind === "accepted") ids.set(line.id, entry);
     fold(entry, line);

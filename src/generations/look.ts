@@ -1,6 +1,6 @@
 import type { Client, Reply } from "../api/client.ts";
 import { isTransient, retryAfterMs } from "../api/retry.ts";
-import { errorText, type Generation, isRecord, readGeneration } from "../api/schema.ts";
+import { errorText, type Generation, isRecord, readGeneration, saysNo } from "../api/schema.ts";
 import { systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 
@@ -38,9 +38,9 @@ function readLook(reply: Reply, id: string, clock: Clock): Look {
     return { kind: "trouble", reason: describeReply(reply), httpStatus: status, retryAfterMs: after };
   }
   if (status >= 300) throw refusal(reply).with({ id });
-  const generation = reply.cut === undefined ? readGeneration(reply.json) : undefined;
-  if (generation) return { kind: "generation", generation };
-  if (reply.cut === undefined && errorText(reply.json) !== undefined) throw refusal(reply).with({ id });
+  const generation = reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
+  if (generation?.id === id) return { kind: "generation", generation };
+  if (saysNo(reply.json) && errorText(reply.json) !== undefined) throw refusal(reply).with({ id });
   return { kind: "trouble", reason: `an unusable answer (HTTP ${status})`, httpStatus: status };
 }
 
@@ -76,7 +76,7 @@ function errorCode(json: unknown): string | undefined {
 
 /** An answer in a few words: what it says, if that is readable, and its HTTP status. */
 export function describeReply(reply: Reply): string {
-  const said = errorText(reply.json) ?? (looksReadable(reply.text) ? reply.text.trim() : undefined);
+  const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : undefined);
   return said === undefined ? `HTTP ${reply.status}` : `${said.slice(0, 500)} (HTTP ${reply.status})`;
 }
 

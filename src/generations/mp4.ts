@@ -26,7 +26,7 @@ async function readBox(file: FileHandle, at: number, end: number): Promise<{ typ
   if (bytesRead < 8) return undefined;
   const type = String.fromCharCode(...[4, 5, 6, 7].map((i) => header.getUint8(i)));
   const short = header.getUint32(0);
-  if (short === 0) return { type, size: end - at };
+  if (short === 0) return type === "mdat" ? { type, size: end - at } : undefined;
   if (short >= 8) return { type, size: short };
   if (short !== 1 || bytesRead < 16) return undefined;
   const long = Number(header.getBigUint64(8));

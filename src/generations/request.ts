@@ -19,16 +19,18 @@ export type Wish = {
 export function buildRequest(wish: Wish): StartRequest {
   const extra = Object.fromEntries(wish.set.map(readSetting));
   const model = typeof extra.model === "string" ? extra.model : checkModel(wish.model);
-  return {
-    prompt: checkPrompt(wish.prompt),
+  const request = {
+    prompt: wish.prompt,
     model,
     ...optional("aspectRatio", wish.aspectRatio, checkAspectRatio),
     ...optional("duration", wish.duration, readDuration),
-    ...optional("resolution", wish.resolution, (text) => text),
-    ...("imageUrls" in extra || "imageUrl" in extra ? {} : imageFields(wish.images, model)),
-    ...optional("callback_url", wish.callbackUrl, (text) => checkHttpUrl(text, "--callback-url")),
+    ...optional("resolution", wish.resolution, checkResolution),
+    ...(Object.keys(extra).some((field) => /^image/i.test(field)) ? {} : imageFields(wish.images, model)),
+    ...optional("callback_url", wish.callbackUrl, (text) => checkHttpUrl(text, "--callback-url", "calls")),
     ...extra,
   };
+  if (typeof request.prompt === "string") checkPrompt(request.prompt);
+  return request;
 }
 
 function optional<Value>(
@@ -50,9 +52,15 @@ export function checkAspectRatio(text: string): string {
   throw usage(`--aspect-ratio takes width:height, such as 16:9, not "${text}".`);
 }
 
+function checkResolution(text: string): string {
+  if (text.trim() === "") throw usage("--resolution is empty.");
+  return text;
+}
+
 /** The interface does not type the field: what looks like a number goes as one, anything else as it is typed. */
 function readDuration(text: string): number | string {
   if (text.trim() === "") throw usage("--duration is empty.");
+  if (/^-\d/.test(text)) throw usage(`--duration takes a length such as 5, not "${text}".`);
   return /^\d+(\.\d+)?$/.test(text) ? Number(text) : text;
 }
 
@@ -76,12 +84,12 @@ function imageFields(images: string[], model: string): Record<string, unknown> {
 
 function checkImage(text: string): void {
   if (text.startsWith("data:image/")) return;
-  checkHttpUrl(text, "--image");
+  checkHttpUrl(text, "--image", "fetches");
 }
 
-function checkHttpUrl(text: string, flag: string): string {
+function checkHttpUrl(text: string, flag: string, use: string): string {
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text;
-  throw usage(`${flag} takes an http(s) address, not "${text}": the service itself fetches it.`);
+  throw usage(`${flag} takes an http(s) address, not "${text}": the service itself ${use} it.`);
 }
 
 /** `field=value`; the value as JSON where it parses as JSON. */

@@ -38,6 +38,8 @@ const answerLimitMs = 120_000;
 /** How long unsent requests and "not now" answers are tried again. */
 const unsentLimitMs = 60_000;
 const notNowLimitMs = 120_000;
+/** A service that says "not now" is not asked again sooner, whatever it says. */
+const shortestWaitMs = 500;
 /** How long the first Ctrl-C waits for the id. */
 const interruptLimitMs = 10_000;
 
@@ -84,7 +86,8 @@ async function startUntilKnown(
     if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
     wasSentBefore ||= outcome.kind === "not now";
     if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
-    const waitMs = (outcome.kind === "not now" ? outcome.waitMs : undefined) ?? backoffMs(failures);
+    const askedMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, shortestWaitMs) : 0;
+    const waitMs = Math.max(askedMs, backoffMs(failures));
     const limitMs = outcome.kind === "unsent" ? unsentLimitMs : notNowLimitMs;
     const isOver = clock.now() + waitMs - begin > limitMs;
     if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return givenUp(outcome);
@@ -149,11 +152,10 @@ export function classify(reply: Reply, attempt: string, now: Date): Outcome {
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
   if (status >= 400 && status < 500 && status !== 408) return { kind: "refused", error: refusal(reply) };
   if (status < 200 || status >= 300) return unknown(reason, attempt, status);
-  if (reply.cut !== undefined) {
-    const started = salvageStarted(reply.text);
-    if (started) return { kind: "accepted", started };
-    return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
-  }
+  // Some servers end a cut reply as if it were whole.
+  const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
+  if (salvaged) return { kind: "accepted", started: salvaged };
+  if (reply.cut !== undefined) return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
   if (saysNo(reply.json) && errorText(reply.json) !== undefined) return { kind: "refused", error: refusal(reply) };
   const started = readStarted(reply.json);
   if (started) return { kind: "accepted", started };

@@ -207,9 +207,15 @@ export function outputError(error: unknown, path: string): VidgenError {
 
 /** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". Nothing in it can be a path, whatever the service sends as an id. */
 export function fileName({ id, prompt, model }: Naming): string {
-  const first = id.replace(/[^A-Za-z0-9].*$/s, "").slice(0, 12) || "video";
+  const first = firstPart(id);
   const parts = [slug(prompt ?? "", 48), slug(model ?? "", 24), first].filter((part) => part !== "");
   return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
+}
+
+/** The first eight digits of a UUID; of any other id as much as is needed to tell it from others. */
+function firstPart(id: string): string {
+  if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
+  return id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) || "video";
 }
 
 function slug(text: string, longest: number): string {

@@ -30,7 +30,9 @@ export async function listen(
 }
 
 function addressOf(server: Server): string {
-  const { address, family, port } = server.address() as AddressInfo;
+  const { address: bound, family, port } = server.address() as AddressInfo;
+  // "Any address" is none to go to: this machine itself is.
+  const address = { "0.0.0.0": "127.0.0.1", "::": "::1" }[bound] ?? bound;
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 

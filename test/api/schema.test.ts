@@ -58,11 +58,11 @@ test.each([
   ["failed", failed],
   ["callback", callback],
 ])("a %s body is read whole", (_, body) => {
-  expect(readGeneration(parseJson(body))).toEqual(JSON.parse(body));
+  expect(readGeneration(parseJson(body), id)).toEqual(JSON.parse(body));
 });
 
 test("a status reply inside `data` reads as one that is not", () => {
-  expect(readGeneration(parseJson(`{"success":true,"data":${completed}}`))).toEqual(JSON.parse(completed));
+  expect(readGeneration(parseJson(`{"success":true,"data":${completed}}`), id)).toEqual(JSON.parse(completed));
 });
 
 test("a start reply without its envelope reads as one with it", () => {
@@ -80,14 +80,17 @@ test.each([
 });
 
 test("further fields are kept", () => {
-  expect(readGeneration({ ...JSON.parse(completed), seed: 7, tags: ["a"] })).toMatchObject({ seed: 7, tags: ["a"] });
+  expect(readGeneration({ ...JSON.parse(completed), seed: 7, tags: ["a"] }, id)).toMatchObject({
+    seed: 7,
+    tags: ["a"],
+  });
   expect(readStarted({ data: { id, status: "processing", queue: 3 } })?.generation).toMatchObject({ queue: 3 });
 });
 
 test.each([5, true, ["https://x"], { url: "https://x" }])("an optional field that is %j reads as absent", (odd) => {
   const fields = ["video_url", "thumbnail_url", "created_at", "completed_at", "model", "prompt"];
   const odds = Object.fromEntries(fields.map((field) => [field, odd]));
-  const read = readGeneration({ id, status: "completed", ...odds });
+  const read = readGeneration({ id, status: "completed", ...odds }, id);
   expect(fields.map((field) => read?.[field])).toEqual(fields.map(() => null));
 });
 
@@ -117,31 +120,31 @@ test.each([
 ])("an id that is no use is none: %s", (_, odd) => {
   expect(readStarted({ success: true, data: { id: odd, status: "processing" } })).toBe(undefined);
   expect(readStarted({ id: odd, status: "processing" })).toBe(undefined);
-  expect(readGeneration({ id: odd, status: "completed" })).toBe(undefined);
+  expect(readGeneration({ id: odd, status: "completed" }, id)).toBe(undefined);
 });
 
 test.each(["1b4e28ba", "a".repeat(200), "gen_01/x?y&z", "идентификатор"])("the id %s is used as it is", (odd) => {
-  expect(readGeneration({ id: odd, status: "processing" })?.id).toBe(odd);
+  expect(readGeneration({ id: odd, status: "processing" }, id)?.id).toBe(odd);
 });
 
 test.each([undefined, null, "text", 5, true, [], [{ id, status: "processing" }], {}, { data: null }, { data: id }])(
   "%j is no reply",
   (json) => {
     expect(readStarted(json)).toBe(undefined);
-    expect(readGeneration(json)).toBe(undefined);
+    expect(readGeneration(json, id)).toBe(undefined);
   },
 );
 
 test("a status reply needs a status", () => {
-  expect(readGeneration({ id })).toBe(undefined);
-  expect(readGeneration({ id, status: 5 })).toBe(undefined);
+  expect(readGeneration({ id }, id)).toBe(undefined);
+  expect(readGeneration({ id, status: 5 }, id)).toBe(undefined);
 });
 
 test("`__proto__` in a reply does no harm", () => {
   const json = parseJson(
     `{"__proto__":{"polluted":1},"id":"${id}","status":"failed","error":{"__proto__":{"a":1},"b":2}}`,
   );
-  const read = readGeneration(json);
+  const read = readGeneration(json, id);
   expect(read).toEqual({ id, status: "failed", error: { b: 2 } });
   expect(Object.getPrototypeOf(read)).toBe(Object.prototype);
   expect(({} as Record<string, unknown>).polluted).toBe(undefined);

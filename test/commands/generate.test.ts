@@ -234,6 +234,10 @@ describe("the start request is sent once", () => {
     ["a page", () => new Response("<html>Welcome</html>")],
     ["JSON without an id", () => json({ success: true, data: { status: "processing" } })],
     ["an answer that breaks off", cut],
+    [
+      "an answer that ends before its id as if it were whole",
+      () => new Response('{"success":true,"data":{"status":"proc'),
+    ],
   ];
   test.each(unclear)("and never again after %s: exit 6, it may have been charged", async (_, answer) => {
     const world = await createWorld();
@@ -320,6 +324,20 @@ describe("the start request is sent once", () => {
     expect(world.requests.map(({ at }) => at)).toEqual([0, 17_000, 34_000]);
   });
 
+  test("and takes the id from an answer that ends too early as if it were whole", async () => {
+    const world = await createWorld();
+    world.faults.push(onStart(() => new Response('{"success":true,"data":{"id":"1b4e28ba","status":"proc')));
+    expect(await world.vidgen("generate", "a fox", "--no-wait")).toMatchObject({ code: 0, stdout: "1b4e28ba\n" });
+  });
+
+  test("and is not sent in a row however little patience a 429 asks for", async () => {
+    const world = await createWorld();
+    world.faults.push(onStart(() => json({}, 429, { "Retry-After": "0" })));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 8 });
+    const times = world.requests.map(({ at }) => at);
+    expect(Math.min(...times.slice(1).map((at, i) => at - (times[i] ?? 0)))).toBeGreaterThanOrEqual(500);
+  });
+
   test("and gives up on 429 within two minutes: exit 8", async () => {
     const world = await createWorld();
     world.faults.push(onStart(() => json({ error: "busy" }, 429, { "Retry-After": "50" })));
@@ -371,6 +389,18 @@ describe("how it ends", () => {
     expect(run).toMatchObject({ code: 9, stdout: "", stderr: expect.stringMatching(`vidgen wait ${uuid} -o`) });
     expect(run.stderr).toContain(mediaUrl);
     expect(existsSync(file)).toBe(false);
+  });
+
+  test("the time is over while the video is fetched: exit 9, with the id, its address and the command to go on", async () => {
+    const world = await createWorld();
+    const headers = { "Retry-After": "99999" };
+    world.faults.push((request) =>
+      request.url.startsWith(mediaUrl) ? new Response(null, { status: 503, headers }) : undefined,
+    );
+    const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"), "--timeout", "2m");
+    expect(run).toMatchObject({ code: 9, stdout: "", stderr: expect.stringMatching(`vidgen wait ${uuid} -o`) });
+    expect(run.stderr).toContain(mediaUrl);
+    expect(Math.round(world.io.now() / 1000)).toBe(120);
   });
 
   test("a file that has come into being meanwhile is not replaced", async () => {
@@ -532,6 +562,17 @@ describe("Ctrl-C", () => {
     const run = await world.vidgen("generate", "a fox");
     expect(run).toMatchObject({ code: 130, stdout: "", stderr: expect.stringMatching(`vidgen wait ${uuid}`) });
     expect(run.stderr).toContain("waiting up to 10 s");
+  });
+
+  test("while the start request is out with --no-wait: prints the id, and exit 130 all the same", async () => {
+    const world = await createWorld();
+    world.faults.push((request) => void (isStart(request) && world.press("Ctrl-C")));
+    const run = await world.vidgen("generate", "a fox", "--no-wait");
+    expect(run).toMatchObject({
+      code: 130,
+      stdout: expect.stringMatching(uuid),
+      stderr: expect.stringContaining("wait"),
+    });
   });
 
   test("while the start request is out and no answer comes: leaves after 10 s, it may have been charged", async () => {

@@ -67,6 +67,36 @@ test("survives passing trouble, and gives up within half a minute: exit 8", asyn
   expect(world.io.now() - start).toBeLessThanOrEqual(30_000);
 });
 
+const odd: [string, object, number][] = [
+  ["a reply without an id speaks of the one asked for", { status: "processing" }, 0],
+  [
+    "a reply about another generation is not believed",
+    { id: "another", status: "completed", video_url: "https://x.example/v" },
+    8,
+  ],
+  ["a reply that is no state is looked at again", { message: "queued" }, 8],
+  ["a refusal with 200 is one", { success: false, message: "no such thing" }, 1],
+];
+test.each(odd)("%s", async (_, reply, code) => {
+  const world = await createWorld();
+  world.faults.push(() => Response.json(reply));
+  expect(await world.vidgen("status", unknownId)).toMatchObject({ code });
+});
+
+test("line breaks in the service's words forge no line", async () => {
+  const world = await createWorld();
+  world.faults.push(() => Response.json({ error: "one\r\nerror: two" }, { status: 400 }));
+  expect((await world.vidgen("status", unknownId)).stderr.match(/^error: /gm)).toHaveLength(1);
+});
+
+test("a short key hides nothing else", async () => {
+  const world = await createWorld();
+  world.env.VIDGEN_API_KEY = "media";
+  const video_url = "https://media.example/v.mp4";
+  world.faults.push(() => Response.json({ id: unknownId, status: "completed", video_url }));
+  expect((await world.vidgen("status", unknownId)).stdout).toContain(video_url);
+});
+
 test("reads a reply that is wrapped in data", async () => {
   const world = await createWorld();
   world.faults.push(() => Response.json({ data: { id: unknownId, status: "processing" } }));

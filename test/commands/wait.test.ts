@@ -65,6 +65,7 @@ test("each of several errors is printed", async () => {
 
 test.each([
   ["--all with an id", ["wait", "--all", "a"]],
+  ["an empty id", ["wait", ""]],
   ["several into one file", ["wait", "a", "b", "-o", "x.mp4"]],
   ["several onto stdout", ["wait", "a", "b", "-o", "-"]],
 ])("%s is a usage error", async (_, argv) => {

@@ -84,7 +84,7 @@ test.each([
   [
     "a box that goes on to the end, and others in it",
     [...ftyp, ...oddBox("free", 0), ...moov, ...mdat],
-    "it holds no video",
+    "it is cut or damaged",
   ],
   ["two files in a row", [...tinyMp4("one"), ...tinyMp4("two")], "it is more than one file"],
   ["a file and the start of another", [...tinyMp4("one"), ...tinyMp4("two").slice(0, 20)], "it is more than one file"],

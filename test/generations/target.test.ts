@@ -212,12 +212,12 @@ test.each([
   [{ id, prompt: "..." }, "vidgen-1b4e28ba.mp4"],
   [{ id, prompt: "\ud83e" }, "vidgen-1b4e28ba.mp4"],
   [{ id, model: "../x" }, "x-1b4e28ba.mp4"],
-  [{ id: "../../etc/passwd", prompt: "fox" }, "fox-video.mp4"],
+  [{ id: "../../etc/passwd", prompt: "fox" }, "fox-etcpasswd.mp4"],
   [{ id: "" }, "vidgen-video.mp4"],
   [{ id: "CON" }, "vidgen-CON.mp4"],
   [{ id: "идентификатор" }, "vidgen-video.mp4"],
-  [{ id: "-rf" }, "vidgen-video.mp4"],
-  [{ id: "a".repeat(5_000) }, "vidgen-aaaaaaaaaaaa.mp4"],
+  [{ id: "-rf" }, "vidgen-rf.mp4"],
+  [{ id: "a".repeat(5_000) }, `vidgen-${"a".repeat(40)}.mp4`],
 ])("%j is saved as %s", (named, name) => {
   expect(fileName(named)).toBe(name);
 });

@@ -19,6 +19,9 @@ const promptSizes = [
   { size: 17, lines: 11 },
 ];
 
+/** More letters than any frame has room for; fitting takes time that grows faster than the text. */
+const longestPrompt = 2_000;
+
 /** Kerning may widen a line by a hair, so lines are set to a little less than the room there is. */
 const safety = 0.98;
 
@@ -30,7 +33,11 @@ export function captionSvg(request: RenderRequest, frame: FrameSize, fonts: Capt
   const unit = Math.min(frame.width, frame.height) / 480;
   const [width, height] = [frame.width / unit, frame.height / unit];
   const room = Math.min(width - 68, 780);
-  const { size, lines } = fitPrompt(makeLegible(request.prompt, fonts.semiBold), room, fonts.semiBold);
+  const { size, lines } = fitPrompt(
+    makeLegible(request.prompt.slice(0, longestPrompt), fonts.semiBold),
+    room,
+    fonts.semiBold,
+  );
   const bottom = height - 62;
   const leading = size * 1.28;
   const top = bottom - leading * lines.length;

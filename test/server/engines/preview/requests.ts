@@ -1,6 +1,7 @@
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { onTestFinished } from "vitest";
 import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 
 /** A request for a clip of one second, but for what is given. */
@@ -15,8 +16,12 @@ export function aRequest(changes: Partial<RenderRequest> = {}): RenderRequest {
   };
 }
 
-/** A new empty folder. */
-export const aFolder = () => mkdtempSync(join(tmpdir(), "vidgen-preview-"));
+/** A new empty folder, gone with the test. */
+export function aFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-preview-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
 
 /** Prompts that a caption could stumble over. */
 export const hostilePrompts = {
