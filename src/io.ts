@@ -52,6 +52,7 @@ const longestTimerMs = 2 ** 31 - 1;
 /** The real world: the only code that says `process`, and the only timers and fetch. */
 export function systemIo(): Io {
   const { signal, leave } = catchSignals();
+  process.on("uncaughtException", onUncaught);
   return {
     stdin: process.stdin,
     stdout: quietWhenClosed(process.stdout),
@@ -103,6 +104,28 @@ function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
     }, ms);
     signal?.addEventListener("abort", onAbort, { once: true });
   });
+}
+
+/** One line instead of a stack; but for a known slip of undici 7 the program goes on. */
+function onUncaught(error: unknown): void {
+  if (isPausedParser(error)) return;
+  process.stderr.write(
+    `error: Something went wrong inside vidgen: ${error instanceof Error ? error.message : error}\n`,
+  );
+  process.exit(1);
+}
+
+/**
+ * A server that closes while its reply is still being read makes undici 7 throw where nobody can catch it (nodejs/undici#5360, mended in 8
+ * alone). The reply itself is read on, or ends as one that broke off.
+ */
+function isPausedParser(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    "code" in error &&
+    error.code === "ERR_ASSERTION" &&
+    /client-h1\.js/.test(error.stack ?? "")
+  );
 }
 
 function isRunning(pid: number): boolean {
