@@ -1,0 +1,10 @@
+import { secrecy } from "./canary.ts";
+import { charges } from "./charges.ts";
+import { cut } from "./cut.ts";
+import { downloads } from "./downloads.ts";
+import { prove } from "./goal.ts";
+import { sent } from "./sent.ts";
+import { unsent } from "./unsent.ts";
+
+// The goals that drive the client in this process, in full.
+for (const goal of [charges, sent, unsent, cut, downloads, secrecy]) prove(goal, 1);

@@ -1,0 +1,15 @@
+import { secrecy } from "./canary.ts";
+import { charges } from "./charges.ts";
+import { cut } from "./cut.ts";
+import { downloads } from "./downloads.ts";
+import { fullDisk } from "./full-disk.ts";
+import { prove } from "./goal.ts";
+import { killed } from "./killed.ts";
+import { malformed } from "./malformed.ts";
+import { sent } from "./sent.ts";
+import { signalled } from "./signals.ts";
+import { unsent } from "./unsent.ts";
+
+// The same code as `npm run faults`, with smaller numbers.
+for (const goal of [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy])
+  prove(goal, 0.03);

@@ -1,0 +1,35 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import type { Env } from "./client.ts";
+
+export const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
+
+export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string; ms: number };
+
+export type Spawned = { kill(signal: NodeJS.Signals): void; ended: Promise<Ended> };
+
+/** A run that takes longer has hung. */
+const longestMs = 60_000;
+
+/** Starts the built program in a process of its own, with this environment and no more. */
+export function spawnVidgen(argv: string[], env: Env, cwd: string): Spawned {
+  return spawnProcess(process.execPath, [bin, ...argv], env, cwd);
+}
+
+export function spawnProcess(command: string, argv: string[], env: Env, cwd: string): Spawned {
+  const start = performance.now();
+  const child = spawn(command, argv, { cwd, env: { PATH: process.env.PATH ?? "", HOME: cwd, ...env } });
+  const watchdog = setTimeout(() => child.kill("SIGKILL"), longestMs);
+  let stdout = "";
+  let stderr = "";
+  child.stdin.end();
+  child.stdout.setEncoding("utf8").on("data", (text) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text) => (stderr += text));
+  const ended = once(child, "close").then(([code, signal]) => {
+    clearTimeout(watchdog);
+    return { code, signal, stdout, stderr, ms: performance.now() - start };
+  });
+  return { kill: (signal) => void child.kill(signal), ended };
+}
