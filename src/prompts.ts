@@ -16,10 +16,8 @@ async function ask<Answer>(question: Question<Answer>, io: Io): Promise<Answer> 
   const prompts = await import("@inquirer/prompts");
   const input = watchInputEnd(io);
   try {
-    return await Promise.race([
-      question(prompts, { input: io.stdin, output: io.stderr, signal: io.signal }),
-      input.ended,
-    ]);
+    const signal = AbortSignal.any([io.signal, input.ended]);
+    return await question(prompts, { input: io.stdin, output: io.stderr, signal });
   } catch (error) {
     if (io.signal.aborted) throw io.signal.reason;
     if (error instanceof Error && /^(ExitPrompt|AbortPrompt|CancelPrompt)Error$/.test(error.name))
@@ -35,22 +33,21 @@ function nobodyAnswers(): VidgenError {
 }
 
 /** Ctrl-D ends the input, upon which a prompt would wait for ever: reading stops, and no answer follows. */
-function watchInputEnd(io: Io): { ended: Promise<never>; stop(): void } {
+function watchInputEnd(io: Io): { ended: AbortSignal; stop(): void } {
+  const end = new AbortController();
   const over = new AbortController();
-  let onPause = () => {};
-  const ended = new Promise<never>((_, reject) => {
-    onPause = () =>
-      void io.sleep(100, over.signal).then(
-        () => reject(nobodyAnswers()),
-        () => {},
-      );
-    io.stdin.on("pause", onPause);
-  });
+  const onPause = () => {
+    io.sleep(100, over.signal).then(
+      () => end.abort(nobodyAnswers()),
+      () => {},
+    );
+  };
+  io.stdin.on("pause", onPause);
   const stop = () => {
     over.abort();
     io.stdin.off("pause", onPause);
   };
-  return { ended, stop };
+  return { ended: end.signal, stop };
 }
 
 export type Check = (answer: string) => true | string;
