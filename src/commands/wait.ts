@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
+import { resolve } from "node:path";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Collected } from "../generations/collect.ts";
 import { isOpen } from "../generations/journal.ts";
-import { isFolder } from "../generations/target.ts";
+import { findSaved, isFolder } from "../generations/target.ts";
 import type { Io } from "../io.ts";
 import type { Given } from "../program.ts";
 import { checkPlace, describe, printCollected } from "../result.ts";
@@ -53,6 +54,8 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
   const errors: VidgenError[] = [];
   const follow = async (id: string): Promise<object> => {
     try {
+      const saved = options.all ? await takeSaved(id, session, options) : undefined;
+      if (saved !== undefined) return saved;
       return await collectOne(id, session, options, async (collected) => {
         if (!output.json) await printCollected(collected, { place: save, isHere: session.isHere, output }, io);
         return describe(collected, session.isHere);
@@ -69,6 +72,17 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
   if (!worst) return;
   if (!output.json) for (const error of others) await output.fail(error);
   throw worst;
+}
+
+/** A video that has its name already, though the process that gave it one died before it could write that down. */
+async function takeSaved(id: string, session: Session, options: WaitOptions): Promise<object | undefined> {
+  const { request } = (await session.find(id)) ?? {};
+  if (options.save === undefined || options.overwrite || !request) return undefined;
+  const file = await findSaved(options.save, { id, prompt: request.prompt, model: request.model });
+  if (file === undefined) return undefined;
+  await session.journal?.append({ kind: "saved", id, file: resolve(file) });
+  if (!options.output.json) await options.output.result(file, undefined);
+  return { id, status: "completed", file };
 }
 
 async function collectOne<Result>(

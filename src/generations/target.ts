@@ -3,6 +3,7 @@ import { access, type FileHandle, link, lstat, mkdir, mkdtemp, open, rename, rm,
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { systemCode, VidgenError } from "../errors.ts";
+import { faultOfMp4 } from "./mp4.ts";
 
 /** What a file name is made of: the person's own words, and the first part of the id. */
 export type Naming = { id: string; prompt?: string | undefined; model?: string | undefined };
@@ -203,6 +204,15 @@ export function outputError(error: unknown, path: string): VidgenError {
   };
   const reason = (code && reasons[code]) ?? (error instanceof Error ? error.message : String(error));
   return new VidgenError("output", `Cannot save ${path}: ${reason}.`, { hint, cause: error });
+}
+
+/** The whole video that an earlier run has saved into a folder for this generation; `undefined` when there is none. */
+export async function findSaved(folder: string, naming: Naming): Promise<string | undefined> {
+  const path = join(folder, fileName(naming));
+  const file = await open(path, "r").catch(() => undefined);
+  if (!file) return undefined;
+  const fault = await faultOfMp4(file).finally(() => file.close());
+  return fault === undefined ? path : undefined;
 }
 
 /** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". Nothing in it can be a path, whatever the service sends as an id. */

@@ -122,6 +122,25 @@ test("--all saves what runs, and what was to be saved and is not, under readable
   expect(world.requests.filter(isStart)).toHaveLength(4);
 });
 
+test("--all takes a video that has its name for saved, though the process died before it wrote that down", async () => {
+  const world = await createWorld();
+  const folder = join(world.folder, "clips/");
+  await start(world, "one fox");
+  const { stdout } = await world.vidgen("wait", "--all", "-o", folder);
+  const journal = join(world.home, "journal.jsonl");
+  const lines = readFileSync(journal, "utf8").split("\n");
+  const place = (line: string) => line.replace('"kind":"intent"', '"kind":"intent","place":"clips/"');
+  writeFileSync(
+    journal,
+    lines
+      .filter((line) => !line.includes('"saved"'))
+      .map(place)
+      .join("\n"),
+  );
+  expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({ code: 0, stdout });
+  expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({ code: 0, stdout: "" });
+});
+
 test("--all is about this service: what was started elsewhere is left alone", async () => {
   const world = await createWorld();
   await start(world);
