@@ -1,4 +1,5 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { setMaxListeners } from "node:events";
 import { homedir } from "node:os";
 import process from "node:process";
 import type { Readable, Writable } from "node:stream";
@@ -139,6 +140,8 @@ function isRunning(pid: number): boolean {
 function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
   const first = new AbortController();
   const second = new AbortController();
+  // A command that follows a thousand generations has as many listeners.
+  setMaxListeners(0, first.signal, second.signal);
   const onSignal = (reason: VidgenError) => {
     if (!first.signal.aborted) return first.abort(reason);
     second.abort(reason);

@@ -1,4 +1,4 @@
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { type Client, createClient } from "./api/client.ts";
 import { systemCode, usage, VidgenError } from "./errors.ts";
 import { type Collected, collect } from "./generations/collect.ts";
@@ -94,17 +94,10 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     async claim(place, { id, ...rest }) {
       const entry = id === undefined ? undefined : await find(id);
       const naming = id === undefined ? undefined : { id, ...wordsOf(entry) };
-      const mayTakeOver = async (partPath: string) => isLeftBehind(await claims.claimant(resolve(partPath)), io);
-      const target = await claimTarget(place, { ...rest, naming, mayTakeOver });
+      const mayTakeOver = async (file: string) => isLeftBehind(await claims.claimants(file), io);
       // Without it another run could not tell that this process is gone; that alone must stop nobody.
-      let written = "";
-      const writeDown = async () => {
-        const file = target.partPath();
-        if (file !== written) await claims.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
-        written = file;
-      };
-      await writeDown();
-      return { ...target, settle: (words) => target.settle(words).then(writeDown) };
+      const onPart = (file: string) => claims.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
+      return claimTarget(place, { ...rest, naming, onPart, mayTakeOver });
     },
     async collect(id, { intervalMs, place, ...rest }) {
       const progress = createProgress(id, output, io);
@@ -140,9 +133,9 @@ export function journalPath(io: Io): string {
   return join(folders(io).state, "journal.jsonl");
 }
 
-/** A `.part` that no journal speaks of may be anything; one whose process is gone, or had the number that is ours now, is nobody's. */
-function isLeftBehind(pid: number | undefined, io: Io): boolean {
-  return pid !== undefined && (pid === io.pid || !io.isRunning(pid));
+/** A `.part` that no journal speaks of may be anything; one whose processes are gone, or had the number that is ours now, is nobody's. */
+function isLeftBehind(pids: number[], io: Io): boolean {
+  return pids.length > 0 && pids.every((pid) => pid === io.pid || !io.isRunning(pid));
 }
 
 function wordsOf(entry: Entry | undefined): Omit<Naming, "id"> {

@@ -69,6 +69,18 @@ test("a real round trip: generate, status, wait", async () => {
   expect(readFileSync(join(folder, "again.mp4"))).toEqual(readFileSync(join(folder, "fox.mp4")));
 });
 
+test("many ids in one wait are followed side by side, with no word from Node itself", async () => {
+  const answer = JSON.stringify({ id: "x", status: "processing", video_url: null });
+  const busy = createServer((_, response) => void response.end(answer)).listen(0, "127.0.0.1");
+  await once(busy, "listening");
+  const VIDGEN_BASE_URL = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;
+  const ids = Array.from({ length: 20 }, (_, i) => `id-${i}`);
+  const { code, stderr } = await vidgen(["wait", ...ids, "--timeout", "1s"], { ...remote(), VIDGEN_BASE_URL });
+  busy.close();
+  expect(stderr).not.toContain("node:");
+  expect([code, stderr.match(/vidgen wait id-/g)?.length]).toEqual([5, 20]);
+});
+
 test("--local uses the serve that runs on this machine", async () => {
   const started = await vidgen(["generate", "a fox", "--local", "--no-wait"], {});
   expect(started.code).toBe(0);

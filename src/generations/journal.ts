@@ -43,8 +43,8 @@ export type Journal = {
   append(line: Line): Promise<void>;
   /** What this machine has started, newest first. Lines that a crash has torn are passed over. */
   entries(): Promise<Entry[]>;
-  /** The process that last claimed a `.part` file; `undefined` when none is known. */
-  claimant(file: string): Promise<number | undefined>;
+  /** The processes that have claimed, or tried to claim, a `.part` file. */
+  claimants(file: string): Promise<number[]>;
 };
 
 /** The journal at a path; it comes into being with its first line. Several processes may append at once. */
@@ -63,10 +63,9 @@ export function openJournal(path: string, clock: Pick<Clock, "date">): Journal {
       }
     },
     entries: async () => foldLines(parseLines(await readJournal(path))).reverse(),
-    async claimant(file) {
+    async claimants(file) {
       const lines = parseLines(await readJournal(path));
-      const claim = lines.findLast((line) => line.kind === "claim" && line.file === file);
-      return claim?.kind === "claim" ? claim.pid : undefined;
+      return lines.flatMap((line) => (line.kind === "claim" && line.file === file ? [line.pid] : []));
     },
   };
 }

@@ -29,6 +29,8 @@ export type ClaimOptions = {
   unique: string;
   /** Set when the generation is known already: then a folder's file name is too. */
   naming?: Naming | undefined;
+  /** Told of the absolute path of a `.part` before it comes into being, so that no crash leaves one whose owner nobody knows. */
+  onPart?(partPath: string): Promise<void>;
   /** Whether a `.part` that is there has been left by a process that is gone. */
   mayTakeOver?(partPath: string): Promise<boolean>;
 };
@@ -67,6 +69,7 @@ async function claim(firstPath: string, nameOf: (naming: Naming) => string, opti
     async settle(naming) {
       const lasting = `${nameOf(naming)}.part`;
       if (lasting === partPath) return;
+      await options.onPart?.(resolve(lasting));
       try {
         await rename(partPath, lasting);
       } catch (error) {
@@ -99,13 +102,17 @@ async function claim(firstPath: string, nameOf: (naming: Naming) => string, opti
   };
 }
 
-async function openPart(path: string, { unique, mayTakeOver }: ClaimOptions): Promise<FileHandle> {
-  try {
-    return await open(path, "wx+", 0o666);
-  } catch (error) {
-    if (systemCode(error) !== "EEXIST" || !(await mayTakeOver?.(path))) throw error;
-    return takeOver(path, `${path}.${unique}`);
-  }
+async function openPart(path: string, { unique, onPart, mayTakeOver }: ClaimOptions): Promise<FileHandle> {
+  const isThere = (await kindOf(path)) !== "none";
+  const checkOwner = async () => {
+    if (!isThere || (await mayTakeOver?.(resolve(path)))) return;
+    throw Object.assign(new Error("claimed"), { code: "EEXIST", path });
+  };
+  await checkOwner();
+  await onPart?.(resolve(path));
+  // Another may have come to the same end meanwhile: each sees what the other has written down.
+  await checkOwner();
+  return isThere ? takeOver(path, `${path}.${unique}`) : open(path, "wx+", 0o666);
 }
 
 /** Of several that try at once, one alone can move the file aside. */
@@ -193,8 +200,9 @@ export function outputError(error: unknown, path: string): VidgenError {
   const code = systemCode(error);
   const hint =
     code === "EEXIST" ? "Another vidgen may be saving there. If none is, delete that .part file." : undefined;
+  const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
   const reasons: Record<string, string> = {
-    EEXIST: `${basename(path)}.part exists`,
+    EEXIST: `${basename(file)} exists`,
     ENOENT: "the folder does not exist",
     ENOTDIR: "a part of the path is not a folder",
     EACCES: "no permission to write there",

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -127,6 +128,30 @@ test("a second vidgen that saves to the same file is told so", async () => {
     hint: expect.stringContaining("Another vidgen"),
   });
   await first.release();
+});
+
+test("a .part is written down before it comes into being, and before it gets its lasting name", async () => {
+  const folder = await createFolder();
+  const seen: [file: string, isThere: boolean][] = [];
+  const onPart = async (file: string) => void seen.push([basename(file), existsSync(file)]);
+  const target = await claimTarget(folder, { overwrite: false, unique: "attempt-1", onPart });
+  await target.settle(naming);
+  await target.release();
+  expect(seen).toEqual([
+    [".vidgen-attempt-1.part", false],
+    [`${itsName}.part`, false],
+  ]);
+});
+
+test("a .part that has come to another meanwhile is left to it", async () => {
+  const folder = await createFolder();
+  const path = join(folder, "fox.mp4");
+  await writeFile(`${path}.part`, "half a fox");
+  let owners = 0;
+  const options = { overwrite: false, unique: "attempt-1", onPart: async () => void owners++ };
+  const claiming = claimTarget(path, { ...options, mayTakeOver: async () => owners === 0 });
+  await expect(claiming).rejects.toMatchObject({ exit: 9, message: `Cannot save ${path}: fox.mp4.part exists.` });
+  expect(await readFile(`${path}.part`, "utf8")).toBe("half a fox");
 });
 
 test.each([
