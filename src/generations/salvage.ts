@@ -12,25 +12,28 @@ export function salvageStarted(text: string): Started | undefined {
 
 /** The beginning of a JSON text, cut back to its last whole string or bracket and closed there. */
 function mendJson(text: string): string {
-  const open: string[] = [];
+  let open: Open | undefined;
   let isValue = false;
-  let mended = "";
+  let whole: { end: number; open: Open | undefined } = { end: 0, open };
   for (let i = 0; i < text.length; i++) {
     const letter = text[i] ?? "";
     if (letter === '"') {
       i = endOfString(text, i);
       if (i === -1) break;
-      if (isValue) mended = text.slice(0, i + 1) + close(open);
-    } else if (letter === "{" || letter === "[") open.push(letter);
+      if (isValue) whole = { end: i + 1, open };
+    } else if (letter === "{" || letter === "[") open = { closing: letter === "{" ? "}" : "]", outer: open };
     else if (letter === "}" || letter === "]") {
-      open.pop();
-      mended = text.slice(0, i + 1) + close(open);
+      open = open?.outer;
+      whole = { end: i + 1, open };
     }
     if (letter === ":") isValue = true;
     else if (/[,{"]/.test(letter)) isValue = false;
   }
-  return mended;
+  return text.slice(0, whole.end) + close(whole.open);
 }
+
+/** A bracket that is open, and those around it. */
+type Open = { closing: string; outer: Open | undefined };
 
 function endOfString(text: string, start: number): number {
   for (let i = start + 1; i < text.length; i++) {
@@ -40,9 +43,8 @@ function endOfString(text: string, start: number): number {
   return -1;
 }
 
-function close(open: string[]): string {
-  return open
-    .map((bracket) => (bracket === "{" ? "}" : "]"))
-    .reverse()
-    .join("");
+function close(innermost: Open | undefined): string {
+  const closing: string[] = [];
+  for (let open = innermost; open; open = open.outer) closing.push(open.closing);
+  return closing.join("");
 }

@@ -45,3 +45,9 @@ test.each([
 ])("nothing is taken from %s", (_, text) => {
   expect(salvageStarted(text)).toBeUndefined();
 });
+
+test("an id before a thousand open brackets is found", () => {
+  const deep = `{"data":{"id":"${id}","x":${'[{"y":'.repeat(500)}"z"`;
+  expect(salvageStarted(deep)?.generation.id).toBe(id);
+  expect(salvageStarted(`${deep}${"}]".repeat(300)}`)?.generation.id).toBe(id);
+});
