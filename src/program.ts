@@ -159,9 +159,17 @@ export function createProgram(given: Given, io: Io): Command {
     .option("--host <name>", "address to listen on", "127.0.0.1")
     .option("--port <number>", "port of the API; 0 takes any free one", "8787")
     .option("--media-port <number>", "port of the videos; 0 takes any free one", "8788")
-    .option("--credits <number>", "what the account starts with", "1000")
+    .option("--allow-remote", "listen where others on the network can reach it")
+    .option("--name <host>", "the name that others reach it by")
+    .option("--credits <number>", "set the account's credits (default: at least 1000)")
+    .option("--key-for <account>", "make a further account, print its API key, and end")
+    .addOption(
+      new Option("--pace <pace>", "how long a generation takes").choices(["fast", "realistic"]).default("fast"),
+    )
+    .option("--webhook-log", "print each callback as it is sent")
     .action(runs(async () => (await import("./commands/serve.ts")).serve));
-  examples(serve, ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json"]);
+  examples(serve, ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"]);
+  serve.addHelpText("after", `\nIn a prompt, for tests:\n${directives.map(formatDirective).join("\n")}`);
 
   return program;
 }
@@ -181,6 +189,25 @@ export function readManner(argv: readonly string[]): Manner {
 
 function collect(value: string, earlier: string[] = []): string[] {
   return [...earlier, value];
+}
+
+/** What a prompt may ask of the local service; a test compares it with the service's own table. */
+const directives = [
+  ["[fail]", "the generation fails"],
+  ["[fail: text]", "it fails, and that is its error"],
+  ["[slow: 90s]", "it takes at least that long"],
+  ["[http: 429]", "the start is refused once, with Retry-After, then accepted"],
+  ["[http: 500]", "the start is answered with that status, 400 to 599; nothing is charged"],
+  ["[hang]", "the start is executed and never answered"],
+  ["[cut]", "the start is executed and its reply breaks off after the id"],
+  ["[media: cut]", "the video breaks off halfway, unless it is asked for by a range"],
+  ["[media: 403]", "its address answers once with that status, 400 to 599"],
+  ["[no-video]", "the generation completes without a video_url"],
+  ["[credits: 0]", "the start is refused for want of credits"],
+] as const;
+
+function formatDirective([text, effect]: readonly [string, string]): string {
+  return `  ${text.padEnd(14)}${effect}`;
 }
 
 function saveOption(): Option {

@@ -1,30 +1,51 @@
 import { createReadStream } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { Handler } from "./app.ts";
+import { readDirectives } from "./directives.ts";
 import { refusalResponse, refuse } from "./refusal.ts";
 import type { Media, Store } from "./store.ts";
 
 /**
- * The media address: `/<id>.mp4` by GET and HEAD, whole or one range of it, with a strong ETag. It takes no key, as the interface's links
- * carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
+ * The media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag. It takes no key, as
+ * the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
  */
-export function createMedia(store: Store): Handler {
+export function createMedia(store: Pick<Store, "generation">): Handler {
+  /** The ids whose address has answered with the status that the prompt asked for. */
+  const refused = new Set<string>();
   return async (request) => {
     try {
       if (request.method !== "GET" && request.method !== "HEAD") {
         throw refuse(405, "method_not_allowed", "media takes GET and HEAD", { Allow: "GET, HEAD" });
       }
-      const id = /^\/([0-9a-f-]{36})\.mp4$/.exec(new URL(request.url).pathname)?.[1];
-      const media = id === undefined ? null : (await store.generation(id))?.media;
-      if (!media) throw refuse(404, "not_found", "there is no such video");
-      return serve(request, media);
+      const [, id = "", kind] = /^\/([0-9a-f-]{36})\.(mp4|png)$/.exec(new URL(request.url).pathname) ?? [];
+      const generation = id === "" ? undefined : await store.generation(id);
+      if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
+      if (kind === "png") return await serveThumbnail(request, generation.media);
+      const { mediaStatus, mediaCut } = readDirectives(generation.request.prompt);
+      if (mediaStatus !== undefined && !refused.has(id)) {
+        refused.add(id);
+        throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
+      }
+      return serveVideo(request, generation.media, mediaCut);
     } catch (error) {
       return refusalResponse(error);
     }
   };
 }
 
-function serve(request: Request, media: Media): Response {
+async function serveThumbnail(request: Request, { thumbnail }: Media): Promise<Response> {
+  const bytes = thumbnail === null ? undefined : await readFile(thumbnail).catch(() => undefined);
+  if (!bytes) throw refuse(404, "not_found", "there is no such picture");
+  const headers = {
+    "Content-Type": "image/png",
+    "Content-Length": String(bytes.length),
+    "X-Content-Type-Options": "nosniff",
+  };
+  return new Response(request.method === "HEAD" ? null : bytes, { headers });
+}
+
+function serveVideo(request: Request, media: Media, isCut: boolean): Response {
   const headers = {
     "Content-Type": "video/mp4",
     "Accept-Ranges": "bytes",
@@ -43,8 +64,18 @@ function serve(request: Request, media: Media): Response {
   const partial = range && { "Content-Range": `bytes ${first}-${last}/${media.size}` };
   const all = { ...headers, ...partial, "Content-Length": String(last - first + 1) };
   const isBodiless = request.method === "HEAD" || media.size === 0;
+  if (isCut && !range && !isBodiless) return new Response(firstHalf(media), { headers: all });
   const body = isBodiless ? null : Readable.toWeb(createReadStream(media.file, { start: first, end: last }));
   return new Response(body as ReadableStream | null, { status: range ? 206 : 200, headers: all });
+}
+
+function firstHalf({ file, size }: Media): ReadableStream {
+  const half = createReadStream(file, { end: Math.max(0, Math.floor(size / 2) - 1) });
+  const broken = async function* () {
+    yield* half;
+    throw new Error("cut, as the prompt asked for");
+  };
+  return Readable.toWeb(Readable.from(broken())) as ReadableStream;
 }
 
 /** The one range that is asked for (RFC 9110, section 14); `undefined` for the whole, which also answers what is not understood. */

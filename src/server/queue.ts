@@ -4,6 +4,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Clock } from "../io.ts";
+import { readDirectives } from "./directives.ts";
 import type { Engine } from "./engines/engine.ts";
 import type { Media, Store, StoredGeneration } from "./store.ts";
 
@@ -50,7 +51,8 @@ async function run(generation: StoredGeneration, signal: AbortSignal, options: Q
 
 async function render({ id, request }: StoredGeneration, signal: AbortSignal, options: QueueOptions) {
   try {
-    if (request.prompt.includes("[fail]")) throw new Error("the model run did not succeed (asked for by the prompt)");
+    const { fail } = readDirectives(request.prompt);
+    if (fail !== undefined) throw new Error(fail);
     const file = join(options.folder, `${id}.mp4`);
     await options.engine.render(request, file, signal);
     return { status: "completed", error: null, media: await describe(file) } as const;
@@ -68,5 +70,5 @@ function reasonOf(thrown: unknown): string {
 async function describe(file: string): Promise<Media> {
   const hash = createHash("sha256");
   await pipeline(createReadStream(file), hash);
-  return { file, size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
+  return { file, size: (await stat(file)).size, etag: `"${hash.digest("hex")}"`, thumbnail: null };
 }

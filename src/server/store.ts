@@ -1,3 +1,4 @@
+import { readDirectives } from "./directives.ts";
 import type { RenderRequest } from "./engines/engine.ts";
 
 /** A generation as the service keeps it: the fields of interface 2.1, whose it is, and what was asked for. */
@@ -13,8 +14,8 @@ export type StoredGeneration = {
   media: Media | null;
 };
 
-/** A rendered video on disk. `etag` is strong: it names these very bytes. */
-export type Media = { file: string; size: number; etag: string };
+/** A rendered video on disk. `etag` is strong: it names these very bytes. `thumbnail` is the path of a PNG. */
+export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
 /** What a start leaves behind; `replayed` when the same Idempotency-Key had been seen before. */
 export type StartOutcome =
@@ -87,6 +88,8 @@ export function createMemoryStore(): Store {
 /** The status reply (interface 4.2); the callback's body adds `completed_at` (section 6). A failed one has an `error` text. */
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {
   const { id, status, media, created_at, error } = generation;
-  const video_url = media ? `${mediaUrl}/${id}.mp4` : null;
-  return { id, status, video_url, thumbnail_url: null, created_at, ...(error === null ? {} : { error }) };
+  const isShown = media !== null && !readDirectives(generation.request.prompt).noVideo;
+  const video_url = isShown ? `${mediaUrl}/${id}.mp4` : null;
+  const thumbnail_url = isShown && media.thumbnail !== null ? `${mediaUrl}/${id}.png` : null;
+  return { id, status, video_url, thumbnail_url, created_at, ...(error === null ? {} : { error }) };
 }
