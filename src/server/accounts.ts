@@ -1,0 +1,44 @@
+import { randomBytes } from "node:crypto";
+import { hashKey } from "./app.ts";
+import type { Store } from "./store.ts";
+
+/** Whose the service is: the key in the announcement is this account's. */
+export const ownAccount = "local";
+
+/** What an account has when nothing else is said. */
+const usualCredits = 1_000;
+
+/** An account as it is shown once: the key is kept nowhere, its hash is. */
+export type NewAccount = { account: string; api_key: string; credits: number };
+
+/** What is wrong with the name of a further account, in words; `undefined` when it will do. */
+export function faultOfAccount(name: unknown): string | undefined {
+  if (typeof name !== "string" || !/^[\w.-]{1,64}$/.test(name)) return "an account's name is 1 to 64 of A-Z a-z 0-9 _ . -";
+  return name === ownAccount ? `the account ${ownAccount} has its key already` : undefined;
+}
+
+/** A key for the local service, not to be guessed. */
+export function createKey(): string {
+  return `vgs_${randomBytes(24).toString("hex")}`;
+}
+
+/** Makes a further account with these credits, or gives one that exists a further key. */
+export async function addAccount(store: Store, name: string, credits: number | undefined): Promise<NewAccount> {
+  const api_key = createKey();
+  await store.addAccount({ name, keyHash: hashKey(api_key) });
+  const isNew = (await store.balance(name)) === 0;
+  if (credits !== undefined || isNew) await setBalance(store, name, credits ?? usualCredits);
+  return { account: name, api_key, credits: await store.balance(name) };
+}
+
+/** Makes sure of the account that the service is its owner's by: with `credits` it has just as many, else at least the usual number. */
+export async function prepareOwnAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
+  await store.addAccount({ name: ownAccount, keyHash: hashKey(apiKey) });
+  const wanted = credits ?? Math.max(usualCredits, await store.balance(ownAccount));
+  await setBalance(store, ownAccount, wanted);
+}
+
+async function setBalance(store: Store, name: string, wanted: number): Promise<void> {
+  const missing = wanted - (await store.balance(name));
+  if (missing !== 0) await store.credit(name, missing, "set by the service's owner");
+}
