@@ -36,6 +36,8 @@ export type Io = {
   /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   limit(ms: number, parent: AbortSignal, reason: Error): Limit;
+  /** Resolves when all that has come in by now was handed out, so that what it leads to can be done in one go. */
+  turn(): Promise<void>;
   /** Whether a process of this machine runs. */
   isRunning(pid: number): boolean;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
@@ -45,7 +47,7 @@ export type Io = {
 };
 
 /** The part of `Io` that waits and tells the time. */
-export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
+export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit" | "turn">;
 
 /** A longer timer fires at once (Node keeps the delay in 31 bits). */
 const longestTimerMs = 2 ** 31 - 1;
@@ -90,6 +92,7 @@ const systemClock: Clock = {
     };
     return { signal: controller.signal, clear };
   },
+  turn: () => new Promise((resolve) => setImmediate(resolve)),
 };
 
 function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -63,6 +63,7 @@ export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
       };
       return { signal: controller.signal, clear };
     },
+    turn: () => new Promise((resolve) => setImmediate(resolve)),
   };
 }
 

@@ -13,7 +13,8 @@ export type NewAccount = { account: string; api_key: string; credits: number };
 
 /** What is wrong with the name of a further account, in words; `undefined` when it will do. */
 export function faultOfAccount(name: unknown): string | undefined {
-  if (typeof name !== "string" || !/^[\w.-]{1,64}$/.test(name)) return "an account's name is 1 to 64 of A-Z a-z 0-9 _ . -";
+  if (typeof name !== "string" || !/^[\w.-]{1,64}$/.test(name))
+    return "an account's name is 1 to 64 of A-Z a-z 0-9 _ . -";
   return name === ownAccount ? `the account ${ownAccount} has its key already` : undefined;
 }
 

@@ -7,7 +7,7 @@ import { createCallbacks } from "./callbacks.ts";
 import type { Engine } from "./engines/engine.ts";
 import { createMedia } from "./media.ts";
 import { createQueue } from "./queue.ts";
-import { createMemoryStore } from "./store.ts";
+import { openStore } from "./store.ts";
 
 export type ServiceOptions = {
   engine: Engine;
@@ -32,8 +32,9 @@ export type Service = {
 };
 
 export async function createService(options: ServiceOptions): Promise<Service> {
-  const store = createMemoryStore();
-  await store.addAccount({ name: "local", keyHash: hashKey(options.apiKey), credits: options.credits });
+  const store = await openStore(":memory:");
+  await store.addAccount({ name: "local", keyHash: hashKey(options.apiKey) });
+  await store.credit("local", options.credits, "initial credits");
   const folder = await mkdtemp(join(tmpdir(), "vidgen-service-"));
   const { engine, clock, mediaUrl } = options;
   const callbacks = createCallbacks(options);
@@ -47,6 +48,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       // Not waited for: a worker thread may take a while to stop, and what it still writes has nowhere to go.
       queue.close().catch(() => {});
       await callbacks.settled();
+      await store.close();
       await rm(folder, { recursive: true, force: true, maxRetries: 3 });
     },
   };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { hashKey } from "../../src/server/app.ts";
-import { createMemoryStore, type Store } from "../../src/server/store.ts";
+import { openStore, type Store } from "../../src/server/store.ts";
 import {
   apiKey,
   baseUrl,
@@ -355,7 +355,8 @@ test("the same Idempotency-Key from another account is its own", async () => {
 
 test("two accounts' keys stay apart, whatever the accounts are called", async () => {
   const service = await createTestService();
-  await service.store.addAccount({ name: "local extra", keyHash: hashKey("extra-key"), credits: 10 });
+  await service.store.addAccount({ name: "local extra", keyHash: hashKey("extra-key") });
+  await service.store.credit("local extra", 10, "initial credits");
   await service.start({}, { "Idempotency-Key": "extra 1" });
   const theirs = await service.start({}, { "Idempotency-Key": "1", ...bearer("extra-key") });
   expect(await readStart(theirs)).toMatchObject({ remaining_credits: 0 });
@@ -369,7 +370,10 @@ test("an Idempotency-Key whose start was refused for credits can be used again",
 });
 
 test.each(["account", "start", "generation"] as const)("a defect in the store's %s is a 500", async (method) => {
-  const broken: Store = { ...createMemoryStore(), [method]: () => Promise.reject(new Error("secret details")) };
+  const broken: Store = {
+    ...(await openStore(":memory:")),
+    [method]: () => Promise.reject(new Error("secret details")),
+  };
   const service = await createTestService({ store: broken });
   const response = await (method === "generation" ? service.status(unknownId) : service.start());
   expect(response.status).toBe(500);

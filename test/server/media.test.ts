@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createMemoryStore } from "../../src/server/store.ts";
+import { openStore } from "../../src/server/store.ts";
 import { createTestService, mediaUrl, type ServiceOptions } from "./service.ts";
 
 const content = "0123456789";
@@ -168,7 +168,7 @@ test("a video of no bytes is served as just that", async () => {
 });
 
 test("a defect in the store is a 500", async () => {
-  const broken = { ...createMemoryStore(), generation: () => Promise.reject(new Error("secret details")) };
+  const broken = { ...(await openStore(":memory:")), generation: () => Promise.reject(new Error("secret details")) };
   const service = await createTestService({ store: broken });
   const response = await service.media(new Request(`${mediaUrl}/${unknownId}.mp4`));
   expect(response.status).toBe(500);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createMemoryStore, type Store } from "../../src/server/store.ts";
+import { openStore, type Store } from "../../src/server/store.ts";
 import { createTestService, renderMs, type TestService } from "./service.ts";
 
 async function look(service: TestService, id: string): Promise<unknown> {
@@ -66,7 +66,7 @@ test("what is added after close is not begun", async () => {
 });
 
 test("a store that cannot keep one generation's end does not stop the next", async () => {
-  const memory = createMemoryStore();
+  const memory = await openStore(":memory:");
   let failures = 1;
   const store: Store = {
     ...memory,

@@ -9,7 +9,7 @@ import { createCallbacks } from "../../src/server/callbacks.ts";
 import type { Engine, RenderRequest } from "../../src/server/engines/engine.ts";
 import { createMedia } from "../../src/server/media.ts";
 import { createQueue, type Queue } from "../../src/server/queue.ts";
-import { createMemoryStore, type Store } from "../../src/server/store.ts";
+import { openStore, type Store } from "../../src/server/store.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
 
@@ -57,7 +57,7 @@ export type TestService = {
 
 /** The parts of the local service as `createService` puts them together, with two accounts and a fake engine on a virtual clock. */
 export async function createTestService(options: ServiceOptions = {}): Promise<TestService> {
-  const { credits = 1000, content, store = createMemoryStore(), receive = accept } = options;
+  const { credits = 1000, content, store = await openStore(":memory:"), receive = accept } = options;
   const clock = createVirtualClock();
   const folder = await makeFolder();
   const rendered: RenderRequest[] = [];
@@ -68,8 +68,10 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     await clock.sleep(renderMs, signal);
     writeFileSync(file, content ?? tinyMp4(request.prompt));
   };
-  await store.addAccount({ name: "local", keyHash: hashKey(apiKey), credits });
-  await store.addAccount({ name: "other", keyHash: hashKey(otherKey), credits });
+  for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
+    await store.addAccount({ name, keyHash: hashKey(key) });
+    await store.credit(name, credits, "initial credits");
+  }
   const callbacks = createCallbacks({
     ...{ fetch: receive, clock, mediaUrl: () => mediaUrl },
     onDelivery: (text) => deliveries.push(text),
@@ -84,6 +86,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   onTestFinished(async () => {
     callbacks.close();
     await Promise.all([queue.close(), callbacks.settled()]);
+    await store.close();
   });
   const api = createApp({ store, queue, clock, mediaUrl: () => mediaUrl });
 

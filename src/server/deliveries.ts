@@ -1,0 +1,41 @@
+import type { Database, Row } from "./sqlite.ts";
+import type { Attempt, Delivery, NewDelivery } from "./store.ts";
+
+/** The tables of callbacks and of the attempts to deliver them. Synchronous: changes belong into a transaction. */
+export type Deliveries = {
+  add(delivery: NewDelivery, generation: number): void;
+  pending(): Delivery[];
+  record(id: string, attempt: Attempt, next_at: string | null): void;
+};
+
+export function createDeliveries(database: Database): Deliveries {
+  const insert = database.statement("INSERT INTO deliveries (id, generation, request, next_at) VALUES (?, ?, ?, ?)");
+  const pending = database.statement(
+    `SELECT deliveries.id, generations.id AS generation, request, next_at,
+       (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts
+     FROM deliveries JOIN generations ON generations.number = deliveries.generation
+     WHERE next_at IS NOT NULL ORDER BY next_at, deliveries.number`,
+  );
+  const plan = database.statement("UPDATE deliveries SET next_at = ? WHERE id = ?");
+  const attempt = database.statement(
+    `INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered)
+     SELECT number, 1 + (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number), ?, ?, ?
+     FROM deliveries WHERE id = ?`,
+  );
+  return {
+    add({ id, url, body, next_at }, generation) {
+      insert.run(id, generation, JSON.stringify({ url, body }), next_at);
+    },
+    pending: () => pending.all().map(readRow),
+    record(id, { at, outcome, delivered }, next_at) {
+      if (plan.run(next_at, id) === 0) throw new Error(`no delivery ${id}`);
+      attempt.run(at, JSON.stringify(outcome), Number(delivered), id);
+    },
+  };
+}
+
+function readRow(row: Row): Delivery {
+  const { id, generation, next_at } = row as Pick<Delivery, "id" | "generation" | "next_at">;
+  const request: Pick<Delivery, "url" | "body"> = JSON.parse(String(row.request));
+  return { id, generation, next_at, attempts: Number(row.attempts), ...request };
+}

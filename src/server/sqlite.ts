@@ -1,0 +1,137 @@
+import { rmdirSync } from "node:fs";
+import { chmod, open } from "node:fs/promises";
+import { dirname } from "node:path";
+import type { Database as Connection, Statement as PreparedStatement } from "node-sqlite3-wasm";
+
+export type Value = string | number | null;
+export type Row = Record<string, Value>;
+
+/** A statement that is prepared once, by its first use. */
+export type Statement = {
+  /** Returns the number of rows that it changed. */
+  run(...values: Value[]): number;
+  all(...values: Value[]): Row[];
+  /** The first row. */
+  get(...values: Value[]): Row | undefined;
+};
+
+/** A connection to SQLite. Everything in it is synchronous and throws SQLite's own error. */
+export type Database = {
+  exec(sql: string): void;
+  statement(sql: string): Statement;
+  inTransaction(): boolean;
+  /** Whether whoever had the file open before did not close it. */
+  wasLeftOpen: boolean;
+  close(): void;
+};
+
+/**
+ * Opens a file, which it makes for its owner's eyes alone, or a database in memory. Only the owner of the file's folder may call this: the
+ * lock that a killed process has left beside the file is taken away.
+ */
+export async function openDatabase(file: string): Promise<Database> {
+  const { Database } = await loadSqlite();
+  if (file === ":memory:") return wrap(new Database(file), false);
+  await restrict(file);
+  const wasLeftOpen = removeLock(file);
+  const database = wrap(new Database(file), wasLeftOpen);
+  try {
+    // The package has no shared memory, so that a write-ahead log needs a connection that keeps its lock.
+    database.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL");
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** Commits by one write and one sync of the log. Not done on opening: a database that is refused must stay as it is. */
+export async function useWriteAheadLog(database: Database, file: string): Promise<void> {
+  if (file === ":memory:") return;
+  database.exec("PRAGMA journal_mode = WAL");
+  await syncFolder(dirname(file));
+}
+
+/** Loaded with the first database, since it compiles 1.3 MB of WebAssembly. Its types know no default export; CommonJS gives no other. */
+async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
+  const loaded: object = await import("node-sqlite3-wasm");
+  return (loaded as { default: typeof import("node-sqlite3-wasm") }).default;
+}
+
+async function restrict(file: string): Promise<void> {
+  await (await open(file, "a", 0o600)).close();
+  await chmod(file, 0o600);
+}
+
+function removeLock(file: string): boolean {
+  try {
+    rmdirSync(`${file}.lock`);
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return false;
+    throw error;
+  }
+}
+
+/** The package syncs files, not the folder that holds their names. Windows cannot open one. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder).catch(() => undefined);
+  await handle?.sync().catch(() => {});
+  await handle?.close();
+}
+
+function wrap(connection: Connection, wasLeftOpen: boolean): Database {
+  const finalizers: (() => void)[] = [];
+  return {
+    exec: (sql) => connection.exec(sql),
+    statement(sql) {
+      const { statement, finalize } = prepareOnce(connection, sql);
+      finalizers.push(finalize);
+      return statement;
+    },
+    inTransaction: () => connection.inTransaction,
+    wasLeftOpen,
+    close() {
+      for (const finalize of finalizers.splice(0)) finalize();
+      connection.close();
+    },
+  };
+}
+
+function prepareOnce(connection: Connection, sql: string): { statement: Statement; finalize(): void } {
+  let prepared: PreparedStatement | undefined;
+  const finalize = () => {
+    const old = prepared;
+    prepared = undefined;
+    try {
+      old?.finalize();
+    } catch {
+      // It says again what the statement's last run has said.
+    }
+  };
+  const use = <T>(values: Value[], run: (statement: PreparedStatement) => T): T => {
+    if (values.some(isCutShort)) throw new Error("SQLite would end a text at its first NUL");
+    prepared ??= connection.prepare(sql);
+    try {
+      return run(prepared);
+    } catch (error) {
+      // One that has failed would fail once more, whatever it is given next.
+      finalize();
+      throw error;
+    }
+  };
+  const all = (...values: Value[]) => use(values, (statement) => statement.all(values) as Row[]);
+  return {
+    finalize,
+    statement: {
+      run: (...values) => use(values, (statement) => statement.run(values).changes),
+      all,
+      // The package's own `get` leaves the statement half read, which keeps the log from being emptied.
+      get: (...values) => all(...values)[0],
+    },
+  };
+}
+
+function isCutShort(value: Value): boolean {
+  return typeof value === "string" && value.includes("\0");
+}
