@@ -1,67 +1,112 @@
-import type { Clock, Io } from "../io.ts";
-import { type StoredGeneration, statusBody } from "./store.ts";
+import { setMaxListeners } from "node:events";
+import type { Clock } from "../io.ts";
+import { type AttemptOptions, makeAttempt } from "./attempt.ts";
+import { createBacklog } from "./backlog.ts";
+import { createBell } from "./bell.ts";
+import { createSigner } from "./signature.ts";
+import type { Delivery, Store } from "./store.ts";
 
 export type Callbacks = {
-  /** Sends the result callback (interface section 6) when the generation asked for one. */
-  send(generation: StoredGeneration): void;
-  /** Resolves when those under way are through. */
+  /** Goes on with what the store holds. */
+  start(): void;
+  /** Looks into the store: a generation that has ended may have left a delivery there. */
+  wake(): void;
+  /** Resolves when all that the store holds by now has had its attempt, but for what waits for a later one. */
   settled(): Promise<void>;
-  close(): void;
+  /** Stops. An attempt under way is broken off, and made again by whoever owns the store next. */
+  close(): Promise<void>;
 };
 
-export type CallbackOptions = {
-  fetch: Io["fetch"];
-  clock: Pick<Clock, "limit">;
-  mediaUrl(): string;
-  /** What became of a delivery, for the service's own log. */
-  onDelivery(text: string): void;
+export type CallbackOptions = Omit<AttemptOptions, "sign"> & {
+  store: Pick<Store, "pendingDeliveries">;
+  /** `whsec_` and base64: see `createSecret`. */
+  secret: string;
+  clock: Pick<Clock, "sleep">;
 };
 
-const answerLimitMs = 15_000;
+/** After how long a store that could not be read is read again. */
+const readAgainMs = 10_000;
 
-/** One try each; only a 2xx counts as delivered, and redirects are not followed. */
+/**
+ * Delivers the result callbacks (interface section 6), each at least once: what the interface leaves open is as Standard Webhooks has it.
+ * Throws when the secret is none.
+ */
 export function createCallbacks(options: CallbackOptions): Callbacks {
+  const { store, clock } = options;
+  const attemptOptions = { ...options, sign: createSigner(options.secret) };
   const stop = new AbortController();
-  const underWay = new Set<Promise<void>>();
-  return {
-    send(generation) {
-      if (generation.callback_url === null) return;
-      const delivery = deliver(generation.callback_url, generation, stop.signal, options).finally(() =>
-        underWay.delete(delivery),
-      );
-      underWay.add(delivery);
-    },
-    async settled() {
-      await Promise.all(underWay);
-    },
-    close: () => stop.abort(new Error("the service is stopping")),
-  };
-}
+  // Node takes more than ten for a leak and says so on stderr; here each attempt under way listens.
+  setMaxListeners(0, stop.signal);
+  const bell = createBell(clock);
+  const backlog = createBacklog();
+  /** The ids of those in the backlog and under way. */
+  const known = new Set<string>();
+  const whenSettled: (() => void)[] = [];
+  let running: Promise<void> | undefined;
+  let isStale = true;
 
-async function deliver(
-  url: string,
-  generation: StoredGeneration,
-  signal: AbortSignal,
-  options: CallbackOptions,
-): Promise<void> {
-  const limit = options.clock.limit(answerLimitMs, signal, new Error("no answer within 15 s"));
-  const body = JSON.stringify({ ...statusBody(generation, options.mediaUrl()), completed_at: generation.completed_at });
-  const headers = { "Content-Type": "application/json" };
-  try {
-    const response = await options.fetch(url, {
-      method: "POST",
-      headers,
-      body,
-      redirect: "manual",
-      signal: limit.signal,
-    });
-    await response.body?.cancel();
-    options.onDelivery(`callback for ${generation.id}: HTTP ${response.status}${response.ok ? "" : ", not delivered"}`);
-  } catch (error) {
-    options.onDelivery(
-      `callback for ${generation.id}: not delivered (${error instanceof Error ? error.message : error})`,
-    );
-  } finally {
-    limit.clear();
+  async function run(): Promise<void> {
+    while (!stop.signal.aborted) {
+      const isRead = await read();
+      for (let next = take(); next; next = take()) void deliver(next);
+      if (backlog.underWay() === 0 && !isStale) settle();
+      const waitMs = backlog.nextAt() - clock.date().getTime();
+      await bell.wait(isRead ? waitMs : Math.min(waitMs, readAgainMs));
+      isStale ||= !isRead;
+    }
+    while (backlog.underWay() > 0) await bell.wait(Number.POSITIVE_INFINITY);
+    settle();
   }
+
+  /** Adds what is new in the store; false when that cannot be read. */
+  async function read(): Promise<boolean> {
+    if (!isStale) return true;
+    isStale = false;
+    // One that gets through meanwhile may still be in what comes back.
+    const before = new Set(known);
+    const pending = await store.pendingDeliveries().catch(() => undefined);
+    for (const delivery of pending ?? []) {
+      if (before.has(delivery.id) || known.has(delivery.id)) continue;
+      known.add(delivery.id);
+      backlog.add(delivery);
+    }
+    return pending !== undefined;
+  }
+
+  async function deliver(delivery: Delivery): Promise<void> {
+    const { next, isWritten } = await makeAttempt(delivery, attemptOptions, stop.signal);
+    backlog.release(delivery);
+    if (next) backlog.add(next);
+    // One that is over but could not be written down is still in the store: it waits for the next owner.
+    else if (isWritten) known.delete(delivery.id);
+    bell.ring();
+  }
+
+  const take = () => (stop.signal.aborted ? undefined : backlog.take(clock.date()));
+
+  const settle = () => {
+    for (const resolve of whenSettled.splice(0)) resolve();
+  };
+
+  const wake = () => {
+    isStale = true;
+    bell.ring();
+  };
+
+  return {
+    start() {
+      running ??= run();
+    },
+    wake,
+    async settled() {
+      if (!running || stop.signal.aborted) return running;
+      wake();
+      await new Promise<void>((resolve) => whenSettled.push(resolve));
+    },
+    async close() {
+      stop.abort(new Error("the service is stopping"));
+      bell.ring();
+      await running;
+    },
+  };
 }

@@ -4,6 +4,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Clock } from "../io.ts";
+import { newDelivery } from "./delivery.ts";
 import { readDirectives } from "./directives.ts";
 import type { Engine } from "./engines/engine.ts";
 import type { Media, Store, StoredGeneration } from "./store.ts";
@@ -20,6 +21,7 @@ export type QueueOptions = {
   /** Where the videos are kept. */
   folder: string;
   clock: Pick<Clock, "date">;
+  mediaUrl(): string;
   /** Told of each generation that has ended. */
   onEnd(generation: StoredGeneration): void;
 };
@@ -42,11 +44,12 @@ export function createQueue(options: QueueOptions): Queue {
 
 async function run(generation: StoredGeneration, signal: AbortSignal, options: QueueOptions): Promise<void> {
   if (signal.aborted) return;
-  const end = await render(generation, signal, options);
+  const { store, clock, mediaUrl, onEnd } = options;
+  const result = await render(generation, signal, options);
   if (signal.aborted) return;
-  options.onEnd(
-    await options.store.finish(generation.id, { ...end, completed_at: options.clock.date().toISOString() }),
-  );
+  const date = clock.date();
+  const end = { ...result, completed_at: date.toISOString() };
+  onEnd(await store.finish(generation.id, end, newDelivery({ ...generation, ...end }, mediaUrl(), date)));
 }
 
 async function render({ id, request }: StoredGeneration, signal: AbortSignal, options: QueueOptions) {

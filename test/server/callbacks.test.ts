@@ -1,34 +1,42 @@
-import { expect, test } from "vitest";
-import type { Io } from "../../src/io.ts";
+import { Webhook } from "standardwebhooks";
+import { expect, test, vi } from "vitest";
+import type { Post } from "../../src/server/post.ts";
+import { hang } from "./deliveries.ts";
 import { createTestService, mediaUrl, readStart, renderMs, type TestService } from "./service.ts";
 
 const callback_url = "https://receiver.example/hook?token=1";
 const endedAt = new Date(Date.UTC(2026, 0, 1) + renderMs).toISOString();
+const start = "to https://receiver.example/hook:";
 
-type Sent = { url: string; init: RequestInit; at: number };
+type Sent = { url: string; headers: Record<string, string>; body: string; at: number };
 
 /** A service whose callbacks are kept, and answered with `answer`. */
-async function createReceiver(answer: Io["fetch"] = async () => new Response(null, { status: 204 })) {
+async function createReceiver(answer: Post = async () => ({ status: 204, headers: {} })) {
   const sent: Sent[] = [];
   const service: TestService = await createTestService({
-    async receive(url, init = {}) {
-      sent.push({ url, init, at: service.clock.now() });
-      return answer(url, init);
+    async receive(url, request) {
+      sent.push({ url, headers: request.headers, body: request.body, at: service.clock.now() });
+      return answer(url, request);
     },
   });
   return { service, sent };
 }
 
-/** Answers never, until the request is given up. */
-function hang(_url: string, init?: RequestInit): Promise<Response> {
-  return new Promise((_, reject) => init?.signal?.addEventListener("abort", () => reject(init.signal?.reason)));
+/** What the standardwebhooks package makes of it, were it received the moment it was sent. */
+function verify({ headers, body, at }: Sent, secret: string): unknown {
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2026, 0, 1) + at });
+  try {
+    return new Webhook(secret).verify(body, headers);
+  } finally {
+    vi.useRealTimers();
+  }
 }
 
 test("a completed generation is posted with the documented fields and nothing else", async () => {
   const { service, sent } = await createReceiver();
   const { id, created_at } = (await readStart(await service.start({ callback_url }))).data;
   await service.rest();
-  expect(sent.map(({ init }) => JSON.parse(String(init.body)))).toStrictEqual([
+  expect(sent.map(({ body }) => JSON.parse(body))).toStrictEqual([
     {
       ...{ id, created_at, status: "completed", video_url: `${mediaUrl}/${id}.mp4`, thumbnail_url: null },
       completed_at: endedAt,
@@ -40,7 +48,7 @@ test("a failed one adds the error", async () => {
   const { service, sent } = await createReceiver();
   const { id, created_at } = (await readStart(await service.start({ callback_url, prompt: "[fail]" }))).data;
   await service.rest();
-  expect(sent.map(({ init }) => JSON.parse(String(init.body)))).toStrictEqual([
+  expect(sent.map(({ body }) => JSON.parse(body))).toStrictEqual([
     {
       ...{ id, created_at, status: "failed", video_url: null, thumbnail_url: null, completed_at: created_at },
       error: "the model run did not succeed (asked for by the prompt)",
@@ -48,13 +56,17 @@ test("a failed one adds the error", async () => {
   ]);
 });
 
-test("it is a POST of JSON to the very address, without a key, and follows no redirect", async () => {
+test("it is JSON to the very address, signed, and without a key", async () => {
   const { service, sent } = await createReceiver();
   await service.start({ callback_url });
   await service.rest();
-  expect(sent).toMatchObject([{ url: callback_url, init: { method: "POST", redirect: "manual" } }]);
-  const headers = [...new Headers(sent[0]?.init.headers)];
-  expect(headers).toStrictEqual([["content-type", "application/json"]]);
+  expect(sent.map(({ url }) => url)).toEqual([callback_url]);
+  expect(sent[0]?.headers).toStrictEqual({
+    "Content-Type": "application/json",
+    "webhook-id": expect.stringMatching(/^msg_[0-9a-f]{32}$/),
+    "webhook-timestamp": expect.stringMatching(/^\d{10}$/),
+    "webhook-signature": expect.stringMatching(/^v1,[A-Za-z0-9+/]{43}=$/),
+  });
 });
 
 test.each([{}, { callback_url: null }])("nothing is sent when %o asks for nothing", async (fields) => {
@@ -67,10 +79,10 @@ test.each([{}, { callback_url: null }])("nothing is sent when %o asks for nothin
 
 test("a receiver that asks for the status at once is told `completed`", async () => {
   const seen: unknown[] = [];
-  const { service } = await createReceiver(async (_url, init) => {
-    const { id } = JSON.parse(String(init?.body)) as { id: string };
+  const { service } = await createReceiver(async (_url, { body }) => {
+    const { id } = JSON.parse(body) as { id: string };
     seen.push(await (await service.status(id)).json());
-    return new Response();
+    return { status: 200, headers: {} };
   });
   await service.start({ callback_url });
   await service.rest();
@@ -79,46 +91,110 @@ test("a receiver that asks for the status at once is told `completed`", async ()
 
 test("it is sent when the generation ends, neither before nor again", async () => {
   const { service, sent } = await createReceiver();
-  await service.start({ callback_url });
+  const id = await service.startId({ callback_url });
   await service.clock.sleep(renderMs - 1);
   expect(sent).toEqual([]);
-  await service.clock.sleep(600_000);
+  await service.clock.sleep(24 * 3_600_000);
   expect(sent.map(({ at }) => at)).toEqual([renderMs]);
+  expect(service.deliveries).toEqual([`callback for ${id} ${start} HTTP 204`]);
+});
+
+test("a receiver that never takes it: seven attempts over more than an hour, then a line that says so", async () => {
+  const { service, sent } = await createReceiver(async () => ({ status: 503, headers: {} }));
+  const id = await service.startId({ callback_url });
+  await service.clock.sleep(renderMs + 24 * 3_600_000);
+  expect(sent.map(({ at }) => (at - renderMs) / 1_000)).toEqual([0, 1, 6, 36, 156, 756, 4356]);
+  expect(service.deliveries).toHaveLength(7);
+  expect(service.deliveries[0]).toBe(`callback for ${id} ${start} HTTP 503, attempt 1, next in 1 s`);
+  expect(service.deliveries.at(-1)).toBe(`callback for ${id} ${start} HTTP 503, given up after 7 attempts`);
+  expect(await service.store.pendingDeliveries()).toEqual([]);
+});
+
+test("every attempt has the same id and the same bytes, and a signature of its own that standardwebhooks accepts", async () => {
+  const { service, sent } = await createReceiver(async () => ({ status: 500, headers: {} }));
+  const id = await service.startId({ callback_url });
+  await service.clock.sleep(renderMs + 24 * 3_600_000);
+  expect(new Set(sent.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
+  expect(new Set(sent.map(({ body }) => body)).size).toBe(1);
+  expect(new Set(sent.map(({ headers }) => headers["webhook-signature"])).size).toBe(7);
+  for (const one of sent) expect(verify(one, service.secret)).toMatchObject({ id, status: "completed" });
+});
+
+test("what an attempt later takes is delivered, and sent no more", async () => {
+  const statuses = [500, 302, 204];
+  const { service, sent } = await createReceiver(async () => ({ status: statuses.shift() ?? 599, headers: {} }));
+  const id = await service.startId({ callback_url });
+  await service.clock.sleep(renderMs + 24 * 3_600_000);
+  expect(sent).toHaveLength(3);
+  expect(service.deliveries.at(-1)).toBe(`callback for ${id} ${start} HTTP 204 at attempt 3`);
 });
 
 test.each([
-  { what: "answers 204", answer: async () => new Response(null, { status: 204 }), says: "HTTP 204" },
+  { what: "answers 200", answer: async () => ({ status: 200, headers: {} }), says: "HTTP 200" },
+  { what: "answers 299", answer: async () => ({ status: 299, headers: {} }), says: "HTTP 299" },
   {
     what: "answers 500",
-    answer: async () => new Response("no", { status: 500 }),
-    says: "HTTP 500, not delivered",
+    answer: async () => ({ status: 500, headers: {} }),
+    says: "HTTP 500, attempt 1, next in 1 s",
   },
   {
     what: "redirects",
-    answer: async () => new Response(null, { status: 302, headers: { Location: "https://elsewhere.example" } }),
-    says: "HTTP 302, not delivered",
+    answer: async () => ({ status: 302, headers: { Location: "https://elsewhere.example" } }),
+    says: "HTTP 302, attempt 1, next in 1 s",
+  },
+  {
+    what: "asks for time",
+    answer: async () => ({ status: 429, headers: new Headers({ "Retry-After": "90" }) }),
+    says: "HTTP 429, attempt 1, next in 90 s",
+  },
+  {
+    what: "has gone",
+    answer: async () => ({ status: 410, headers: { "retry-after": "90" } }),
+    says: "HTTP 410, given up after 1 attempt",
+  },
+  {
+    what: "may not be reached",
+    answer: async () => Promise.reject(Object.assign(new Error("a private address"), { isForbidden: true })),
+    says: "a private address, given up after 1 attempt",
   },
   {
     what: "cannot be reached",
-    answer: async () => Promise.reject(new Error("ECONNREFUSED")),
-    says: "not delivered (ECONNREFUSED)",
+    answer: async () => Promise.reject(new Error("connect ECONNREFUSED for /hook?token=1\n")),
+    says: "connect ECONNREFUSED for /hook, attempt 1, next in 1 s",
   },
   {
     what: "rejects with no Error",
     answer: async () => Promise.reject("just a text"),
-    says: "not delivered (just a text)",
+    says: "just a text, attempt 1, next in 1 s",
   },
-  { what: "hangs", answer: hang, says: "not delivered (no answer within 15 s)" },
-])("a receiver that $what: one try, a line that says so, and the service goes on", async ({ answer, says }) => {
+  {
+    what: "rejects with nothing",
+    answer: async () => Promise.reject(Object.create(null)),
+    says: "no answer, attempt 1, next in 1 s",
+  },
+  { what: "hangs", answer: hang, says: "no answer within 15 s, attempt 1, next in 1 s" },
+  {
+    what: "hangs though told to stop",
+    answer: () => new Promise<never>(() => {}),
+    says: "no answer within 15 s, attempt 1, next in 1 s",
+  },
+] satisfies { what: string; answer: Post; says: string }[])("a receiver that $what", async ({ answer, says }) => {
   const { service, sent } = await createReceiver(answer);
   const id = await service.startId({ callback_url });
-  await service.rest(2);
-  expect(service.deliveries).toEqual([`callback for ${id}: ${says}`]);
-  expect(sent).toHaveLength(1);
+  await service.clock.sleep(renderMs + 15_001);
+  expect(service.deliveries[0]).toBe(`callback for ${id} ${start} ${says}`);
+  if (!says.includes("next in")) expect(sent).toHaveLength(1);
   expect(await (await service.status(id)).json()).toMatchObject({ status: "completed" });
   const next = await service.startId();
   await service.rest();
   expect(service.ended).toEqual([id, next]);
+});
+
+test("an endless reason is cut", async () => {
+  const { service } = await createReceiver(() => Promise.reject(new Error("x".repeat(100_000))));
+  await service.start({ callback_url });
+  await service.rest();
+  expect(service.deliveries[0]?.length).toBeLessThan(400);
 });
 
 test("a receiver that hangs has 15 seconds, and holds up no other generation", async () => {

@@ -3,12 +3,15 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { Clock, Io } from "../../src/io.ts";
+import type { Clock } from "../../src/io.ts";
 import { createApp, type Handler, hashKey } from "../../src/server/app.ts";
-import { createCallbacks } from "../../src/server/callbacks.ts";
+import { type Callbacks, createCallbacks } from "../../src/server/callbacks.ts";
+import { deliveryLine } from "../../src/server/delivery.ts";
 import type { Engine, RenderRequest } from "../../src/server/engines/engine.ts";
 import { createMedia } from "../../src/server/media.ts";
+import type { Post } from "../../src/server/post.ts";
 import { createQueue, type Queue } from "../../src/server/queue.ts";
+import { createSecret } from "../../src/server/signature.ts";
 import { openStore, type Store } from "../../src/server/store.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
@@ -30,7 +33,7 @@ export type ServiceOptions = {
   render?: Engine["render"];
   store?: Store;
   /** Whoever listens at the callback addresses. */
-  receive?: Io["fetch"];
+  receive?: Post;
 };
 
 export type TestService = {
@@ -39,6 +42,9 @@ export type TestService = {
   clock: Clock;
   store: Store;
   queue: Queue;
+  callbacks: Callbacks;
+  /** The secret that callbacks are signed with. */
+  secret: string;
   /** What the engine was handed. */
   rendered: RenderRequest[];
   /** The ids of what has ended, in order. */
@@ -72,26 +78,29 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     await store.addAccount({ name, keyHash: hashKey(key) });
     await store.credit(name, credits, "initial credits");
   }
+  const secret = createSecret();
   const callbacks = createCallbacks({
-    ...{ fetch: receive, clock, mediaUrl: () => mediaUrl },
-    onDelivery: (text) => deliveries.push(text),
+    ...{ store, secret, post: receive, random: () => 0.5 },
+    // Waiting for a retry must not move the time on.
+    clock: { ...clock, sleep: clock.doze },
+    onDelivery: (event) => deliveries.push(deliveryLine(event)),
   });
+  callbacks.start();
   const queue = createQueue({
-    ...{ store, folder, clock, engine: { render: options.render ?? render } },
+    ...{ store, folder, clock, mediaUrl: () => mediaUrl, engine: { render: options.render ?? render } },
     onEnd(generation) {
       ended.push(generation.id);
-      callbacks.send(generation);
+      callbacks.wake();
     },
   });
   onTestFinished(async () => {
-    callbacks.close();
-    await Promise.all([queue.close(), callbacks.settled()]);
+    await Promise.all([queue.close(), callbacks.close()]);
     await store.close();
   });
   const api = createApp({ store, queue, clock, mediaUrl: () => mediaUrl });
 
   const service: TestService = {
-    ...{ api, clock, store, queue, rendered, ended, deliveries },
+    ...{ api, clock, store, queue, callbacks, secret, rendered, ended, deliveries },
     media: createMedia(store),
     start: (fields, headers) => api(startRequest({ prompt: "a fox", model: "sora-2", ...fields }, headers)),
     startId: async (fields) => (await readStart(await service.start(fields))).data.id,
@@ -133,6 +142,4 @@ export async function makeFolder(): Promise<string> {
   return folder;
 }
 
-async function accept(): Promise<Response> {
-  return new Response(null, { status: 204 });
-}
+const accept: Post = async () => ({ status: 204, headers: {} });

@@ -1,0 +1,85 @@
+import { onTestFinished } from "vitest";
+import type { Clock } from "../../src/io.ts";
+import { type CallbackOptions, type Callbacks, createCallbacks } from "../../src/server/callbacks.ts";
+import { deliveryLine } from "../../src/server/delivery.ts";
+import type { Post } from "../../src/server/post.ts";
+import { createSecret } from "../../src/server/signature.ts";
+import type { Delivery, Store } from "../../src/server/store.ts";
+import { createVirtualClock } from "../clock.ts";
+
+export type DeliveryStore = Pick<Store, "pendingDeliveries" | "recordAttempt">;
+
+/** Deliveries in memory, where a test can look. */
+export type FakeStore = DeliveryStore & {
+  rows: Map<string, Delivery>;
+  add(...deliveries: Delivery[]): void;
+};
+
+export function createFakeStore(): FakeStore {
+  const rows = new Map<string, Delivery>();
+  return {
+    rows,
+    add(...deliveries) {
+      for (const delivery of deliveries) rows.set(delivery.id, delivery);
+    },
+    async pendingDeliveries() {
+      return [...rows.values()].sort((a, b) => a.next_at.localeCompare(b.next_at));
+    },
+    async recordAttempt(id, _attempt, next_at) {
+      const row = rows.get(id);
+      if (row && next_at !== null) rows.set(id, { ...row, next_at, attempts: row.attempts + 1 });
+      else rows.delete(id);
+    },
+  };
+}
+
+/** A delivery that is due `dueMs` after the clock's beginning. */
+export function delivery(id: string, { host = "receiver.example", dueMs = 0, attempts = 0 } = {}): Delivery {
+  const next_at = new Date(Date.UTC(2026, 0, 1) + dueMs).toISOString();
+  return {
+    id,
+    url: `https://${host}/hook`,
+    body: `{"id":"${id}"}`,
+    generation: `generation of ${id}`,
+    attempts,
+    next_at,
+  };
+}
+
+export type Sender = {
+  clock: Clock;
+  callbacks: Callbacks;
+  /** What was posted: the webhook-id, and when. */
+  sent: { id: string; host: string; at: number }[];
+  lines: string[];
+};
+
+export type SenderOptions = Partial<Pick<CallbackOptions, "random">> & {
+  store: DeliveryStore;
+  clock?: ReturnType<typeof createVirtualClock>;
+  answer?: Post;
+};
+
+/** Callbacks over a store of deliveries, started; what the receivers answer is 204 unless told otherwise. */
+export function createSender(options: SenderOptions): Sender {
+  const { store, clock = createVirtualClock(), answer = accept, random = () => 0.5 } = options;
+  const sent: Sender["sent"] = [];
+  const lines: string[] = [];
+  const callbacks = createCallbacks({
+    ...{ store, random, secret: createSecret(), clock: { ...clock, sleep: clock.doze } },
+    post(url, request) {
+      sent.push({ id: request.headers["webhook-id"] ?? "", host: new URL(url).host, at: clock.now() });
+      return answer(url, request);
+    },
+    onDelivery: (event) => lines.push(deliveryLine(event)),
+  });
+  callbacks.start();
+  onTestFinished(() => callbacks.close());
+  return { clock, callbacks, sent, lines };
+}
+
+const accept: Post = async () => ({ status: 204, headers: {} });
+
+/** Answers never, until the request is given up. */
+export const hang: Post = (_url, { signal }) =>
+  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
