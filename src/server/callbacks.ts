@@ -3,6 +3,7 @@ import type { Clock } from "../io.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
 import { createBacklog } from "./backlog.ts";
 import { createBell } from "./bell.ts";
+import { createIntake } from "./intake.ts";
 import { createSigner } from "./signature.ts";
 import type { Delivery, Store } from "./store.ts";
 
@@ -34,64 +35,47 @@ const readAgainMs = 10_000;
 export function createCallbacks(options: CallbackOptions): Callbacks {
   const { store, clock } = options;
   const attemptOptions = { ...options, sign: createSigner(options.secret) };
+  const backlog = createBacklog();
+  const intake = createIntake(store, backlog);
+  const bell = createBell(clock);
   const stop = new AbortController();
   // Node takes more than ten for a leak and says so on stderr; here each attempt under way listens.
   setMaxListeners(0, stop.signal);
-  const bell = createBell(clock);
-  const backlog = createBacklog();
-  /** The ids of those in the backlog and under way. */
-  const known = new Set<string>();
   const whenSettled: (() => void)[] = [];
   let running: Promise<void> | undefined;
-  let isStale = true;
 
   async function run(): Promise<void> {
     while (!stop.signal.aborted) {
-      const isRead = await read();
+      const isRead = await intake.read();
       for (let next = take(); next; next = take()) void deliver(next);
-      if (backlog.underWay() === 0 && !isStale) settle();
+      if (backlog.underWay() === 0 && !intake.isAsked()) settle();
       const waitMs = backlog.nextAt() - clock.date().getTime();
       await bell.wait(isRead ? waitMs : Math.min(waitMs, readAgainMs));
-      isStale ||= !isRead;
+      if (!isRead) intake.ask();
     }
     while (backlog.underWay() > 0) await bell.wait(Number.POSITIVE_INFINITY);
     settle();
   }
 
-  /** Adds what is new in the store; false when that cannot be read. */
-  async function read(): Promise<boolean> {
-    if (!isStale) return true;
-    isStale = false;
-    // One that gets through meanwhile may still be in what comes back.
-    const before = new Set(known);
-    const pending = await store.pendingDeliveries().catch(() => undefined);
-    for (const delivery of pending ?? []) {
-      if (before.has(delivery.id) || known.has(delivery.id)) continue;
-      known.add(delivery.id);
-      backlog.add(delivery);
-    }
-    return pending !== undefined;
-  }
+  const take = () => (stop.signal.aborted ? undefined : backlog.take(clock.date()));
 
   async function deliver(delivery: Delivery): Promise<void> {
     const { next, isWritten } = await makeAttempt(delivery, attemptOptions, stop.signal);
     backlog.release(delivery);
     if (next) backlog.add(next);
     // One that is over but could not be written down is still in the store: it waits for the next owner.
-    else if (isWritten) known.delete(delivery.id);
+    else if (isWritten) intake.forget(delivery.id);
     bell.ring();
   }
 
-  const take = () => (stop.signal.aborted ? undefined : backlog.take(clock.date()));
-
-  const settle = () => {
+  function settle(): void {
     for (const resolve of whenSettled.splice(0)) resolve();
-  };
+  }
 
-  const wake = () => {
-    isStale = true;
+  function wake(): void {
+    intake.ask();
     bell.ring();
-  };
+  }
 
   return {
     start() {
