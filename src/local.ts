@@ -1,70 +1,132 @@
 import { join } from "node:path";
-import type { Io } from "./io.ts";
+import { VidgenError } from "./errors.ts";
+import type { FetchInit, Io } from "./io.ts";
 import { folders } from "./settings.ts";
 
 /** The local service as `--local` reaches it. */
 export type Local = {
+  /** The same whoever runs it, so that a later run finds in the journal what an earlier one has started. */
   baseUrl: string;
   apiKey: string;
   fetch: Io["fetch"];
-  /** It runs inside this process: its generations and addresses end with it. */
-  isHere: boolean;
+  /** It runs inside this process: its addresses end with it. */
+  isHere(): boolean;
   /** Resolves when callbacks under way are through. */
   settled(): Promise<void>;
   close(): Promise<void>;
 };
 
-/** The folder where `serve` says that it runs. */
+/** One process that runs the service, and the way to it. */
+type Door = Omit<Local, "isHere" | "baseUrl"> & { isHere: boolean; baseUrl: string; mediaUrl: string };
+
+/** The folder of the service's state. */
 export function serviceFolder(io: Pick<Io, "env" | "home" | "platform">): string {
   return join(folders(io).data, "service");
 }
 
-/** The `serve` that runs on this machine, or else a service inside this process. */
+const baseUrl = "http://vidgen.localhost";
+
+/**
+ * The local service: the process that runs it on this machine, else this one, for as long as the command runs. When the other ends meanwhile,
+ * this one takes its place and goes on: the state is on the disk, and a start that comes twice has the same Idempotency-Key.
+ */
 export async function openLocal(io: Io, onNote: (text: string) => void): Promise<Local> {
-  return (await findRunning(io)) ?? (await createHere(io, onNote));
+  let door = await openDoor(io, onNote);
+  const mediaUrls = new Set([door.mediaUrl]);
+  const pass = async (url: string, init?: FetchInit) => {
+    const { origin } = new URL(url);
+    const base = mediaUrls.has(origin) ? door.mediaUrl : door.baseUrl;
+    return door.fetch(url.replace(mediaUrls.has(origin) ? origin : baseUrl, base), init);
+  };
+  const { apiKey } = door;
+  return {
+    baseUrl,
+    apiKey,
+    async fetch(url, init) {
+      try {
+        return await pass(url, init);
+      } catch (error) {
+        if (door.isHere || init?.signal?.aborted || (await answers(door, io))) throw error;
+        door = await openDoor(io, onNote);
+        mediaUrls.add(door.mediaUrl);
+        return pass(url, init);
+      }
+    },
+    isHere: () => door.isHere,
+    settled: () => door.settled(),
+    close: () => door.close(),
+  };
 }
+
+/** How long another process may take from its start to its first answer. */
+const patienceMs = 10_000;
+
+async function openDoor(io: Io, onNote: (text: string) => void): Promise<Door> {
+  const end = io.now() + patienceMs;
+  for (;;) {
+    const door = (await findRunning(io)) ?? (await becomeOwner(io, onNote));
+    if (typeof door !== "number") return door;
+    if (io.now() > end)
+      throw new VidgenError("network", `The local service, process ${door}, does not answer. Nothing was charged.`);
+    await io.sleep(100, io.signal);
+  }
+}
+
+async function findRunning(io: Io): Promise<Door | undefined> {
+  const { readAnnouncement } = await import("./server/announcement.ts");
+  const { base_url, media_url, api_key: apiKey } = (await readAnnouncement(serviceFolder(io))) ?? {};
+  if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
+  const door = { baseUrl: base_url, mediaUrl: media_url, apiKey, fetch: io.fetch, isHere: false, ...nothingToDo };
+  return (await answers(door, io)) ? door : undefined;
+}
+
+const nothingToDo = { settled: async () => {}, close: async () => {} };
 
 const probeLimitMs = 1_000;
 
-async function findRunning(io: Io): Promise<Local | undefined> {
-  const { readAnnouncement } = await import("./server/announcement.ts");
-  const announced = await readAnnouncement(serviceFolder(io));
-  if (announced?.base_url === undefined) return undefined;
-  const { base_url: baseUrl, api_key: apiKey } = announced;
+/** Whether the service is there; whatever else listens at its address now has no such answer. */
+async function answers({ baseUrl, apiKey }: Pick<Door, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
   const limit = io.limit(probeLimitMs, io.signal, new Error("no answer"));
   try {
     const url = `${baseUrl}/api/generation-status?id=00000000-0000-0000-0000-000000000000`;
     const reply = await io.fetch(url, { headers: { Authorization: `Bearer ${apiKey}` }, signal: limit.signal });
-    // Whatever else listens there now has no such answer.
-    if (reply.status !== 404 || !(await reply.text()).includes('"code":"not_found"')) return undefined;
-    return { baseUrl, apiKey, fetch: io.fetch, isHere: false, settled: async () => {}, close: async () => {} };
+    return reply.status === 404 && (await reply.text()).includes('"code":"not_found"');
   } catch {
-    return undefined;
+    return false;
   } finally {
     limit.clear();
   }
 }
 
-async function createHere(io: Io, onNote: (text: string) => void): Promise<Local> {
-  const { createService } = await import("./server/service.ts");
-  const { createKey } = await import("./server/announcement.ts");
+/** Runs the service in this process; the number of the process that does already, when there is one. */
+async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door | number> {
+  const { host } = await import("./server/host.ts");
+  const { deliveryLine } = await import("./server/delivery.ts");
   const { createPreviewEngine } = await import("./server/engines/preview/preview.ts");
-  const apiKey = createKey();
-  const mediaUrl = "http://media.vidgen.localhost";
-  const baseUrl = "http://api.vidgen.localhost";
-  const service = await createService({
-    engine: createPreviewEngine(),
-    apiKey,
-    credits: 1000,
-    clock: io,
-    fetch: io.fetch,
-    mediaUrl: () => mediaUrl,
-    onDelivery: onNote,
+  const folder = serviceFolder(io);
+  const hosted = await host(
+    {
+      ...{ folder, engine: createPreviewEngine(), pace: "fast" },
+      ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
+      onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
+    },
+    io,
+  ).catch((error) => {
+    throw new VidgenError("output", `Cannot use ${folder}: ${error instanceof Error ? error.message : error}.`, {
+      hint: "VIDGEN_HOME names another folder.",
+      cause: error,
+    });
   });
-  const fetch: Io["fetch"] = async (url, init) => {
-    init?.signal?.throwIfAborted();
-    const handler = url.startsWith(mediaUrl) ? service.media : service.api;
-    return handler(new Request(url, init));
+  if (hosted.kind === "held") return hosted.pid;
+  const { base_url, media_url, api_key } = hosted.announcement;
+  return {
+    ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isHere: true },
+    async fetch(url, init) {
+      init?.signal?.throwIfAborted();
+      const handler = url.startsWith(media_url) ? hosted.media : hosted.api;
+      return handler(new Request(url, init));
+    },
+    settled: hosted.settled,
+    close: () => hosted.close(0),
   };
-  return { baseUrl, apiKey, fetch, isHere: true, settled: service.settled, close: service.close };
 }

@@ -2,87 +2,123 @@ import { systemCode, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { serviceFolder } from "../local.ts";
 import type { Output } from "../output.ts";
-import { type Announcement, createKey, readAnnouncement, writeAnnouncement } from "../server/announcement.ts";
-import type { Handler } from "../server/app.ts";
+import { faultOfAccount } from "../server/accounts.ts";
+import { type DeliveryEvent, deliveryLine, isGivenUp } from "../server/delivery.ts";
 import { createPreviewEngine } from "../server/engines/preview/preview.ts";
-import { type Listening, listen } from "../server/listen.ts";
-import { createService } from "../server/service.ts";
+import { type Held, type Hosted, host } from "../server/host.ts";
+import { makeKey } from "../server/keys.ts";
 import { isLoopback } from "../settings.ts";
 
-export type ServeOptions = { host: string; port: string; mediaPort: string; credits: string; output: Output };
+export type ServeOptions = {
+  host: string;
+  port: string;
+  mediaPort: string;
+  allowRemote?: boolean;
+  name?: string;
+  credits?: string;
+  keyFor?: string;
+  pace: "fast" | "realistic";
+  webhookLog?: boolean;
+  output: Output;
+};
 
 /** How long replies under way may take once the service is told to stop. */
 const graceMs = 3_000;
 
-/** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens. */
+/** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--key-for` a key, and ends. */
 export async function serve(options: ServeOptions, io: Io): Promise<void> {
-  const { output, host } = options;
-  if (host === "") throw usage("--host is empty.");
-  const ports = {
-    api: readNumber(options.port, "--port", 65_535),
-    media: readNumber(options.mediaPort, "--media-port", 65_535),
-  };
-  const credits = readNumber(options.credits, "--credits", Number.MAX_SAFE_INTEGER);
-  const folder = serviceFolder(io);
-  const api_key = (await readAnnouncement(folder))?.api_key ?? createKey();
-  let mediaUrl = "";
-  const engine = createPreviewEngine();
-  const service = await createService({
-    ...{ engine, credits, apiKey: api_key, clock: io, fetch: io.fetch },
-    mediaUrl: () => mediaUrl,
-    onDelivery: output.note,
-  });
-  const open: Listening[] = [];
+  if (options.keyFor !== undefined) return printKey(options.keyFor, options, io);
+  const hosted = await open(options, io);
   try {
-    const media = await listenAt(service.media, { host, port: ports.media, flag: "--media-port" }, io);
-    open.push(media);
-    mediaUrl = media.url;
-    const api = await listenAt(service.api, { host, port: ports.api, flag: "--port" }, io);
-    open.push(api);
-    const announcement = { api_key, base_url: api.url, media_url: media.url, pid: io.pid };
-    await announce(folder, announcement);
-    await printAddress(announcement, options, io);
+    await printAddress(hosted, options, io);
     await untilStopped(io);
-    await takeBack(folder, announcement);
   } finally {
-    await Promise.all(open.map((listening) => listening.close(graceMs)));
-    await service.close();
+    await hosted.close(graceMs);
   }
 }
 
-async function listenAt(
-  handler: Handler,
-  at: { host: string; port: number; flag: string },
-  io: Io,
-): Promise<Listening> {
-  try {
-    return await listen(handler, at, io);
-  } catch (error) {
-    const code = systemCode(error);
-    const where = `${at.host}:${at.port}`;
-    if (code === "EADDRINUSE")
-      throw usage(`${where} is in use, perhaps by another vidgen serve.`, `${at.flag} 0 takes any free port.`);
-    throw usage(`Cannot listen on ${where}: ${code ?? error}.`);
-  }
+async function open(options: ServeOptions, io: Io): Promise<Hosted> {
+  const { output } = options;
+  const folder = serviceFolder(io);
+  const onDelivery = (event: DeliveryEvent) => {
+    if (options.webhookLog || isGivenUp(event)) output.note(deliveryLine(event));
+  };
+  const at = readAddress(options);
+  const engine = createPreviewEngine();
+  const settings = { folder, engine, pace: options.pace, credits: readCredits(options), onDelivery };
+  const opened = await host({ ...settings, ...at }, io).catch((error) => {
+    throw openingError(error, folder, at.host);
+  });
+  if (opened.kind === "held") throw heldError(opened);
+  return opened;
 }
 
-async function announce(folder: string, announcement: Announcement): Promise<void> {
-  try {
-    await writeAnnouncement(folder, announcement);
-  } catch (error) {
-    throw new VidgenError("output", `Cannot write to ${folder}: ${systemCode(error) ?? error}.`, {
-      hint: "VIDGEN_HOME names another folder.",
-      cause: error,
-    });
-  }
+function readAddress({ host, name, allowRemote, ...flags }: ServeOptions) {
+  if (host === "") throw usage("--host is empty.");
+  const isOwn = isLoopback(host.includes(":") ? `[${host}]` : host);
+  if (!isOwn && !allowRemote)
+    throw usage(
+      `On ${host} others on the network could reach the service.`,
+      "--allow-remote allows that: whoever has a key may use it, and whoever has a link sees the video.",
+    );
+  if (name !== undefined && !/^[\w.:-]+$/.test(name)) throw usage(`--name takes a host name, not "${name}".`);
+  const ports = {
+    api: readNumber(flags.port, "--port", 65_535),
+    media: readNumber(flags.mediaPort, "--media-port", 65_535),
+  };
+  return { host, name, ports, isLoopback: isOwn };
 }
 
-async function printAddress(announcement: Announcement, { output, host }: ServeOptions, io: Io): Promise<void> {
-  const { base_url, media_url, api_key } = announcement;
-  await output.result(base_url ?? "", { base_url, media_url, api_key });
+function readCredits({ credits }: ServeOptions): number | undefined {
+  return credits === undefined ? undefined : readNumber(credits, "--credits", Number.MAX_SAFE_INTEGER);
+}
+
+/** A failed system call, or a state that cannot be used, in words. */
+function openingError(error: unknown, folder: string, host: string): VidgenError {
+  const code = systemCode(error);
+  const port = error instanceof Error && "port" in error ? error.port : undefined;
+  if (code === "EADDRINUSE")
+    return usage(
+      `${host}:${port} is in use.`,
+      "--port and --media-port take another number, or 0 for any that is free.",
+    );
+  if (error instanceof Error && "syscall" in error && /listen|getaddrinfo/.test(String(error.syscall)))
+    return usage(`Cannot listen on ${host}: ${code}.`);
+  const reason = code ?? (error instanceof Error ? error.message : error);
+  return new VidgenError("output", `Cannot use ${folder}: ${reason}.`, {
+    hint: "VIDGEN_HOME names another folder.",
+    cause: error,
+  });
+}
+
+function heldError({ pid, announcement }: Held): VidgenError {
+  const where = announcement?.base_url === undefined ? "" : `, at ${announcement.base_url}`;
+  return usage(
+    `The local service runs already: process ${pid}${where}.`,
+    "--local uses that one. VIDGEN_HOME names another folder, for a second one.",
+  );
+}
+
+async function printKey(account: string, options: ServeOptions, io: Io): Promise<void> {
+  const fault = faultOfAccount(account);
+  if (fault !== undefined) throw usage(`--key-for: ${fault}.`);
+  const folder = serviceFolder(io);
+  const made = await makeKey(folder, { name: account, credits: readCredits(options) }, io).catch((error) => {
+    throw openingError(error, folder, options.host);
+  });
+  await options.output.result(made.api_key, made);
+  options.output.note(`The account ${account} has ${made.credits} credits. This key is shown once, and kept nowhere.`);
+}
+
+async function printAddress(hosted: Hosted, { output, host, allowRemote }: ServeOptions, io: Io): Promise<void> {
+  const { base_url, media_url, api_key, webhook_secret } = hosted.announcement;
+  await output.result(base_url, { base_url, media_url, api_key, webhook_secret });
   if (!output.json) io.stderr.write(`export VIDGEN_BASE_URL=${base_url}\nexport VIDGEN_API_KEY=${api_key}\n`);
-  if (!isLoopback(host.includes(":") ? `[${host}]` : host))
-    output.note("Others on the network can reach this service.");
+  output.note(`Callbacks are signed with ${webhook_secret}`);
+  if (allowRemote && !isLoopback(host))
+    output.note(
+      "Others on the network can reach this service, without encryption: whoever has a key may use it, and whoever has a link sees the video.",
+    );
   output.note("Ctrl-C stops it.");
 }
 
@@ -91,12 +127,6 @@ function untilStopped(io: Io): Promise<void> {
     if (io.signal.aborted) return resolve();
     io.signal.addEventListener("abort", () => resolve(), { once: true });
   });
-}
-
-/** The key stays for the next time; the addresses go, unless another `serve` has put its own there. */
-async function takeBack(folder: string, mine: Announcement): Promise<void> {
-  const { pid, api_key } = (await readAnnouncement(folder)) ?? {};
-  if (pid === mine.pid && api_key !== undefined) await writeAnnouncement(folder, { api_key });
 }
 
 function readNumber(text: string, flag: string, most: number): number {

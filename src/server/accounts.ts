@@ -1,5 +1,6 @@
-import { randomBytes } from "node:crypto";
-import { hashKey } from "./app.ts";
+import { createHash, randomBytes } from "node:crypto";
+import { readJsonBody } from "./json-body.ts";
+import { refuse } from "./refusal.ts";
 import type { Store } from "./store.ts";
 
 /** Whose the service is: the key in the announcement is this account's. */
@@ -23,6 +24,11 @@ export function createKey(): string {
   return `vgs_${randomBytes(24).toString("hex")}`;
 }
 
+/** Keys are compared by their hashes, so that the time it takes tells nothing about the key. */
+export function hashKey(key: string): string {
+  return createHash("sha256").update(key).digest("hex");
+}
+
 /** Makes a further account with these credits, or gives one that exists a further key. */
 export async function addAccount(store: Store, name: string, credits: number | undefined): Promise<NewAccount> {
   const api_key = createKey();
@@ -42,4 +48,20 @@ export async function prepareOwnAccount(store: Store, apiKey: string, credits: n
 async function setBalance(store: Store, name: string, wanted: number): Promise<void> {
   const missing = wanted - (await store.balance(name));
   if (missing !== 0) await store.credit(name, missing, "set by the service's owner");
+}
+
+/** POST /accounts, with the owner's key alone: `{"name","credits"}` makes a further account, and the reply shows its key, once. */
+export function createAccountRoute(store: Store): (request: Request, account: string) => Promise<Response> {
+  return async (request, account) => {
+    if (account !== ownAccount) throw refuse(403, "forbidden", "only the service's owner makes accounts");
+    const { name, credits } = Object((await readJsonBody(request)).json) as Record<string, unknown>;
+    const fault = faultOfAccount(name) ?? faultOfCredits(credits);
+    if (fault !== undefined) throw refuse(400, "invalid_account", fault);
+    return Response.json(await addAccount(store, name as string, credits as number | undefined));
+  };
+}
+
+function faultOfCredits(credits: unknown): string | undefined {
+  const isFine = credits === undefined || (Number.isSafeInteger(credits) && Number(credits) >= 0);
+  return isFine ? undefined : "credits must be a whole number";
 }

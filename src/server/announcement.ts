@@ -3,17 +3,17 @@ import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import * as z from "zod";
 
-/** Where `serve` leaves its key, and its addresses for as long as it runs. */
+/** Where the service leaves its key and its secret, and its addresses for as long as it runs. */
 const schema = z.object({
   api_key: z.string(),
+  webhook_secret: z.string().optional(),
   base_url: z.string().optional(),
   media_url: z.string().optional(),
-  pid: z.number().optional(),
 });
 
 export type Announcement = z.infer<typeof schema>;
 
-/** What the last `serve` left in the folder; `undefined` when there was none, or it cannot be read. */
+/** What the service's last owner left in the folder; `undefined` when there was none, or it cannot be read. */
 export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {
   try {
     const parsed = schema.safeParse(JSON.parse(await readFile(join(folder, "service.json"), "utf8")));
@@ -35,9 +35,4 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
     await rm(temporary, { force: true });
     throw error;
   }
-}
-
-/** A key for the local service, not to be guessed. */
-export function createKey(): string {
-  return `vgs_${randomBytes(24).toString("hex")}`;
 }

@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import type { Clock } from "../io.ts";
+import { createAccountRoute, hashKey } from "./accounts.ts";
 import type { Queue } from "./queue.ts";
 import { refusalResponse, refuse } from "./refusal.ts";
 import { createStart } from "./start.ts";
@@ -14,6 +14,8 @@ export type Handler = (request: Request) => Promise<Response>;
 export function createApp(options: AppOptions): Handler {
   const routes: Record<string, { method: string; handle: (request: Request, account: string) => Promise<Response> }> = {
     "/api/generate": { method: "POST", handle: createStart(options) },
+    // The local service's own, for `serve --key-for`.
+    "/accounts": { method: "POST", handle: createAccountRoute(options.store) },
     "/api/generation-status": { method: "GET", handle: (request, account) => status(request, account, options) },
   };
   return async (request) => {
@@ -29,11 +31,6 @@ export function createApp(options: AppOptions): Handler {
       return refusalResponse(error);
     }
   };
-}
-
-/** Keys are compared by their hashes, so that the time it takes tells nothing about the key. */
-export function hashKey(key: string): string {
-  return createHash("sha256").update(key).digest("hex");
 }
 
 /** Interface section 5: `Authorization: Bearer <API_KEY>`. */

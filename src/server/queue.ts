@@ -1,64 +1,99 @@
 import { createHash } from "node:crypto";
+import { setMaxListeners } from "node:events";
 import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Clock } from "../io.ts";
 import { newDelivery } from "./delivery.ts";
 import { readDirectives } from "./directives.ts";
 import type { Engine } from "./engines/engine.ts";
+import { type GetImage, readImage } from "./images.ts";
+import { type Pace, paceMs } from "./pace.ts";
 import type { Media, Store, StoredGeneration } from "./store.ts";
 
 export type Queue = {
-  add(generation: StoredGeneration): void;
-  /** Stops what is being rendered; what waits is not begun. */
+  /** Puts a generation that the store holds at the end. */
+  add(generation: { id: string }): void;
+  /** Stops what is being rendered; that, and what waits, is gone on with by whoever owns the store next. */
   close(): Promise<void>;
 };
 
 export type QueueOptions = {
-  store: Store;
+  store: Pick<Store, "generation" | "finish">;
   engine: Engine;
+  /** Fetches what an `imageUrl` names. */
+  get: GetImage;
   /** Where the videos are kept. */
   folder: string;
-  clock: Pick<Clock, "date">;
+  /** How many are rendered at once. */
+  atOnce: number;
+  pace: Pace;
+  clock: Pick<Clock, "date" | "sleep">;
   mediaUrl(): string;
   /** Told of each generation that has ended. */
   onEnd(generation: StoredGeneration): void;
 };
 
-/** Renders one generation after the other (interface section 3: processing to completed or failed). */
+/** Renders generations, the oldest first (interface section 3: processing to completed or failed). */
 export function createQueue(options: QueueOptions): Queue {
   const stop = new AbortController();
-  let last: Promise<void> = Promise.resolve();
-  return {
-    add(generation) {
+  // Node takes more than ten for a leak; here each that waits for its time listens.
+  setMaxListeners(0, stop.signal);
+  const waiting: string[] = [];
+  const underWay = new Set<Promise<void>>();
+  let rendering = 0;
+  const next = () => {
+    while (rendering < options.atOnce && !stop.signal.aborted) {
+      const id = waiting.shift();
+      if (id === undefined) return;
+      rendering++;
       // A defect in the store loses the end of this one, not those that wait.
-      last = last.then(() => run(generation, stop.signal, options)).catch(() => {});
+      const work = run(id, stop.signal, { ...options, onRendered })
+        .catch(() => {})
+        .finally(() => underWay.delete(work));
+      underWay.add(work);
+    }
+  };
+  const onRendered = () => {
+    rendering--;
+    next();
+  };
+  return {
+    add({ id }) {
+      waiting.push(id);
+      next();
     },
     async close() {
       stop.abort(new Error("the service is stopping"));
-      await last;
+      await Promise.all(underWay);
     },
   };
 }
 
-async function run(generation: StoredGeneration, signal: AbortSignal, options: QueueOptions): Promise<void> {
-  if (signal.aborted) return;
-  const { store, clock, mediaUrl, onEnd } = options;
-  const result = await render(generation, signal, options);
-  if (signal.aborted) return;
+async function run(id: string, signal: AbortSignal, options: QueueOptions & { onRendered(): void }): Promise<void> {
+  const { store, clock, pace, mediaUrl, onRendered, onEnd } = options;
+  const generation = await store.generation(id).catch(() => undefined);
+  const result = generation && (await render(generation, signal, options));
+  onRendered();
+  if (!result || signal.aborted) return;
+  const elapsedMs = clock.date().getTime() - new Date(generation.created_at).getTime();
+  const missingMs = paceMs(generation, pace) - elapsedMs;
+  if (missingMs > 0) await clock.sleep(missingMs, signal);
   const date = clock.date();
   const end = { ...result, completed_at: date.toISOString() };
-  onEnd(await store.finish(generation.id, end, newDelivery({ ...generation, ...end }, mediaUrl(), date)));
+  onEnd(await store.finish(id, end, newDelivery({ ...generation, ...end }, mediaUrl(), date)));
 }
 
 async function render({ id, request }: StoredGeneration, signal: AbortSignal, options: QueueOptions) {
   try {
     const { fail } = readDirectives(request.prompt);
     if (fail !== undefined) throw new Error(fail);
-    const file = join(options.folder, `${id}.mp4`);
-    await options.engine.render(request, file, signal);
-    return { status: "completed", error: null, media: await describe(file) } as const;
+    const images: Uint8Array[] = [];
+    for (const source of request.images) images.push(await readImage(source, options.get, signal));
+    const [file, thumbnail] = [join(options.folder, `${id}.mp4`), join(options.folder, `${id}.png`)];
+    await options.engine.render({ request, images, file, thumbnail }, signal);
+    return { status: "completed", error: null, media: { ...(await describe(file)), thumbnail } } as const;
   } catch (error) {
     return { status: "failed", error: reasonOf(error), media: null } as const;
   }
@@ -70,8 +105,15 @@ function reasonOf(thrown: unknown): string {
   return typeof reason === "string" && reason !== "" ? reason : "the model run did not succeed";
 }
 
-async function describe(file: string): Promise<Media> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(file), hash);
-  return { file, size: (await stat(file)).size, etag: `"${hash.digest("hex")}"`, thumbnail: null };
+/** Before the store says that there is a video, it is on the disk. */
+async function describe(file: string): Promise<Omit<Media, "thumbnail">> {
+  const handle = await open(file, "r+");
+  try {
+    const hash = createHash("sha256");
+    await pipeline(createReadStream(file), hash);
+    await handle.sync();
+    return { file, size: (await handle.stat()).size, etag: `"${hash.digest("hex")}"` };
+  } finally {
+    await handle.close();
+  }
 }

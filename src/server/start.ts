@@ -3,14 +3,13 @@ import { Readable } from "node:stream";
 import type { Clock } from "../io.ts";
 import { type Directives, readDirectives } from "./directives.ts";
 import type { Queue } from "./queue.ts";
+import { readJsonBody } from "./json-body.ts";
 import { refuse } from "./refusal.ts";
 import { readStartBody, type StartBody } from "./request.ts";
 import type { StartOutcome, Store, StoredGeneration } from "./store.ts";
 
 /** What one generation costs at the local service; the interface shows no prices (section 8). */
 export const costPerGeneration = 10;
-
-const longestBody = 1_000_000;
 
 export type StartOptions = { store: Pick<Store, "start">; queue: Pick<Queue, "add">; clock: Pick<Clock, "date"> };
 
@@ -19,13 +18,13 @@ export function createStart(options: StartOptions): (request: Request, account: 
   /** Those whose `[http: 429]` has been answered so. */
   const refusedOnce = new Set<string>();
   return async (request, account) => {
-    const body = await readJsonBody(request);
-    const { render, callback_url } = readStartBody(parseBody(body));
+    const { text, json } = await readJsonBody(request);
+    const { render, callback_url } = readStartBody(json);
     const asked = readDirectives(render.prompt);
     refuseAsAsked(asked, `${account} ${render.prompt}`, refusedOnce);
     const key = request.headers.get("Idempotency-Key");
     const generation = newGeneration(account, { render, callback_url }, options.clock.date());
-    const outcome = await options.store.start(generation, costPerGeneration, key === null ? undefined : { key, body });
+    const outcome = await options.store.start(generation, costPerGeneration, key === null ? undefined : { key, body: text });
     if (outcome.kind === "no credits") throw lackOfCredits();
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key came with another body before");
@@ -79,27 +78,4 @@ function cutReply(reply: object, id: string): Response {
   return new Response(body, {
     headers: { "Content-Type": "application/json", "Content-Length": String(bytes.length) },
   });
-}
-
-/** Reads to the end, also what is too large: many a client sends its whole body before it reads the reply. */
-async function readJsonBody(request: Request): Promise<string> {
-  if (!/^application\/json\s*(;|$)/i.test(request.headers.get("Content-Type") ?? "")) {
-    throw refuse(415, "unsupported_media_type", "the body must be application/json");
-  }
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of request.body ?? []) {
-    length += chunk.byteLength;
-    if (length <= longestBody) chunks.push(chunk);
-  }
-  if (length > longestBody) throw refuse(400, "body_too_large", "the body is larger than 1 MB");
-  return new TextDecoder().decode(Buffer.concat(chunks));
-}
-
-function parseBody(body: string): unknown {
-  try {
-    return JSON.parse(body);
-  } catch {
-    throw refuse(400, "invalid_json", "the body is not JSON");
-  }
 }
