@@ -1,0 +1,50 @@
+import { BlockList, isIP } from "node:net";
+
+/**
+ * What is no ordinary address of the internet, by the word a person reads: IANA's registries of special addresses, and where clouds keep
+ * their metadata. IPv6 has one block of ordinary ones, 2000::/3; all outside it is covered, such as ::ffff:0:0/96, which stands for IPv4.
+ */
+const specialRanges: Record<string, string[]> = {
+  "a metadata address": ["169.254.169.254/32", "168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128"],
+  "a loopback address": ["127.0.0.0/8", "::1/128"],
+  "a private address": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"],
+  "a link-local address": ["169.254.0.0/16", "fe80::/10"],
+  "a multicast address": ["224.0.0.0/4", "ff00::/8"],
+  "an address for examples": [
+    ...["192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15"],
+    ...["2001:db8::/32", "3fff::/20"],
+  ],
+  "an address that stands for another": ["::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16"],
+  "a reserved address": [
+    ...["0.0.0.0/8", "192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.175.48.0/24"],
+    ...["240.0.0.0/4", "255.255.255.255/32"],
+    ...["2001::/23", "2620:4f:8000::/48", "::/3", "4000::/2", "8000::/1"],
+  ],
+};
+
+const kinds = Object.entries(specialRanges).map(([kind, ranges]) => ({ kind, includes: createMatcher(ranges) }));
+
+/** ::ffff:0:0/96 stands for IPv4 here too: 127.0.0.1 by another name is the same machine. */
+const isLoopback = createMatcher(["127.0.0.0/8", "::1/128", "::ffff:127.0.0.0/104"]);
+
+/**
+ * Why the service must not connect to an IP address, in words such as "a private address"; `undefined` when it may. Whatever is no IP
+ * address is refused.
+ */
+export function whyForbidden(address: string, allowed: { loopback: boolean }): string | undefined {
+  const [bare = ""] = address.split("%");
+  if (isIP(bare) === 0) return "not an IP address";
+  if (allowed.loopback && isLoopback(bare)) return undefined;
+  return kinds.find(({ includes }) => includes(bare))?.kind;
+}
+
+/** One list for each family: in one list a rule for ::ffff:0:0/96 covers every IPv4 address as well. */
+function createMatcher(ranges: string[]): (address: string) => boolean {
+  const lists = { 4: new BlockList(), 6: new BlockList() };
+  for (const range of ranges) {
+    const [network = "", prefix] = range.split("/");
+    const family = isIP(network) === 4 ? "ipv4" : "ipv6";
+    lists[family === "ipv4" ? 4 : 6].addSubnet(network, Number(prefix), family);
+  }
+  return (address) => (isIP(address) === 4 ? lists[4].check(address, "ipv4") : lists[6].check(address, "ipv6"));
+}

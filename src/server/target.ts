@@ -1,0 +1,48 @@
+import { isIP } from "node:net";
+import { whyForbidden } from "./addresses.ts";
+
+/** An address that the service must not connect to: another try does not change that. */
+export type Forbidden = Error & { isForbidden: true };
+
+/** The ports that the fetch standard blocks, so that no other protocol can be spoken to by way of HTTP. */
+const badPorts = new Set([
+  ...[0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
+  ...[110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530],
+  ...[531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190],
+  ...[5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080],
+]);
+
+/**
+ * Reads an address that somebody handed to the service. Throws a `Forbidden` for one that is never connected to: no http(s), with a
+ * user's name, on a port of another protocol, or a forbidden IP address in any spelling. Names are judged when they are looked up.
+ */
+export function readTarget(text: string, what: string, allowed: { loopback: boolean }): URL {
+  if (!URL.canParse(text)) throw forbid(what, "this address", "it cannot be read");
+  const url = new URL(text);
+  if (!/^https?:$/.test(url.protocol)) throw forbid(what, `${url.protocol} addresses`, "only http and https are taken");
+  const host = hostOf(url);
+  if (url.username !== "" || url.password !== "") throw forbid(what, host, "the address holds a user's name");
+  if (badPorts.has(portOf(url))) throw forbid(what, url.host, "a port of another protocol");
+  if (isIP(host) !== 0) checkAddress(host, what, allowed);
+  return url;
+}
+
+/** Throws a `Forbidden` unless the service may connect to this IP address. */
+export function checkAddress(address: string, what: string, allowed: { loopback: boolean }): void {
+  const reason = whyForbidden(address, allowed);
+  if (reason !== undefined) throw forbid(what, address, reason);
+}
+
+/** The host as `node:net` takes it: an IPv6 address without brackets. */
+export function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[(.*)\]$/, "$1");
+}
+
+function portOf({ port, protocol }: URL): number {
+  if (port !== "") return Number(port);
+  return protocol === "https:" ? 443 : 80;
+}
+
+function forbid(what: string, where: string, reason: string): Forbidden {
+  return Object.assign(new Error(`${what} ${where} are refused: ${reason}`), { isForbidden: true as const });
+}

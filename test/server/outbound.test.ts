@@ -1,0 +1,367 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from "node:http";
+import { type AddressInfo, createServer as createNetServer } from "node:net";
+import { text } from "node:stream/consumers";
+import { expect, onTestFinished, test } from "vitest";
+import type { Lookup } from "../../src/server/connection.ts";
+import { createOutbound, type Outbound, type OutboundOptions } from "../../src/server/outbound.ts";
+import { createVirtualClock } from "../clock.ts";
+
+const signal = new AbortController().signal;
+
+function open(options: Partial<OutboundOptions> = {}): Outbound {
+  return createOutbound({ allowLoopback: () => true, lookup: unknownName, clock: createVirtualClock(), ...options });
+}
+
+async function unknownName(name: string): ReturnType<Lookup> {
+  throw Object.assign(new Error(`no ${name}`), { code: "ENOTFOUND" });
+}
+
+/** Names with answers of their own; one answer list after the other when there are several. */
+function createNames(names: Record<string, string[][]>): Lookup {
+  return async (name) => {
+    const answers = names[name] ?? [];
+    const addresses = answers.length > 1 ? answers.shift() : answers[0];
+    return (addresses ?? []).map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
+  };
+}
+
+const post = (outbound: Outbound, url: string, body = "{}") => outbound.post(url, { headers: {}, body, signal });
+const get = (outbound: Outbound, url: string, maxBytes = 1_000) => outbound.get(url, { signal, maxBytes });
+
+/** A server on 127.0.0.1 that counts its connections and requests. */
+async function receive(answer: RequestListener = (_, response) => void response.end("ok")) {
+  const seen = { connections: 0, requests: [] as { line: string; headers: IncomingMessage["headers"] }[] };
+  const server = createServer((request, response) => {
+    seen.requests.push({ line: `${request.method} ${request.url}`, headers: request.headers });
+    answer(request, response);
+  });
+  server.on("connection", () => seen.connections++).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { seen, port, url: `http://127.0.0.1:${port}` };
+}
+
+/** This machine itself, in every spelling the URL parser takes; %p is the port of a server that would count a connection. */
+const loopbackSpellings = [
+  ...["127.0.0.1", "127.0.0.1.", "127.1", "127.0.1", "127.255.255.255", "2130706433", "017700000001", "0x7f000001"],
+  ...["0x7f.1", "0x7F.0x0.0x0.0x1", "0177.0.0.1", "00000177.0.0.01", "0x7f.0.1", "%31%32%37.0.0.1", "127%2e0%2e0%2e1"],
+  ...["１２７.0.0.1", "①②⑦.⓪.⓪.①", "127。0。0。1", "127．0．0．1", "0", "0.0.0.0", "0x0", "00.0"],
+  ...["[::1]", "[0:0:0:0:0:0:0:1]", "[0000::0001]", "[::]", "[::127.0.0.1]", "[::7f00:1]"],
+  ...["[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::FFFF:7F00:0001]", "[0:0:0:0:0:ffff:127.0.0.1]", "[::ffff:0:0]"],
+].map((host) => `http://${host}:%p/`);
+
+const otherAddresses = [
+  ...["10.0.0.1", "10.1", "0xa.1", "167772161", "172.16.0.1", "172.31.255.254", "192.168.1.1", "0300.0250.1.1"],
+  ...[
+    "100.64.0.1",
+    "169.254.169.254",
+    "0xa9fea9fe",
+    "2852039166",
+    "0251.0376.0251.0376",
+    "169.254.43518",
+    "168.63.129.16",
+  ],
+  ...[
+    "100.100.100.200",
+    "192.0.0.192",
+    "198.18.0.1",
+    "192.0.2.1",
+    "224.0.0.1",
+    "240.0.0.1",
+    "255.255.255.255",
+    "4294967295",
+  ],
+  ...[
+    "[fd00:ec2::254]",
+    "[fe80::1]",
+    "[fc00::1]",
+    "[fec0::1]",
+    "[ff02::1]",
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b::a9fe:a9fe]",
+  ],
+  ...[
+    "[2002:7f00:1::]",
+    "[2001::1]",
+    "[2001:db8::1]",
+    "[::ffff:169.254.169.254]",
+    "[::ffff:a00:1]",
+    "[100::1]",
+    "[5f00::1]",
+  ],
+].map((host) => `http://${host}/`);
+
+const unusable = [
+  ...["ftp://127.0.0.1:%p/", "file:///etc/passwd", "unix:/run/service.sock", "javascript:alert(1)", "data:,x", ""],
+  ...["127.0.0.1:%p", "//127.0.0.1:%p/", "http://[fe80::1%25lo]:%p/", "http://[::1%lo]:%p/", "http://127.0.0.1:99999/"],
+  ...["http://user@127.0.0.1:%p/", "http://user:pass@receiver.example/", "http://receiver.example@127.0.0.1:%p/"],
+  ...["http://receiver.example:25/", "http://receiver.example:6667/", "https://receiver.example:22/"],
+];
+
+/** Names, by what they are said to be; every one has a forbidden answer. */
+const namedForbidden: Record<string, string[]> = {
+  localhost: ["127.0.0.1", "::1"],
+  "localhost.": ["127.0.0.1"],
+  "loop.receiver.example": ["127.0.0.1"],
+  "mapped.receiver.example": ["::ffff:127.0.0.1"],
+  "zone.receiver.example": ["fe80::1%eth0"],
+  "metadata.receiver.example": ["169.254.169.254"],
+  "first-is-fine.receiver.example": ["93.184.215.14", "127.0.0.1"],
+  "last-is-fine.receiver.example": ["127.0.0.1", "93.184.215.14"],
+  "odd.receiver.example": ["0x7f.1"],
+};
+
+const forbidden = [
+  ...[...loopbackSpellings, ...otherAddresses, ...unusable],
+  ...Object.keys(namedForbidden).map((name) => `http://${name}:%p/`),
+  ...Object.keys(namedForbidden).map((name) => `https://${name}:%p/`),
+];
+
+test("there are more than 60 of them", () => {
+  expect(new Set(forbidden).size).toBeGreaterThan(100);
+});
+
+test.each(forbidden)("%s is refused for callbacks and images, and nothing connects", async (spelling) => {
+  const { seen, port } = await receive();
+  const lookup = createNames(Object.fromEntries(Object.entries(namedForbidden).map(([name, all]) => [name, [all]])));
+  const outbound = open({ allowLoopback: () => false, lookup });
+  const url = spelling.replace("%p", String(port));
+  await expect(post(outbound, url)).rejects.toMatchObject({ isForbidden: true });
+  await expect(get(outbound, url)).rejects.toMatchObject({ isForbidden: true });
+  expect(seen.connections).toBe(0);
+});
+
+test.each([...otherAddresses, ...unusable])("%s stays refused while loopback is allowed", async (spelling) => {
+  const { seen, port } = await receive();
+  const url = spelling.replace("%p", String(port));
+  await expect(post(open(), url)).rejects.toMatchObject({ isForbidden: true });
+  await expect(get(open(), url)).rejects.toMatchObject({ isForbidden: true });
+  expect(seen.connections).toBe(0);
+});
+
+test("the errors say what is refused and why", async () => {
+  await expect(post(open(), "http://10.0.0.1/x")).rejects.toThrow(
+    "callbacks to 10.0.0.1 are refused: a private address",
+  );
+  await expect(get(open(), "http://169.254.169.254/")).rejects.toThrow(
+    "images from 169.254.169.254 are refused: a metadata address",
+  );
+  await expect(post(open(), "ftp://a.example/")).rejects.toThrow("only http and https are taken");
+  await expect(post(open(), "http://a:b@a.example/")).rejects.toThrow(/a\.example are refused.*user's name/);
+  await expect(post(open(), "http://a.example:25/")).rejects.toThrow("a.example:25 are refused: a port of another");
+});
+
+test("a name that changes its answer is checked at every connection", async () => {
+  const { seen, port } = await receive();
+  let mayLoop = true;
+  const names = { "turn.example": [["127.0.0.1"], ["10.0.0.1"], ["127.0.0.1", "192.168.0.1"], ["127.0.0.1"]] };
+  const outbound = open({ lookup: createNames(names), allowLoopback: () => mayLoop });
+  const url = `http://turn.example:${port}/`;
+  expect((await post(outbound, url)).status).toBe(200);
+  await expect(post(outbound, url)).rejects.toThrow("callbacks to 10.0.0.1 are refused");
+  await expect(get(outbound, url)).rejects.toThrow("images from 192.168.0.1 are refused");
+  mayLoop = false;
+  await expect(get(outbound, url)).rejects.toThrow("images from 127.0.0.1 are refused");
+  expect(seen.connections).toBe(1);
+});
+
+test("a name is looked up once a connection: what was checked is what is connected to", async () => {
+  const { port } = await receive();
+  const asked: string[] = [];
+  const lookup: Lookup = async (name) => [{ address: asked.push(name) === 1 ? "127.0.0.1" : "10.0.0.1", family: 4 }];
+  expect((await post(open({ lookup }), `http://once.example:${port}/`)).status).toBe(200);
+  expect(asked).toEqual(["once.example"]);
+});
+
+test("a connection that turns out to be forbidden ends before a byte of the request", async () => {
+  const { seen, url } = await receive();
+  const answers = [true, false];
+  const outbound = open({ allowLoopback: () => answers.shift() ?? false });
+  await expect(post(outbound, url)).rejects.toMatchObject({ isForbidden: true });
+  expect(seen.requests).toEqual([]);
+  expect(answers).toEqual([]);
+});
+
+test("no connection is used twice", async () => {
+  const { seen, url } = await receive();
+  const outbound = open();
+  await post(outbound, url);
+  await post(outbound, url);
+  await get(outbound, url);
+  expect(seen.connections).toBe(3);
+  expect(seen.requests.map(({ headers }) => headers.connection)).toEqual(["close", "close", "close"]);
+});
+
+test("a callback arrives as it was handed over, for the host of its address", async () => {
+  let body: Promise<string> | undefined;
+  const { seen, port } = await receive((request, response) => {
+    body = text(request);
+    response.writeHead(202, { "Retry-After": "7" }).end();
+  });
+  const outbound = open({ lookup: createNames({ "receiver.example": [["127.0.0.1"]] }) });
+  const headers = { "Content-Type": "application/json", "webhook-id": "msg_1", Host: "evil.example" };
+  const reply = await outbound.post(`http://receiver.example:${port}/a?b=c`, { headers, body: '{"ü":1}', signal });
+  expect(reply.status).toBe(202);
+  expect(reply.headers.get("Retry-After")).toBe("7");
+  expect(await body).toBe('{"ü":1}');
+  const [first] = seen.requests;
+  expect(first?.line).toBe("POST /a?b=c");
+  expect(first?.headers).toMatchObject({ host: `receiver.example:${port}`, "webhook-id": "msg_1" });
+});
+
+test.each([301, 302, 303, 307, 308])("a callback follows no redirect: %i is the reply", async (status) => {
+  const { seen, url } = await receive((_, response) => void response.writeHead(status, { Location: "/b" }).end());
+  expect((await post(open(), url)).status).toBe(status);
+  expect(seen.requests).toHaveLength(1);
+});
+
+test("an image is fetched over three redirects and no more", async () => {
+  const { seen, url } = await receive(({ url: path = "" }, response) => {
+    const left = Number(path.slice(1));
+    if (left > 0) response.writeHead(302, { Location: String(left - 1) });
+    response.end(`left ${left}`);
+  });
+  expect(String(Buffer.from((await get(open(), `${url}/3`)).body))).toBe("left 0");
+  await expect(get(open(), `${url}/4`)).rejects.toThrow("more than 3 redirects");
+  expect(seen.requests).toHaveLength(8);
+});
+
+test.each(["http://10.0.0.1/", "http://0x7f.1:%p/", "http://inner.example:%p/", "file:///etc/passwd", "http://[::1"])(
+  "a redirect to %s is not followed",
+  async (location) => {
+    const inner = await receive();
+    const outer = await receive((_, response) => {
+      response.writeHead(302, { Location: location.replace("%p", String(inner.port)) }).end();
+    });
+    const names = { "outer.example": [["127.0.0.1"]], "inner.example": [["::1", "127.0.0.1"]] };
+    // Loopback stands for the outer world here, and is allowed no longer once the first request was made.
+    const outbound = open({ lookup: createNames(names), allowLoopback: () => outer.seen.requests.length === 0 });
+    await expect(get(outbound, `http://outer.example:${outer.port}/`)).rejects.toMatchObject({ isForbidden: true });
+    expect(outer.seen.requests).toHaveLength(1);
+    expect(inner.seen.connections).toBe(0);
+  },
+);
+
+test("a proxy of the environment is not used", async () => {
+  const { seen, url } = await receive();
+  const proxied = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "NODE_USE_ENV_PROXY"];
+  const before = proxied.map((name) => [name, process.env[name]] as const);
+  onTestFinished(() => {
+    for (const [name, value] of before) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  });
+  for (const name of proxied) process.env[name] = url;
+  await expect(post(open(), "http://receiver.example/")).rejects.toThrow(
+    "receiver.example cannot be reached (ENOTFOUND)",
+  );
+  expect(seen.connections).toBe(0);
+});
+
+/** A reply without an end; resolves when its client has gone. */
+function endless(response: ServerResponse): Promise<unknown> {
+  const closed = once(response, "close");
+  const write = () => {
+    while (!response.destroyed && response.write(Buffer.alloc(16_384)));
+  };
+  response.on("drain", write);
+  write();
+  return closed;
+}
+
+test("a callback's reply is read for 20 kB, then cut", async () => {
+  let gone: Promise<unknown> | undefined;
+  const { url } = await receive((_, response) => {
+    gone = endless(response);
+  });
+  expect((await post(open(), url)).status).toBe(200);
+  await gone;
+});
+
+test("an image is cut at its limit, and one of just that size is whole", async () => {
+  let gone: Promise<unknown> | undefined;
+  const { url } = await receive((request, response) => {
+    if (request.url === "/endless") gone = endless(response);
+    else response.end(Buffer.alloc(1_000_000));
+  });
+  await expect(get(open(), `${url}/endless`, 1_000_000)).rejects.toThrow("is larger than 1 MB");
+  await gone;
+  expect((await get(open(), `${url}/just`, 1_000_000)).body).toHaveLength(1_000_000);
+  await expect(get(open(), `${url}/just`, 999_999)).rejects.toThrow("is larger than");
+});
+
+test("an image that answers 404 is a reply; one that breaks off is an error", async () => {
+  const { url } = await receive((request, response) => {
+    if (request.url === "/none") return void response.writeHead(404).end("none");
+    response.writeHead(200, { "Content-Length": 10 }).write("half");
+    request.socket.end();
+  });
+  expect((await get(open(), `${url}/none`)).status).toBe(404);
+  await expect(get(open(), `${url}/half`)).rejects.toThrow();
+});
+
+test.each([
+  { what: "a callback", send: post, limitMs: 15_000 },
+  { what: "an image", send: get, limitMs: 30_000 },
+])("$what has $limitMs ms in all, and its connection is cut then", async ({ send, limitMs }) => {
+  const clock = createVirtualClock();
+  let arrive = (_: ServerResponse) => {};
+  const arrived = new Promise<ServerResponse>((resolve) => {
+    arrive = resolve;
+  });
+  const { url } = await receive((_, response) => arrive(response));
+  let isOver = false;
+  const outcome = send(open({ clock }), url).finally(() => {
+    isOver = true;
+  });
+  const failed = expect(outcome).rejects.toThrow(`no answer within ${limitMs / 1_000} s`);
+  const gone = once(await arrived, "close");
+  await clock.sleep(limitMs - 1);
+  expect(isOver).toBe(false);
+  await clock.sleep(2);
+  await failed;
+  await gone;
+});
+
+test("a callback whose reply never ends counts by its status", async () => {
+  const clock = createVirtualClock();
+  let arrive = () => {};
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  const { url } = await receive((_, response) => {
+    response.writeHead(200).write("and");
+    arrive();
+  });
+  const outcome = post(open({ clock }), url);
+  await arrived;
+  await clock.sleep(15_001);
+  expect((await outcome).status).toBe(200);
+});
+
+test("the service's own signal ends a request with its reason", async () => {
+  const stop = new AbortController();
+  const { url } = await receive(() => stop.abort(new Error("the service is stopping")));
+  const sending = { headers: {}, body: "{}", signal: stop.signal };
+  await expect(open().post(url, sending)).rejects.toThrow("the service is stopping");
+  await expect(open().post(url, sending)).rejects.toThrow("the service is stopping");
+});
+
+test.each([
+  { what: "nothing", answer: "" },
+  { what: "no HTTP", answer: "220 mail.example\r\n" },
+  { what: "a change of protocol", answer: "HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n" },
+  { what: "a head of 100 kB", answer: `HTTP/1.1 200 OK\r\nX: ${"x".repeat(100_000)}\r\n\r\n` },
+])("a receiver that answers $what is an error", async ({ answer }) => {
+  const server = createNetServer((socket) => void socket.on("error", () => {}).end(answer)).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  await expect(post(open(), url)).rejects.toThrow(/cannot be reached|without an answer/);
+});
