@@ -1,9 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { type AddressInfo, isIP, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import type { Clock } from "../io.ts";
 import type { Handler } from "./app.ts";
+import { createBody } from "./body.ts";
+import { createFence, type Fence } from "./fence.ts";
+import { toRequest } from "./incoming.ts";
+import { answerMalformed, type Exchange } from "./malformed.ts";
+import { writeReply } from "./outgoing.ts";
+import { type Refusal, refusalResponse, refuse } from "./refusal.ts";
 
 export type Listening = {
   /** Such as "http://127.0.0.1:8787". */
@@ -12,72 +17,111 @@ export type Listening = {
   close(graceMs: number): Promise<void>;
 };
 
-/** Puts a handler on a socket. Rejects with the system's error, such as EADDRINUSE. */
-export async function listen(
-  handler: Handler,
-  at: { host: string; port: number },
-  clock: Pick<Clock, "sleep">,
-): Promise<Listening> {
-  const server = createServer({ connectionsCheckingInterval: 1_000, headersTimeout: 10_000, requestTimeout: 30_000 });
+export type ListenAt = {
+  host: string;
+  port: number;
+  /** Names besides localhost and the address itself by which clients may call the service, with or without a port. */
+  names?: string[];
+  limits?: Partial<typeof usualLimits>;
+};
+
+const usualLimits = {
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 1_000,
+  keepAliveTimeout: 5_000,
+  maxHeaderSize: 16_384,
+  maxConnections: 512,
+  /** Counted here: Node answers the next one, if it is there already, with an empty 503. */
+  mostRequests: 1_000,
+  /** More than any handler takes, so that it can be the one to refuse a body that a client sends in good faith. */
+  maxBodyBytes: 8_000_000,
+};
+
+/**
+ * Puts a handler on a socket. Only requests that were meant for this service reach it, see `createFence`, and a request's `signal` aborts
+ * when its client has gone. Rejects with the system's error, such as EADDRINUSE.
+ */
+export async function listen(handler: Handler, at: ListenAt, clock: Pick<Clock, "sleep">): Promise<Listening> {
+  const limits = { ...usualLimits, ...at.limits };
+  // Without a Host, Node would answer by itself, with an empty body.
+  const server = createServer({ ...limits, requireHostHeader: false });
+  const open = new Set<Socket>();
+  server.on("connection", (socket) => open.add(socket.once("close", () => open.delete(socket))));
+  server.maxConnections = limits.maxConnections;
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(at.port, at.host, () => resolve()));
-  const url = addressOf(server);
-  server.on("request", (request, response) => {
-    // Kept alive, a connection would outlive the reply that `close` waits for.
-    response.once("close", () => server.listening || request.socket.destroySoon());
-    answer(request, response, handler, url).catch(() => response.destroy());
-  });
-  return { url, close: (graceMs) => close(server, graceMs, clock) };
+  const { url, port } = addressOf(server);
+  const names = [...(isIP(at.host) === 0 ? [at.host] : []), ...(at.names ?? [])];
+  const fence = createFence(port, names);
+  serve(server, clock, { handler, url, fence, limits, isClosing: () => !server.listening });
+  return { url, close: (graceMs) => close(server, open, { graceMs, clock }) };
 }
 
-function addressOf(server: Server): string {
+type Serving = {
+  handler: Handler;
+  url: string;
+  fence: Fence;
+  limits: typeof usualLimits;
+  isClosing(): boolean;
+};
+
+function serve(server: Server, clock: Pick<Clock, "sleep">, serving: Serving): void {
+  const exchanges = new WeakMap<Duplex, Exchange>();
+  const take = (incoming: IncomingMessage, outgoing: ServerResponse, refusal = serving.fence(incoming)) => {
+    const { socket } = incoming;
+    const turn = (exchanges.get(socket)?.turn ?? 0) + 1;
+    // The reply before has ended the connection.
+    if (turn > serving.limits.mostRequests) return;
+    const exchange = { incoming, outgoing, turn };
+    exchanges.set(socket, exchange);
+    // Kept alive, a connection would outlive the reply that `close` waits for.
+    outgoing.once("close", () => serving.isClosing() && socket.destroySoon());
+    answer(exchange, refusal, serving).catch(() => socket.destroy());
+  };
+  server.on("request", (incoming, outgoing) => take(incoming, outgoing));
+  server.on("checkExpectation", (incoming, outgoing) =>
+    take(incoming, outgoing, refuse(417, "expectation_failed", "only Expect: 100-continue is known")),
+  );
+  answerMalformed(server, (socket) => exchanges.get(socket), clock);
+}
+
+async function answer(exchange: Exchange, refusal: Refusal | undefined, serving: Serving): Promise<void> {
+  const { incoming, outgoing, turn } = exchange;
+  const { handler, url, limits } = serving;
+  const gone = new AbortController();
+  outgoing.once("close", () => outgoing.writableFinished || gone.abort(new Error("the client has gone")));
+  const body = createBody(incoming, limits.maxBodyBytes, () => refuseBody(outgoing));
+  const response = refusal
+    ? refusalResponse(refusal)
+    : await handler(toRequest(incoming, { url: new URL(url + incoming.url), body, gone }));
+  if (outgoing.headersSent || outgoing.destroyed) return void response.body?.cancel().catch(() => {});
+  if (serving.isClosing() || turn === limits.mostRequests) outgoing.shouldKeepAlive = false;
+  await writeReply(response, outgoing, () => body?.drain());
+}
+
+/** Only for a body that no handler takes: what its handler answers later has nobody to read it. */
+function refuseBody(outgoing: ServerResponse): void {
+  if (outgoing.headersSent) return void outgoing.destroy();
+  outgoing.shouldKeepAlive = false;
+  writeReply(refusalResponse(refuse(400, "body_too_large", "the body is larger than 1 MB")), outgoing, () => {});
+}
+
+function addressOf(server: Server): { url: string; port: number } {
   const { address: bound, family, port } = server.address() as AddressInfo;
   // "Any address" is none to go to: this machine itself is.
   const address = { "0.0.0.0": "127.0.0.1", "::": "::1" }[bound] ?? bound;
-  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+  return { url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`, port };
 }
 
-async function answer(
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  handler: Handler,
-  url: string,
+async function close(
+  server: Server,
+  open: Set<Socket>,
+  { graceMs, clock }: { graceMs: number; clock: Pick<Clock, "sleep"> },
 ): Promise<void> {
-  const request = toRequest(incoming, url);
-  const response = await handler(request);
-  outgoing.writeHead(response.status, Object.fromEntries(response.headers));
-  if (response.body === null) outgoing.end();
-  else await pipeline(Readable.fromWeb(response.body as import("node:stream/web").ReadableStream), outgoing);
-  // What the handler left of a body would hold up the next request of the connection.
-  request.body?.pipeTo(new WritableStream()).catch(() => {});
-}
-
-/** Only the path of the request's own URL counts: what its Host header says is not used. */
-function toRequest(incoming: IncomingMessage, url: string): Request {
-  const { method = "GET", headers } = incoming;
-  const path = incoming.url?.startsWith("/") ? incoming.url : "/";
-  const init: RequestInit = { method: isAllowed(method) ? method : "OPTIONS", headers: toHeaders(headers) };
-  if (method === "GET" || method === "HEAD") return new Request(url + path, init);
-  return new Request(url + path, {
-    ...init,
-    body: Readable.toWeb(incoming) as ReadableStream,
-    duplex: "half",
-  } as RequestInit);
-}
-
-/** fetch's Request knows no TRACE and CONNECT; no route takes OPTIONS either. */
-function isAllowed(method: string): boolean {
-  return !["TRACE", "TRACK", "CONNECT"].includes(method.toUpperCase());
-}
-
-function toHeaders(headers: IncomingMessage["headers"]): [string, string][] {
-  return Object.entries(headers).flatMap(([name, value]) =>
-    [value ?? []].flat().map((one): [string, string] => [name, one]),
-  );
-}
-
-async function close(server: Server, graceMs: number, clock: Pick<Clock, "sleep">): Promise<void> {
   const closed = new AbortController();
   server.close(() => closed.abort());
+  // Node takes a connection on which nothing was ever asked for a busy one.
+  for (const socket of open) if (socket.bytesRead === 0) socket.destroy();
   await clock.sleep(graceMs, closed.signal).catch(() => {});
-  server.closeAllConnections();
+  for (const socket of open) socket.destroy();
 }

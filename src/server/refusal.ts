@@ -1,3 +1,5 @@
+import { jsonReply } from "./reply.ts";
+
 /** A reply that says no. Thrown by whatever finds the reason, turned into the reply in one place. */
 export type Refusal = { status: number; code: string; message: string; headers: Record<string, string> };
 
@@ -17,5 +19,5 @@ function isRefusal(thrown: unknown): thrown is Refusal {
 export function refusalResponse(thrown: unknown): Response {
   const defect = refuse(500, "internal", "the local service met a defect of its own");
   const { status, code, message, headers } = isRefusal(thrown) ? thrown : defect;
-  return Response.json({ error: { code, message } }, { status, headers });
+  return jsonReply({ error: { code, message } }, { status, headers });
 }

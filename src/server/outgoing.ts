@@ -1,0 +1,46 @@
+import type { ServerResponse } from "node:http";
+import { type KnownReply, readKnownReply } from "./reply.ts";
+
+/**
+ * Writes a reply, and calls `beforeEnd` when all but its end is through. Rejects when its body breaks off; the socket must be destroyed
+ * then, or the reply would look whole.
+ */
+export async function writeReply(response: Response, outgoing: ServerResponse, beforeEnd: () => void): Promise<void> {
+  const known = readKnownReply(response);
+  if (known) {
+    const length = { "Content-Length": Buffer.byteLength(known.text) };
+    outgoing.writeHead(known.status, { ...toRecord(known.headers), ...length });
+  } else {
+    outgoing.writeHead(response.status, toRecord(response.headers));
+    if (response.body) await pump(response.body, outgoing);
+  }
+  beforeEnd();
+  outgoing.end(known?.text);
+}
+
+function toRecord(headers: KnownReply["headers"]): Record<string, string> {
+  return headers instanceof Headers ? Object.fromEntries(headers) : headers;
+}
+
+async function pump(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
+  const reader = body.getReader();
+  // A client that leaves while the body makes nothing must not keep its source, such as a file, open.
+  const onClose = () => void reader.cancel().catch(() => {});
+  outgoing.once("close", onClose);
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done || outgoing.destroyed) break;
+    if (!outgoing.write(value)) await drained(outgoing);
+  }
+  outgoing.off("close", onClose);
+}
+
+function drained(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      outgoing.off("drain", done).off("close", done);
+      resolve();
+    };
+    outgoing.on("drain", done).on("close", done);
+  });
+}

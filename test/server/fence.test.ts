@@ -1,0 +1,98 @@
+import { expect, test } from "vitest";
+import type { Handler } from "../../src/server/app.ts";
+import { errorCode, open, say } from "./wire.ts";
+
+const hello: Handler = async () => new Response("hello");
+
+/** One GET with these header lines and nothing else; %p is the server's port. */
+async function get(
+  lines: string[],
+  { target = "/", ...at }: { target?: string; names?: string[]; host?: string } = {},
+) {
+  let calls = 0;
+  const { port } = await open(async (request) => {
+    calls++;
+    return hello(request);
+  }, at);
+  const head = [`GET ${target} HTTP/1.1`, ...lines, "Connection: close"].join("\r\n").replaceAll("%p", String(port));
+  return { reply: await say(port, `${head}\r\n\r\n`), calls: () => calls };
+}
+
+test.each([
+  { lines: ["Host: localhost:%p"] },
+  { lines: ["Host: LOCALHOST:%p"] },
+  { lines: ["Host: 127.0.0.1:%p"] },
+  { lines: ["hOsT:   127.0.0.1:%p  "] },
+  { lines: ["Host: video.example:%p"], names: ["video.example"] },
+  { lines: ["Host: Video.Example"], names: ["video.example:80"] },
+  { lines: ["Host: video.example:9000"], names: ["video.example:9000"] },
+  { lines: ["Host: [::1]:%p"], names: ["::1"] },
+  { lines: ["Host: 127.0.0.1:%p", "Origin: http://127.0.0.1:%p"] },
+  { lines: ["Host: 127.0.0.1:%p", "Origin: http://localhost:%p"] },
+  { lines: ["Host: 127.0.0.1:%p"], host: "0.0.0.0" },
+])("$lines is let in (names: $names)", async ({ lines, ...at }) => {
+  const { reply, calls } = await get(lines, at);
+  expect(reply).toMatch(/^HTTP\/1\.1 200 .*hello/s);
+  expect(reply).not.toMatch(/access-control/i);
+  expect(calls()).toBe(1);
+});
+
+test.each([
+  { lines: ["Host: evil.example"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: evil.example:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: 127.0.0.1"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: localhost"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: localhost:1"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: localhost:%p0"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: localhost.:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: a.localhost:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: localhost.evil.example:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: 127.0.0.1.evil.example:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: 127.0.0.2:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: 127.1:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: 2130706433:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: [::1]:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: [::ffff:127.0.0.1]:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: 0.0.0.0:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: localhost:%p@evil.example"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: evil.example, localhost:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: http://localhost:%p"], status: 403, code: "forbidden_host" },
+  { lines: ["Host: "], status: 403, code: "forbidden_host" },
+  { lines: [], status: 400, code: "invalid_host" },
+  { lines: ["Host: localhost:%p", "Host: localhost:%p"], status: 400, code: "invalid_host" },
+  { lines: ["Host: localhost:%p", "host: evil.example"], status: 400, code: "invalid_host" },
+  { lines: ["Host: evil.example", "X-Forwarded-Host: localhost:%p"], status: 403, code: "forbidden_host" },
+  ...[
+    ...["http://evil.example", "http://localhost:1", "http://localhost", "https://localhost:%p", "null", "", "*"],
+    ...["http://localhost:%p.evil.example", "http://evil.example:%p", "http://localhost:%p/", "file://"],
+    ...[
+      "http://a.localhost:%p",
+      "http://127.0.0.2:%p",
+      "chrome-extension://abcdef",
+      "http://localhost:%p, http://b.example",
+    ],
+  ].map((origin) => ({ lines: ["Host: localhost:%p", `Origin: ${origin}`], status: 403, code: "forbidden_origin" })),
+])("$lines: $status, and no handler sees it", async ({ lines, status, code }) => {
+  const { reply, calls } = await get(lines);
+  expect(errorCode(reply, status)).toBe(code);
+  expect(reply).not.toMatch(/access-control/i);
+  expect(calls()).toBe(0);
+});
+
+test.each(["http://evil.example/", "http://127.0.0.1:%p/", "https://localhost/", "*", "evil.example:80"])(
+  "the request target %s is refused",
+  async (target) => {
+    const { reply, calls } = await get(["Host: 127.0.0.1:%p"], { target });
+    expect(reply).toMatch(/^HTTP\/1\.1 400 /);
+    expect(errorCode(reply, 400)).toMatch(/^(invalid_target|malformed_request)$/);
+    expect(calls()).toBe(0);
+  },
+);
+
+test("an OPTIONS request, which asks leave for another site, gets no CORS headers", async () => {
+  const { port } = await open(hello);
+  const lines = ["Host: %h", "Origin: http://evil.example", "Access-Control-Request-Method: POST", "Connection: close"];
+  const reply = await say(port, `OPTIONS / HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`);
+  expect(errorCode(reply, 403)).toBe("forbidden_origin");
+  expect(reply).not.toMatch(/access-control/i);
+});

@@ -1,0 +1,188 @@
+import { once } from "node:events";
+import { expect, test } from "vitest";
+import type { Handler } from "../../src/server/app.ts";
+import { dial, errorCode, open, read, say } from "./wire.ts";
+
+const hello: Handler = async () => new Response("hello");
+const echo: Handler = async (request) => new Response(await request.text());
+
+const good = "GET / HTTP/1.1\r\nHost: %h\r\nConnection: close\r\n\r\n";
+const post = (headers: string, body: string) => `POST / HTTP/1.1\r\nHost: %h\r\n${headers}\r\n\r\n${body}`;
+
+test.each([
+  { what: "no HTTP", request: "hello\r\n\r\n", status: 400 },
+  { what: "TLS", request: "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", status: 400 },
+  { what: "HTTP/2", request: "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", status: 400 },
+  { what: "HTTP/0.9", request: "GET /\r\n\r\n", status: 400 },
+  { what: "HTTP/3.7", request: "GET / HTTP/3.7\r\nHost: %h\r\n\r\n", status: 400 },
+  { what: "an unknown method", request: "FETCH / HTTP/1.1\r\nHost: %h\r\n\r\n", status: 400 },
+  { what: "a space in a header's name", request: "GET / HTTP/1.1\r\nHost : %h\r\n\r\n", status: 400 },
+  { what: "a header without a colon", request: "GET / HTTP/1.1\r\nHost %h\r\n\r\n", status: 400 },
+  { what: "a NUL in a header", request: "GET / HTTP/1.1\r\nHost: %h\r\nX: a\0b\r\n\r\n", status: 400 },
+  { what: "two lengths", request: post("Content-Length: 1\r\nContent-Length: 2", "ab"), status: 400 },
+  {
+    what: "a length and chunks",
+    request: post("Content-Length: 1\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
+    status: 400,
+  },
+  { what: "a negative length", request: post("Content-Length: -1", ""), status: 400 },
+  { what: "a bad chunk", request: post("Transfer-Encoding: chunked", "zz\r\n"), status: 400 },
+  { what: "an unknown coding", request: post("Transfer-Encoding: gzip", "x"), status: 400 },
+  {
+    what: "headers over 16 KiB",
+    request: `GET / HTTP/1.1\r\nHost: %h\r\nX: ${"x".repeat(17_000)}\r\n\r\n`,
+    status: 431,
+  },
+  { what: "a path over 16 KiB", request: `GET /${"x".repeat(17_000)} HTTP/1.1\r\nHost: %h\r\n\r\n`, status: 431 },
+  {
+    what: "a megabyte of headers",
+    request: `GET / HTTP/1.1\r\nHost: %h\r\n${"X: y\r\n".repeat(170_000)}\r\n`,
+    status: 431,
+  },
+  { what: "CONNECT", request: "CONNECT evil.example:443 HTTP/1.1\r\nHost: %h\r\n\r\n", status: 405 },
+  {
+    what: "an unknown Expect",
+    request: "GET / HTTP/1.1\r\nHost: %h\r\nExpect: tea\r\nConnection: close\r\n\r\n",
+    status: 417,
+  },
+])("$what: $status with the service's error, and the next client is served", async ({ request, status }) => {
+  const { port } = await open(echo);
+  errorCode(await say(port, request), status);
+  expect(await say(port, good)).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test.each([
+  { what: "Upgrade", lines: "Connection: Upgrade, close\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x" },
+  { what: "h2c", lines: "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: x" },
+])("$what is answered as if it did not ask for a change of protocol", async ({ lines }) => {
+  const { port } = await open(hello);
+  expect(await say(port, `GET / HTTP/1.1\r\nHost: %h\r\n${lines}\r\n\r\n`)).toMatch(/^HTTP\/1\.1 200 .*hello/s);
+});
+
+test("Expect: 100-continue is answered, and then the request", async () => {
+  const { port } = await open(echo);
+  const reply = await say(port, post("Content-Length: 2\r\nExpect: 100-continue\r\nConnection: close", "ab"));
+  expect(reply).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 .*ab/s);
+});
+
+test("what is malformed after a good request does not take the place of its reply", async () => {
+  let pass = () => {};
+  const passed = new Promise<void>((resolve) => {
+    pass = resolve;
+  });
+  const { port } = await open(async () => {
+    await passed;
+    return new Response("hello");
+  });
+  const socket = dial(port);
+  const all = read(socket);
+  socket.write(`GET / HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\nnonsense\r\n\r\n`);
+  // Another connection's round trip: by then the nonsense was read.
+  await say(port, "nonsense\r\n\r\n");
+  pass();
+  const [first = "", second = ""] = (await all).split(/(?=HTTP\/1\.1 400)/);
+  expect(first).toMatch(/^HTTP\/1\.1 200 .*hello/s);
+  expect(errorCode(second, 400)).toBe("malformed_request");
+});
+
+const soon = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };
+
+test.each([
+  { what: "says nothing", sent: "" },
+  { what: "stops in its request line", sent: "GET /" },
+  { what: "stops in its headers", sent: "GET / HTTP/1.1\r\nHost: %h\r\n" },
+  { what: "stops in its body", sent: post("Content-Length: 100", "ab") },
+])("a client that $what is told so and cut", async ({ sent }) => {
+  const { port } = await open(echo, { limits: soon });
+  expect(errorCode(await say(port, sent), 408)).toBe("request_timeout");
+});
+
+test("a client that keeps sending a bit of its headers is cut just so", async () => {
+  const { port } = await open(hello, { limits: soon });
+  const socket = dial(port);
+  socket.write("GET / HTTP/1.1\r\n");
+  const all = read(socket);
+  const drip = async () => {
+    while (!socket.destroyed && !socket.readableEnded) {
+      socket.write("X: y\r\n");
+      await say(port, good);
+    }
+  };
+  void drip();
+  expect(errorCode(await all, 408)).toBe("request_timeout");
+});
+
+/** Sends a body for as long as anybody takes it; resolves with what came back. */
+function sendEndlessly(port: number) {
+  const socket = dial(port);
+  const reply = read(socket);
+  socket.write(`POST / HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  const write = () => {
+    while (!socket.destroyed && socket.write(`10000\r\n${"x".repeat(65_536)}\r\n`));
+  };
+  socket.on("drain", write);
+  write();
+  return { socket, reply };
+}
+
+test("a body without end is cut after 8 MB, and the handler hears of it", async () => {
+  let heard: unknown;
+  const { port } = await open(async (request) => {
+    await request.text().catch((error) => {
+      heard = error;
+    });
+    return new Response("never seen", { status: 500 });
+  });
+  const { socket, reply } = sendEndlessly(port);
+  // A client that still sends may see the reset alone.
+  expect(await reply).toMatch(/^$|^HTTP\/1\.1 400 .*body_too_large/s);
+  expect(socket.bytesWritten).toBeLessThan(30_000_000);
+  expect(String(heard)).toContain("larger than");
+});
+
+test("it is cut too when nobody reads it", async () => {
+  const { port } = await open(hello, { limits: { maxBodyBytes: 1_000_000 } });
+  const { socket, reply } = sendEndlessly(port);
+  await reply;
+  expect(socket.bytesWritten).toBeLessThan(30_000_000);
+});
+
+test("a request's signal aborts when its client has gone, and not when it was answered", async () => {
+  const signals: AbortSignal[] = [];
+  let arrive = () => {};
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  const { port } = await open(async (request) => {
+    signals.push(request.signal);
+    if (request.url.endsWith("/answered")) return hello(request);
+    arrive();
+    return new Promise(() => {});
+  });
+  await say(port, good.replace("/", "/answered"));
+  const socket = dial(port);
+  socket.write(`GET /hangs HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+  await arrived;
+  expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
+  socket.destroy();
+  await once(signals[1] as AbortSignal, "abort");
+  expect(signals[0]?.aborted).toBe(false);
+});
+
+test("connections beyond the limit are dropped, and those before it served", async () => {
+  const { port } = await open(hello, { limits: { maxConnections: 2 } });
+  const first = dial(port);
+  const second = dial(port);
+  await Promise.all([once(first, "connect"), once(second, "connect")]);
+  expect(await say(port, good)).toBe("");
+  const served = read(first);
+  first.write(good.replace("%h", `127.0.0.1:${port}`));
+  expect(await served).toContain("hello");
+});
+
+test("after the last request that a connection may bring it is closed, never with a 5xx", async () => {
+  const { port } = await open(hello, { limits: { mostRequests: 2 } });
+  const one = `GET / HTTP/1.1\r\nHost: %h\r\n\r\n`;
+  const reply = await say(port, one.repeat(4));
+  expect(reply.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 200"]);
+});
