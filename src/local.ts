@@ -118,7 +118,7 @@ async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door
     });
   });
   if (hosted.kind === "held") return hosted.pid;
-  const { base_url, media_url, api_key } = hosted.announcement;
+  const { base_url, media_url, api_key } = hosted.address;
   return {
     ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isHere: true },
     async fetch(url, init) {

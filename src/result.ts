@@ -21,9 +21,10 @@ export async function printCollected(collected: Collected, options: PrintOptions
   await options.output.result(file ?? videoUrl, { ...options.extra, ...describe(collected, options.isHere) });
 }
 
-/** A completed generation as `--json` shows it; an address that ends with this process is left out. */
+/** A completed generation as `--json` shows it; addresses that end with this process are left out. */
 export function describe({ generation, videoUrl, file }: Collected, isHere: boolean): object {
-  return { ...generation, video_url: isHere ? null : videoUrl, ...(file === undefined ? {} : { file }) };
+  const urls = isHere ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
+  return { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
 }
 
 /** Throws `usage` when stdout cannot take the video that `-o -` sends there. */

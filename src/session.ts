@@ -17,10 +17,10 @@ export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: bo
 /** A command's dealings with one service. */
 export type Session = {
   client: Client;
-  /** The local service inside this process: nothing of it outlives the command. */
-  isHere: boolean;
-  /** What this machine has started; `undefined` for the local service inside this process. */
-  journal: Journal | undefined;
+  /** The local service runs inside this process: its addresses end with the command. */
+  isHere(): boolean;
+  /** What this machine has started. */
+  journal: Journal;
   /** What this machine has started at this service, newest first. */
   entries(): Promise<Entry[]>;
   /** What the journal tells of a generation of this service. */
@@ -58,28 +58,26 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     local?.baseUrl ?? (await resolveBaseUrl(options.baseUrl, io, ", save one with `vidgen login`, or use --local"));
   const apiKey = local?.apiKey ?? (await resolveApiKey(baseUrl, io));
   output.hide(apiKey);
-  const isHere = local?.isHere ?? false;
   const world: Io = { ...io, fetch: traced(local?.fetch ?? io.fetch, baseUrl, output, io) };
   const client = createClient({ baseUrl, apiKey, fetch: world.fetch });
-  const claims = withoutSecrets(openJournal(journalPath(io), io), output);
-  const journal = isHere ? undefined : claims;
-  if (journal) await compactJournal(journal.path, io.date()).catch(() => {});
+  const journal = withoutSecrets(openJournal(journalPath(io), io), output);
+  await compactJournal(journal.path, io.date()).catch(() => {});
   const pace = local || isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   const explain = (error: unknown, id: string, place: string | undefined) => {
     if (!(error instanceof VidgenError) || (error.id !== undefined && error.hint?.includes("To go on"))) return error;
-    return error.with({ id, hint: hintToGoOn(error, isHere, commandToGoOn(id, place, options, io)) });
+    return error.with({ id, hint: hintToGoOn(error, commandToGoOn(id, place, options, io)) });
   };
   // Read once: a command that follows a thousand generations looks each of them up.
   let entries: Promise<Entry[]> | undefined;
   const ownEntries = async () => {
-    entries ??= journal?.entries() ?? Promise.resolve([]);
+    entries ??= journal.entries();
     return (await entries).filter((entry) => entry.base_url === baseUrl);
   };
   const find = async (id: string) => (await ownEntries()).find((entry) => entry.id === id);
 
   return {
     client,
-    isHere,
+    isHere: () => local?.isHere() ?? false,
     journal,
     entries: ownEntries,
     find,
@@ -94,9 +92,9 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     async claim(place, { id, ...rest }) {
       const entry = id === undefined ? undefined : await find(id);
       const naming = id === undefined ? undefined : { id, ...wordsOf(entry) };
-      const mayTakeOver = async (file: string) => isLeftBehind(await claims.claimants(file), io);
+      const mayTakeOver = async (file: string) => isLeftBehind(await journal.claimants(file), io);
       // Without it another run could not tell that this process is gone; that alone must stop nobody.
-      const onPart = (file: string) => claims.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
+      const onPart = (file: string) => journal.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
       return claimTarget(place, { ...rest, naming, onPart, mayTakeOver });
     },
     async collect(id, { intervalMs, place, ...rest }) {
@@ -104,7 +102,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       const { onNote, onProgress } = progress;
       const entry = rest.isNew ? undefined : await find(id);
       const etag = entry?.part?.file === rest.target?.partPath() ? entry?.part?.etag : undefined;
-      const known = { naming: { ...rest.naming, ...wordsOf(entry) }, journal, etag, isLasting: !isHere };
+      const known = { naming: { ...rest.naming, ...wordsOf(entry) }, journal, etag };
       const interval = intervalMs === undefined ? pace : () => intervalMs;
       try {
         await rest.target?.settle({ id, ...known.naming });
@@ -153,10 +151,8 @@ function commandToGoOn(id: string, place: string | undefined, options: SessionOp
   return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
 }
 
-function hintToGoOn(error: VidgenError, isHere: boolean, command: string): string | undefined {
-  if (error.code === "failed" || error.code === "not_found") return undefined;
-  if (!isHere) return `To go on: ${command}`;
-  return "It ran inside this command and has ended with it; nothing was charged. Run it again, or let `vidgen serve` do it.";
+function hintToGoOn({ code }: VidgenError, command: string): string | undefined {
+  return code === "failed" || code === "not_found" ? undefined : `To go on: ${command}`;
 }
 
 /** Such as "npx vidgen", when that is how it was called: the next command has to work as it is printed. */

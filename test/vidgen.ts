@@ -8,8 +8,12 @@ import { onTestFinished } from "vitest";
 import { VidgenError } from "../src/errors.ts";
 import type { FetchInit, Io } from "../src/io.ts";
 import { main } from "../src/main.ts";
+import { prepareOwnAccount } from "../src/server/accounts.ts";
 import type { Engine } from "../src/server/engines/engine.ts";
+import type { Outbound } from "../src/server/outbound.ts";
 import { createService } from "../src/server/service.ts";
+import { createSecret } from "../src/server/signature.ts";
+import { openStore } from "../src/server/store.ts";
 import { createVirtualClock } from "./clock.ts";
 import { tinyMp4 } from "./mp4.ts";
 
@@ -56,23 +60,31 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   const [folder, home] = [join(root, "work"), join(root, "home")];
   await mkdir(folder);
   const engine: Engine = {
-    async render(request, file, signal) {
+    async render({ request, file, thumbnail }, signal) {
       await clock.doze(renderMs, signal);
       writeFileSync(file, tinyMp4(request.prompt));
+      writeFileSync(thumbnail, "a picture");
     },
   };
   const callbacks: unknown[] = [];
-  const receive = async (_url: string, init?: RequestInit) => {
-    callbacks.push(JSON.parse(String(init?.body)));
-    return new Response(null, { status: 204 });
+  const post: Outbound["post"] = async (_url, { body }) => {
+    callbacks.push(JSON.parse(body));
+    return { status: 204, headers: new Headers() };
   };
-  const service = await createService({
-    ...{ engine, clock, credits, apiKey, fetch: receive },
+  const get: Outbound["get"] = async () => ({ status: 404, headers: new Headers(), body: new Uint8Array() });
+  const store = await openStore(":memory:");
+  await prepareOwnAccount(store, apiKey, credits);
+  const service = createService({
+    ...{ store, engine, folder: root, atOnce: 1, pace: "fast", outbound: { post, get }, webhookSecret: createSecret() },
+    // What the service waits for must not move the time on.
+    clock: { ...clock, sleep: clock.doze },
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},
   });
+  await service.start();
   onTestFinished(async () => {
     await service.close();
+    await store.close();
     await rm(root, { recursive: true, force: true });
   });
 

@@ -48,7 +48,6 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   if (options.dryRun) return printDryRun(request, attempt, options, io);
   const session = await openSession(options, io);
   options.defer(session.close);
-  checkOutlives(session, options);
   const earlier = options.reuse ? await findEarlier(session, request, options.output, io) : undefined;
   const target =
     place === undefined ? undefined : await claimBeforePaying(session, place, { ...options, attempt, earlier });
@@ -58,7 +57,7 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   if (!options.wait) return await printId(session, { id, document }, options.output, io);
   const naming = { prompt: request.prompt, model: request.model };
   const collected = await session.collect(id, { ...times, isNew: !earlier, target, place, naming });
-  const print = { place, extra: document, isHere: session.isHere, output: options.output };
+  const print = { place, extra: document, isHere: session.isHere(), output: options.output };
   await printCollected(collected, print, io).catch((error) => {
     throw session.explain(error, id, place);
   });
@@ -68,6 +67,7 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
 async function printId(session: Session, { id, document }: Begun, output: Output, io: Io): Promise<void> {
   try {
     await output.result(id, document);
+    if (session.isHere()) output.note("It is made once the local service runs: with `vidgen serve`, or --local.");
     io.signal.throwIfAborted();
   } catch (error) {
     throw session.explain(error, id, undefined);
@@ -156,14 +156,6 @@ function choicesFor({ image = [] }: GenerateOptions): Choice[] {
 
 function modelChoice({ id, characteristic }: Model): Choice {
   return { value: id, name: `${id}: ${characteristic}` };
-}
-
-function checkOutlives(session: Session, options: GenerateOptions): void {
-  if (!session.isHere || options.wait) return;
-  throw usage(
-    "--no-wait needs a service that outlives this command.",
-    "Start one with `vidgen serve`, in another terminal.",
-  );
 }
 
 type ClaimOptions = { overwrite?: boolean; attempt: string; earlier: Begun | undefined };

@@ -42,7 +42,7 @@ async function writeDown(generation: Generation, session: Session): Promise<void
     state === "completed"
       ? ({ kind: state, id } as const)
       : ({ kind: state, id, reason: failedError(id, generation).message } as const);
-  await session.journal?.append(line).catch(() => {});
+  await session.journal.append(line).catch(() => {});
 }
 
 async function lookPatiently(client: Client, id: string, io: Io): Promise<Generation> {

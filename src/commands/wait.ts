@@ -42,7 +42,7 @@ async function openIds(session: Session): Promise<string[]> {
 }
 
 async function waitForOne(id: string, session: Session, options: WaitOptions, io: Io): Promise<void> {
-  const print = { place: options.save, isHere: session.isHere, output: options.output };
+  const print = { place: options.save, isHere: session.isHere(), output: options.output };
   await collectOne(id, session, options, (collected) => printCollected(collected, print, io));
 }
 
@@ -57,8 +57,8 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
       const saved = options.all ? await takeSaved(id, session, options) : undefined;
       if (saved !== undefined) return saved;
       return await collectOne(id, session, options, async (collected) => {
-        if (!output.json) await printCollected(collected, { place: save, isHere: session.isHere, output }, io);
-        return describe(collected, session.isHere);
+        if (!output.json) await printCollected(collected, { place: save, isHere: session.isHere(), output }, io);
+        return describe(collected, session.isHere());
       });
     } catch (thrown) {
       const error = asVidgenError(thrown);
@@ -80,7 +80,7 @@ async function takeSaved(id: string, session: Session, options: WaitOptions): Pr
   if (options.save === undefined || options.overwrite || !request) return undefined;
   const file = await findSaved(options.save, { id, prompt: request.prompt, model: request.model });
   if (file === undefined) return undefined;
-  await session.journal?.append({ kind: "saved", id, file: resolve(file) });
+  await session.journal.append({ kind: "saved", id, file: resolve(file) });
   if (!options.output.json) await options.output.result(file, undefined);
   return { id, status: "completed", file };
 }

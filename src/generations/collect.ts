@@ -12,9 +12,7 @@ export type CollectOptions = FollowOptions & {
   target: Target | undefined;
   /** What the person said of it, for the file's name; the service's own words come second. */
   naming: Omit<Naming, "id">;
-  /** Whether the generation and its address outlive this process. */
-  isLasting: boolean;
-  journal: Pick<Journal, "append"> | undefined;
+  journal: Pick<Journal, "append">;
   /** The strong ETag of what an earlier run has left in the target's `.part`. */
   etag: string | undefined;
   onProgress(received: number, total: number | undefined): void;
@@ -32,7 +30,7 @@ export async function collect(client: Client, id: string, options: CollectOption
   const start = io.now();
   /** Nothing that happens here is lost by not being written down. */
   const record = async (line: Line) =>
-    options.journal?.append(line).catch((error) => onNote(asVidgenError(error).message));
+    options.journal.append(line).catch((error) => onNote(asVidgenError(error).message));
   const completed = await follow(client, id, options, io).catch(async (thrown) => {
     const error = asVidgenError(thrown);
     if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
@@ -47,8 +45,7 @@ export async function collect(client: Client, id: string, options: CollectOption
     return { ...completed, file };
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
-    const hint = options.isLasting ? `The video is at ${completed.videoUrl}` : undefined;
-    throw outputError(error, "the video").with({ hint });
+    throw outputError(error, "the video").with({ hint: `The video is at ${completed.videoUrl}` });
   }
 }
 
@@ -65,7 +62,6 @@ async function save(client: Client, id: string, options: SaveOptions, io: Io): P
   const freshUrl = async () => (await follow(client, id, { ...options, isNew: false }, io)).videoUrl;
   if (etag !== undefined) target.keep();
   const onEtag = async (found: string) => {
-    if (!options.isLasting) return;
     await record({ kind: "part", id, file: target.partPath(), etag: found });
     target.keep();
   };

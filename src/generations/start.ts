@@ -12,7 +12,7 @@ export type StartOptions = {
   attempt: string;
   /** `-o` as it was typed, for the journal. */
   place: string | undefined;
-  journal: Pick<Journal, "append"> | undefined;
+  journal: Pick<Journal, "append">;
   /** The first Ctrl-C: the request is left out for a while longer, so that its id is not lost. */
   signal: AbortSignal;
   /** The second Ctrl-C. */
@@ -55,7 +55,7 @@ export async function start(
   clock: Clock,
 ): Promise<Started> {
   const { attempt, place, journal } = options;
-  await journal?.append({ kind: "intent", attempt, base_url: client.baseUrl, request, place });
+  await journal.append({ kind: "intent", attempt, base_url: client.baseUrl, request, place });
   const end = await startUntilKnown(client, request, options, clock);
   const line =
     end.kind === "accepted"
@@ -67,7 +67,7 @@ export async function start(
         } as const)
       : ({ kind: end.kind, attempt, reason: end.error.message } as const);
   // What has happened has happened: that it could not be written down must not hide it.
-  await journal?.append(line).catch((error) => options.onNote(asVidgenError(error).message));
+  await journal.append(line).catch((error) => options.onNote(asVidgenError(error).message));
   if (end.kind === "accepted") return end.started;
   throw end.error;
 }

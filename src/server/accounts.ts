@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readJsonBody } from "./json-body.ts";
 import { refuse } from "./refusal.ts";
+import { jsonReply } from "./reply.ts";
 import type { Store } from "./store.ts";
 
 /** Whose the service is: the key in the announcement is this account's. */
@@ -57,7 +58,7 @@ export function createAccountRoute(store: Store): (request: Request, account: st
     const { name, credits } = Object((await readJsonBody(request)).json) as Record<string, unknown>;
     const fault = faultOfAccount(name) ?? faultOfCredits(credits);
     if (fault !== undefined) throw refuse(400, "invalid_account", fault);
-    return Response.json(await addAccount(store, name as string, credits as number | undefined));
+    return jsonReply(await addAccount(store, name as string, credits as number | undefined));
   };
 }
 

@@ -13,6 +13,9 @@ const schema = z.object({
 
 export type Announcement = z.infer<typeof schema>;
 
+/** What the owner of the folder says of itself while it listens. */
+export type Address = { api_key: string; webhook_secret: string; base_url: string; media_url: string };
+
 /** What the service's last owner left in the folder; `undefined` when there was none, or it cannot be read. */
 export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {
   try {

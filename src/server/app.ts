@@ -2,6 +2,7 @@ import type { Clock } from "../io.ts";
 import { createAccountRoute, hashKey } from "./accounts.ts";
 import type { Queue } from "./queue.ts";
 import { refusalResponse, refuse } from "./refusal.ts";
+import { jsonReply } from "./reply.ts";
 import { createStart } from "./start.ts";
 import { type Store, statusBody } from "./store.ts";
 
@@ -50,5 +51,5 @@ async function status(request: Request, account: string, { store, mediaUrl }: Ap
   // Another account's id is answered as one that does not exist: it must not even tell that it does.
   if (!generation || generation.account !== account)
     throw refuse(404, "not_found", "there is no generation with this id");
-  return Response.json(statusBody(generation, mediaUrl()));
+  return jsonReply(statusBody(generation, mediaUrl()));
 }

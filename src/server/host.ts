@@ -3,7 +3,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Io } from "../io.ts";
 import { createKey, prepareOwnAccount } from "./accounts.ts";
-import { type Announcement, readAnnouncement, writeAnnouncement } from "./announcement.ts";
+import { type Address, type Announcement, readAnnouncement, writeAnnouncement } from "./announcement.ts";
 import type { DeliveryEvent } from "./delivery.ts";
 import type { Engine } from "./engines/engine.ts";
 import { type Listening, listen } from "./listen.ts";
@@ -33,7 +33,7 @@ export type HostOptions = {
 /** The local service, listening. */
 export type Hosted = Pick<Service, "api" | "media" | "settled"> & {
   kind: "hosted";
-  announcement: Required<Announcement>;
+  address: Address;
   /** Lets replies under way finish for so long, parks what is being made, and lets go of the folder. */
   close(graceMs: number): Promise<void>;
 };
@@ -77,12 +77,12 @@ async function open(options: HostOptions, closing: ((graceMs: number) => Promise
     return addressOf(listening, options.name);
   };
   mediaUrl = await listenAt(service.media, ports.media);
-  const announcement = { ...credentials, media_url: mediaUrl, base_url: await listenAt(service.api, ports.api) };
-  await writeAnnouncement(folder, announcement);
+  const address: Address = { ...credentials, media_url: mediaUrl, base_url: await listenAt(service.api, ports.api) };
+  await writeAnnouncement(folder, address);
   closing.push(() => writeAnnouncement(folder, credentials));
   await service.start();
   const { api, media, settled } = service;
-  return { kind: "hosted", api, media, settled, announcement } as const;
+  return { kind: "hosted", api, media, settled, address } as const;
 }
 
 /** The key and the secret stay from one owner to the next; the addresses of an earlier one go. */
@@ -103,7 +103,15 @@ async function openService(store: Store, options: Opening, io: Io): Promise<Serv
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const outbound = createOutbound({ allowLoopback: () => options.isLoopback, clock: io });
   const atOnce = availableParallelism();
-  return createService({ ...options, store, folder, atOnce, outbound, webhookSecret: options.webhook_secret, clock: io });
+  return createService({
+    ...options,
+    store,
+    folder,
+    atOnce,
+    outbound,
+    webhookSecret: options.webhook_secret,
+    clock: io,
+  });
 }
 
 function at({ host, name }: HostOptions) {

@@ -8,7 +8,7 @@ import type { Clock } from "../io.ts";
 import { newDelivery } from "./delivery.ts";
 import { readDirectives } from "./directives.ts";
 import type { Engine } from "./engines/engine.ts";
-import { type GetImage, readImage } from "./images.ts";
+import { type Get, readImage } from "./images.ts";
 import { type Pace, paceMs } from "./pace.ts";
 import type { Media, Store, StoredGeneration } from "./store.ts";
 
@@ -23,7 +23,7 @@ export type QueueOptions = {
   store: Pick<Store, "generation" | "finish">;
   engine: Engine;
   /** Fetches what an `imageUrl` names. */
-  get: GetImage;
+  get: Get;
   /** Where the videos are kept. */
   folder: string;
   /** How many are rendered at once. */
@@ -89,8 +89,7 @@ async function render({ id, request }: StoredGeneration, signal: AbortSignal, op
   try {
     const { fail } = readDirectives(request.prompt);
     if (fail !== undefined) throw new Error(fail);
-    const images: Uint8Array[] = [];
-    for (const source of request.images) images.push(await readImage(source, options.get, signal));
+    const images = await Promise.all(request.images.map((source) => readImage(source, options.get, signal)));
     const [file, thumbnail] = [join(options.folder, `${id}.mp4`), join(options.folder, `${id}.png`)];
     await options.engine.render({ request, images, file, thumbnail }, signal);
     return { status: "completed", error: null, media: { ...(await describe(file)), thumbnail } } as const;

@@ -1,4 +1,4 @@
-import { rm } from "node:fs/promises";
+import type { Clock } from "../io.ts";
 import { createApp, type Handler } from "./app.ts";
 import { createCallbacks } from "./callbacks.ts";
 import type { DeliveryEvent } from "./delivery.ts";
@@ -8,7 +8,6 @@ import type { Outbound } from "./outbound.ts";
 import type { Pace } from "./pace.ts";
 import { createQueue } from "./queue.ts";
 import type { Store } from "./store.ts";
-import type { Clock } from "../io.ts";
 
 export type ServiceOptions = {
   store: Store;

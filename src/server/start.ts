@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import type { Clock } from "../io.ts";
 import { type Directives, readDirectives } from "./directives.ts";
-import type { Queue } from "./queue.ts";
 import { readJsonBody } from "./json-body.ts";
+import type { Queue } from "./queue.ts";
 import { refuse } from "./refusal.ts";
+import { jsonReply } from "./reply.ts";
 import { readStartBody, type StartBody } from "./request.ts";
 import type { StartOutcome, Store, StoredGeneration } from "./store.ts";
 
@@ -24,15 +25,19 @@ export function createStart(options: StartOptions): (request: Request, account: 
     refuseAsAsked(asked, `${account} ${render.prompt}`, refusedOnce);
     const key = request.headers.get("Idempotency-Key");
     const generation = newGeneration(account, { render, callback_url }, options.clock.date());
-    const outcome = await options.store.start(generation, costPerGeneration, key === null ? undefined : { key, body: text });
+    const outcome = await options.store.start(
+      generation,
+      costPerGeneration,
+      key === null ? undefined : { key, body: text },
+    );
     if (outcome.kind === "no credits") throw lackOfCredits();
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key came with another body before");
     const reply = startReply(outcome);
-    if (outcome.replayed) return Response.json(reply);
+    if (outcome.replayed) return jsonReply(reply);
     options.queue.add(outcome.generation);
     if (asked.hang) await untilGone(request.signal);
-    return asked.cut ? cutReply(reply, outcome.generation.id) : Response.json(reply);
+    return asked.cut ? cutReply(reply, outcome.generation.id) : jsonReply(reply);
   };
 }
 

@@ -1,14 +1,15 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createKey, readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
+import { createKey } from "../../src/server/accounts.ts";
+import { readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
 import { makeFolder } from "./service.ts";
 
 const announcement = {
   api_key: "vgs_0123",
   base_url: "http://127.0.0.1:8787",
   media_url: "http://127.0.0.1:8788",
-  pid: 42,
+  webhook_secret: "whsec_0123",
 };
 
 async function modeOf(path: string): Promise<string> {
@@ -49,7 +50,9 @@ test("an older folder and file with wider modes are tightened", async () => {
 
 test("no temporary file is left", async () => {
   const folder = await makeFolder();
-  await Promise.all([1, 2, 3, 4].map((pid) => writeAnnouncement(folder, { ...announcement, pid })));
+  await Promise.all(
+    [1, 2, 3, 4].map((port) => writeAnnouncement(folder, { ...announcement, base_url: `http://127.0.0.1:${port}` })),
+  );
   expect(await readdir(folder)).toEqual(["service.json"]);
   expect(JSON.parse(await readFile(join(folder, "service.json"), "utf8"))).toMatchObject({ api_key: "vgs_0123" });
 });

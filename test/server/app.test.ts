@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hashKey } from "../../src/server/app.ts";
+import { hashKey } from "../../src/server/accounts.ts";
 import { openStore, type Store } from "../../src/server/store.ts";
 import {
   apiKey,
@@ -54,7 +54,7 @@ test("once it is completed, there is a link under the media address", async () =
   await service.rest();
   expect(await (await service.status(id)).json()).toStrictEqual({
     ...{ id, created_at, status: "completed" },
-    ...{ video_url: `${mediaUrl}/${id}.mp4`, thumbnail_url: null },
+    ...{ video_url: `${mediaUrl}/${id}.mp4`, thumbnail_url: `${mediaUrl}/${id}.png` },
   });
 });
 
@@ -196,7 +196,7 @@ test("what is not asked for has defaults: 16:9, 5 seconds, 480p", async () => {
   await service.start({ prompt: "a fox", model: "ray-3" });
   await service.rest();
   expect(service.rendered).toStrictEqual([
-    { prompt: "a fox", model: "ray-3", aspectRatio: "16:9", duration: 5, resolution: "480p" },
+    { prompt: "a fox", model: "ray-3", aspectRatio: "16:9", duration: 5, resolution: "480p", images: [] },
   ]);
 });
 

@@ -38,7 +38,13 @@ test("a completed generation is posted with the documented fields and nothing el
   await service.rest();
   expect(sent.map(({ body }) => JSON.parse(body))).toStrictEqual([
     {
-      ...{ id, created_at, status: "completed", video_url: `${mediaUrl}/${id}.mp4`, thumbnail_url: null },
+      ...{
+        id,
+        created_at,
+        status: "completed",
+        video_url: `${mediaUrl}/${id}.mp4`,
+        thumbnail_url: `${mediaUrl}/${id}.png`,
+      },
       completed_at: endedAt,
     },
   ]);

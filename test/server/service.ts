@@ -4,11 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Clock } from "../../src/io.ts";
-import { createApp, type Handler, hashKey } from "../../src/server/app.ts";
+import { hashKey } from "../../src/server/accounts.ts";
+import { createApp, type Handler } from "../../src/server/app.ts";
 import { type Callbacks, createCallbacks } from "../../src/server/callbacks.ts";
 import { deliveryLine } from "../../src/server/delivery.ts";
 import type { Engine, RenderRequest } from "../../src/server/engines/engine.ts";
+import type { Get } from "../../src/server/images.ts";
 import { createMedia } from "../../src/server/media.ts";
+import type { Pace } from "../../src/server/pace.ts";
 import type { Post } from "../../src/server/post.ts";
 import { createQueue, type Queue } from "../../src/server/queue.ts";
 import { createSecret } from "../../src/server/signature.ts";
@@ -32,6 +35,10 @@ export type ServiceOptions = {
   /** Takes the place of the fake engine. */
   render?: Engine["render"];
   store?: Store;
+  /** Whoever has the images. */
+  get?: Get;
+  atOnce?: number;
+  pace?: Pace;
   /** Whoever listens at the callback addresses. */
   receive?: Post;
 };
@@ -69,10 +76,11 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const rendered: RenderRequest[] = [];
   const ended: string[] = [];
   const deliveries: string[] = [];
-  const render: Engine["render"] = async (request, file, signal) => {
+  const render: Engine["render"] = async ({ request, file, thumbnail }, signal) => {
     rendered.push(request);
     await clock.sleep(renderMs, signal);
     writeFileSync(file, content ?? tinyMp4(request.prompt));
+    writeFileSync(thumbnail, "a picture");
   };
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
     await store.addAccount({ name, keyHash: hashKey(key) });
@@ -87,7 +95,10 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   });
   callbacks.start();
   const queue = createQueue({
-    ...{ store, folder, clock, mediaUrl: () => mediaUrl, engine: { render: options.render ?? render } },
+    ...{ store, folder, mediaUrl: () => mediaUrl, engine: { render: options.render ?? render } },
+    ...{ get: options.get ?? noImages, atOnce: options.atOnce ?? 1, pace: options.pace ?? "fast" },
+    // Waiting for its time must not move it on.
+    clock: { ...clock, sleep: clock.doze },
     onEnd(generation) {
       ended.push(generation.id);
       callbacks.wake();
@@ -141,5 +152,7 @@ export async function makeFolder(): Promise<string> {
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
+
+const noImages: Get = async () => ({ status: 404, body: new Uint8Array() });
 
 const accept: Post = async () => ({ status: 204, headers: {} });
