@@ -27,7 +27,7 @@ export function createIntake(store: Pick<Store, "pendingDeliveries">, backlog: P
       const before = new Set(known);
       const pending = await store.pendingDeliveries().catch(() => undefined);
       for (const delivery of pending ?? []) {
-        if (before.has(delivery.id) || known.has(delivery.id)) continue;
+        if (before.has(delivery.id)) continue;
         known.add(delivery.id);
         backlog.add(delivery);
       }

@@ -94,6 +94,19 @@ test("after close nothing is sent any more, whatever comes", async () => {
   expect(sent).toEqual([]);
 });
 
+test("close while the store is being read: nothing is sent", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const read = createGate();
+  const { pendingDeliveries } = store;
+  store.pendingDeliveries = () => read.opened.then(pendingDeliveries);
+  const { callbacks, sent } = createSender({ store });
+  const closing = callbacks.close();
+  read.open();
+  await closing;
+  expect(sent).toEqual([]);
+});
+
 test("wake sends what is new, and nothing twice", async () => {
   const store = createFakeStore();
   store.add(delivery("a"), delivery("later", { dueMs: 60_000 }));
