@@ -51,9 +51,10 @@ export function readStartBody(json: unknown): StartBody {
       field ? `${field} ${issue?.message}` : `the body ${issue?.message}`,
     );
   }
-  const { callback_url, imageUrl: image, imageUrls = [], ...render } = parsed.data;
-  checkImages(render.model, image === undefined ? imageUrls : [image, ...imageUrls]);
-  return { render, callback_url: callback_url ?? null };
+  const { callback_url, imageUrl: image, imageUrls = [], ...rest } = parsed.data;
+  const images = image === undefined ? imageUrls : [image, ...imageUrls];
+  checkImages(rest.model, images);
+  return { render: { ...rest, images }, callback_url: callback_url ?? null };
 }
 
 function typeMessage(issue: { code?: string | undefined; input?: unknown; expected?: unknown }): string | undefined {
@@ -62,10 +63,10 @@ function typeMessage(issue: { code?: string | undefined; input?: unknown; expect
   return `must be ${/^[ao]/.test(String(issue.expected)) ? "an" : "a"} ${issue.expected}`;
 }
 
-/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. */
+/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take none to as many as that. */
 function checkImages(model: string, images: string[]): void {
-  const wanted = findModel(model)?.images;
-  if (!wanted || (images.length >= wanted.min && images.length <= wanted.max)) return;
+  const wanted = findModel(model)?.images ?? { min: 0, max: 4 };
+  if (images.length >= wanted.min && images.length <= wanted.max) return;
   throw refuse(
     400,
     "invalid_imageUrls",

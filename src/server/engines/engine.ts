@@ -7,16 +7,27 @@ export type RenderRequest = {
   /** Length of the video, in seconds. */
   duration: number;
   resolution: Resolution;
+  /** The addresses of the images to start from, as asked for: http(s) or data:. */
+  images: string[];
 };
 
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";
 
+/** What is to be rendered, and the files to write, neither of which exists yet: an .mp4 and a PNG of its middle frame. */
+export type RenderTask = {
+  request: RenderRequest;
+  /** The bytes of the request's images, in order: each a PNG, JPEG or WebP of a size that can be decoded. */
+  images: Uint8Array[];
+  file: string;
+  thumbnail: string;
+};
+
 /** What makes the video of a generation (interface section 3: "video produced" or "model run does not succeed"). */
 export type Engine = {
   /**
-   * Renders an .mp4 to `file`, which does not exist yet. Rejects with an error whose message becomes the generation's `error` field;
-   * once `signal` aborts it stops soon and rejects with the signal's reason.
+   * Renders a task's video and thumbnail. Rejects with an error whose message becomes the generation's `error` field; once `signal`
+   * aborts it stops soon and rejects with the signal's reason.
    */
-  render(request: RenderRequest, file: string, signal: AbortSignal): Promise<void>;
+  render(task: RenderTask, signal: AbortSignal): Promise<void>;
 };

@@ -23,3 +23,10 @@ export function yuvOfHex(hex: string): Yuv {
     v: 128 + redDifferenceOf(red, green, blue),
   };
 }
+
+/** Returns red, green and blue, which may lie a little below 0 or above 255, of a colour as the encoder takes it. */
+export function rgbOf({ y, u, v }: Yuv): [red: number, green: number, blue: number] {
+  const light = 1.164383 * (y - 16);
+  const [blue, red] = [u - 128, v - 128];
+  return [light + 1.596027 * red, light - 0.391762 * blue - 0.812968 * red, light + 2.017232 * blue];
+}

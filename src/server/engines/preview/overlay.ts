@@ -34,8 +34,8 @@ function blendPlane({ start, keep, add }: Layer, pixels: Uint8Array): void {
   }
 }
 
-/** The mean of each block of `side` by `side` pixels, still as red, green, blue and alpha. */
-function averageBlocks(rgba: Uint8Array, width: number, height: number, side: number): Float32Array {
+/** Returns the mean of each block of `side` by `side` pixels, of which there is a whole number each way, still as red, green, blue and alpha. */
+export function averageBlocks(rgba: Uint8Array, width: number, height: number, side: number): Float32Array {
   const columns = width / side;
   const share = 1 / side ** 2;
   const means = new Float32Array(4 * columns * (height / side));

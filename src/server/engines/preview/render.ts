@@ -1,7 +1,8 @@
-import { readFile } from "node:fs/promises";
-import type { RenderRequest } from "../engine.ts";
+import { readFile, writeFile } from "node:fs/promises";
+import type { RenderRequest, RenderTask } from "../engine.ts";
 import { createBackground } from "./background.ts";
 import { captionSvg } from "./caption.ts";
+import { decodePicture } from "./decode.ts";
 import type { Clip } from "./encode.ts";
 import { encode, loadEncoder } from "./encode.ts";
 import { readAdvances } from "./font.ts";
@@ -12,28 +13,49 @@ import { drawProgress } from "./progress.ts";
 import { rasterize } from "./rasterize.ts";
 import type { FrameSize } from "./size.ts";
 import { frameSize } from "./size.ts";
+import { createSlideshow } from "./slideshow.ts";
+import { drawThumbnail } from "./thumbnail.ts";
 
 /** Frames per second: enough for light that drifts slowly. */
 const frameRate = 12;
 
-/** Renders the preview of a request to `file`, in this thread, which it keeps busy for a second or more. */
-export async function renderPreview(request: RenderRequest, file: string): Promise<void> {
-  const [clip, encoder] = await Promise.all([createClip(request), loadEncoder()]);
+/** Renders the preview of a request and its thumbnail, in this thread, which it keeps busy for a second or more. */
+export async function renderPreview({ request, images, file, thumbnail }: RenderTask): Promise<void> {
+  const [clip, encoder] = await Promise.all([createClip(request, images), loadEncoder()]);
+  await writeFile(thumbnail, drawThumbnail(clip));
   encode(encoder, clip, file);
 }
 
-/** Returns the clip of a request, of whole frames and at least one: the background, the caption over it, and a bar that grows. */
-export async function createClip(request: RenderRequest): Promise<Clip> {
+/**
+ * Returns the clip of a request, of whole frames and at least one: its images or else a background, the caption over that, and a bar that
+ * grows. Throws an Error that names the image that cannot be decoded.
+ */
+export async function createClip(request: RenderRequest, images: Uint8Array[]): Promise<Clip> {
   const size = frameSize(request.aspectRatio, request.resolution);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
   const overlay = await drawCaption(request, size);
-  const paintBackground = createBackground(size, request.prompt);
+  const paintBelow =
+    images.length === 0
+      ? createBackground(size, request.prompt)
+      : createSlideshow(await decodeAll(request, images, size), size, {
+          seconds: frameCount / frameRate,
+          prompt: request.prompt,
+        });
   const paint = (frame: Frame, index: number) => {
-    paintBackground(frame, index / frameRate);
+    paintBelow(frame, index / frameRate);
     blend(overlay, frame);
     drawProgress(frame, (index + 1) / frameCount);
   };
   return { ...size, frameRate, frameCount, paint };
+}
+
+/** One after the other: a large one takes a few hundred megabytes while it is decoded. */
+async function decodeAll(request: RenderRequest, images: Uint8Array[], size: FrameSize): Promise<Frame[]> {
+  const pictures: Frame[] = [];
+  for (const [i, image] of images.entries()) {
+    pictures.push(await decodePicture(image, request.images[i] ?? "", size));
+  }
+  return pictures;
 }
 
 async function drawCaption(request: RenderRequest, size: FrameSize): Promise<Overlay> {
