@@ -78,7 +78,7 @@ export function checkDatabase(database: Database): void {
     throw new Error(`it is of version ${version}; this vidgen knows ${migrations.length} at the most: use a newer one`);
   if (version === 0 && database.statement("SELECT name FROM sqlite_schema").get())
     throw new Error("it is the database of another program");
-  if (database.wasLeftOpen) checkPages(database);
+  checkPages(database);
   if (version > 0) checkBalances(database);
 }
 

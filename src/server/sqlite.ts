@@ -20,8 +20,6 @@ export type Database = {
   exec(sql: string): void;
   statement(sql: string): Statement;
   inTransaction(): boolean;
-  /** Whether whoever had the file open before did not close it. */
-  wasLeftOpen: boolean;
   close(): void;
 };
 
@@ -31,10 +29,10 @@ export type Database = {
  */
 export async function openDatabase(file: string): Promise<Database> {
   const { Database } = await loadSqlite();
-  if (file === ":memory:") return wrap(new Database(file), false);
+  if (file === ":memory:") return wrap(new Database(file));
   await restrict(file);
-  const wasLeftOpen = removeLock(file);
-  const database = wrap(new Database(file), wasLeftOpen);
+  removeLock(file);
+  const database = wrap(new Database(file));
   try {
     // The package has no shared memory, so that a write-ahead log needs a connection that keeps its lock.
     database.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL");
@@ -63,13 +61,11 @@ async function restrict(file: string): Promise<void> {
   await chmod(file, 0o600);
 }
 
-function removeLock(file: string): boolean {
+function removeLock(file: string): void {
   try {
     rmdirSync(`${file}.lock`);
-    return true;
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return false;
-    throw error;
+    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
   }
 }
 
@@ -80,7 +76,7 @@ async function syncFolder(folder: string): Promise<void> {
   await handle?.close();
 }
 
-function wrap(connection: Connection, wasLeftOpen: boolean): Database {
+function wrap(connection: Connection): Database {
   const finalizers: (() => void)[] = [];
   return {
     exec: (sql) => connection.exec(sql),
@@ -90,7 +86,6 @@ function wrap(connection: Connection, wasLeftOpen: boolean): Database {
       return statement;
     },
     inTransaction: () => connection.inTransaction,
-    wasLeftOpen,
     close() {
       for (const finalize of finalizers.splice(0)) finalize();
       connection.close();
