@@ -34,10 +34,17 @@ function methodOf({ incoming: { method = "GET" } }: Arrived): string {
 }
 
 function headersOf(arrived: Arrived): Headers {
-  arrived.headers ??= new Headers(
-    Object.entries(arrived.incoming.headers).flatMap(([name, value]) =>
-      [value ?? []].flat().map((one): [string, string] => [name, one]),
-    ),
-  );
+  arrived.headers ??= toHeaders(arrived.incoming);
   return arrived.headers;
+}
+
+/** One by one: made of a list, Node takes four times as long. */
+function toHeaders({ headers: all }: IncomingMessage): Headers {
+  const headers = new Headers();
+  for (const name in all) {
+    const value = all[name] ?? "";
+    if (typeof value === "string") headers.append(name, value);
+    else for (const one of value) headers.append(name, one);
+  }
+  return headers;
 }

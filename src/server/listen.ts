@@ -74,8 +74,6 @@ function serve(server: Server, clock: Pick<Clock, "sleep">, serving: Serving): v
     if (turn > serving.limits.mostRequests) return;
     const exchange = { incoming, outgoing, turn };
     exchanges.set(socket, exchange);
-    // Kept alive, a connection would outlive the reply that `close` waits for.
-    outgoing.once("close", () => serving.isClosing() && socket.destroySoon());
     answer(exchange, refusal, serving).catch(() => socket.destroy());
   };
   server.on("request", (incoming, outgoing) => take(incoming, outgoing));
@@ -89,7 +87,11 @@ async function answer(exchange: Exchange, refusal: Refusal | undefined, serving:
   const { incoming, outgoing, turn } = exchange;
   const { handler, url, limits } = serving;
   const gone = new AbortController();
-  outgoing.once("close", () => outgoing.writableFinished || gone.abort(new Error("the client has gone")));
+  outgoing.once("close", () => {
+    if (!outgoing.writableFinished) gone.abort(new Error("the client has gone"));
+    // Kept alive, a connection would outlive the reply that `close` waits for.
+    if (serving.isClosing()) incoming.socket.destroySoon();
+  });
   const body = createBody(incoming, limits.maxBodyBytes, () => refuseBody(outgoing));
   const response = refusal
     ? refusalResponse(refusal)
