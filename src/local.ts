@@ -101,7 +101,7 @@ async function answers({ baseUrl, apiKey }: Pick<Door, "baseUrl" | "apiKey">, io
 /** Runs the service in this process; the number of the process that does already, when there is one. */
 async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door | number> {
   const { host } = await import("./server/host.ts");
-  const { deliveryLine } = await import("./server/delivery.ts");
+  const { deliveryLine } = await import("./server/callbacks/delivery.ts");
   const { createPreviewEngine } = await import("./server/engines/preview/preview.ts");
   const folder = serviceFolder(io);
   const hosted = await host(

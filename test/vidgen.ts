@@ -9,11 +9,11 @@ import { VidgenError } from "../src/errors.ts";
 import type { FetchInit, Io } from "../src/io.ts";
 import { main } from "../src/main.ts";
 import { prepareOwnAccount } from "../src/server/accounts.ts";
+import { createSecret } from "../src/server/callbacks/signature.ts";
 import type { Engine } from "../src/server/engines/engine.ts";
-import type { Outbound } from "../src/server/outbound.ts";
+import type { Outbound } from "../src/server/outbound/outbound.ts";
 import { createService } from "../src/server/service.ts";
-import { createSecret } from "../src/server/signature.ts";
-import { openStore } from "../src/server/store.ts";
+import { openStore } from "../src/server/store/store.ts";
 import { createVirtualClock } from "./clock.ts";
 import { tinyMp4 } from "./mp4.ts";
 

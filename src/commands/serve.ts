@@ -3,7 +3,7 @@ import type { Io } from "../io.ts";
 import { serviceFolder } from "../local.ts";
 import type { Output } from "../output.ts";
 import { faultOfAccount } from "../server/accounts.ts";
-import { type DeliveryEvent, deliveryLine, isGivenUp } from "../server/delivery.ts";
+import { type DeliveryEvent, deliveryLine, isGivenUp } from "../server/callbacks/delivery.ts";
 import { createPreviewEngine } from "../server/engines/preview/preview.ts";
 import { type Held, type Hosted, host } from "../server/host.ts";
 import { makeKey } from "../server/keys.ts";

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
-import { readJsonBody } from "./json-body.ts";
-import { refuse } from "./refusal.ts";
-import { jsonReply } from "./reply.ts";
-import type { Store } from "./store.ts";
+import { readJsonBody } from "./http/json-body.ts";
+import { refuse } from "./http/refusal.ts";
+import { jsonReply } from "./http/reply.ts";
+import type { Store } from "./store/store.ts";
 
 /** Whose the service is: the key in the announcement is this account's. */
 export const ownAccount = "local";

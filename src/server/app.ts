@@ -1,10 +1,10 @@
 import type { Clock } from "../io.ts";
 import { createAccountRoute, hashKey } from "./accounts.ts";
+import { refusalResponse, refuse } from "./http/refusal.ts";
+import { jsonReply } from "./http/reply.ts";
 import type { Queue } from "./queue.ts";
-import { refusalResponse, refuse } from "./refusal.ts";
-import { jsonReply } from "./reply.ts";
 import { createStart } from "./start.ts";
-import { type Store, statusBody } from "./store.ts";
+import { type Store, statusBody } from "./store/store.ts";
 
 export type AppOptions = { store: Store; queue: Queue; clock: Pick<Clock, "date">; mediaUrl(): string };
 

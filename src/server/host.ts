@@ -4,15 +4,15 @@ import { join } from "node:path";
 import type { Io } from "../io.ts";
 import { createKey, prepareOwnAccount } from "./accounts.ts";
 import { type Address, type Announcement, readAnnouncement, writeAnnouncement } from "./announcement.ts";
-import type { DeliveryEvent } from "./delivery.ts";
+import type { DeliveryEvent } from "./callbacks/delivery.ts";
+import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
-import { type Listening, listen } from "./listen.ts";
-import { createOutbound } from "./outbound.ts";
+import { type Listening, listen } from "./http/listen.ts";
+import { createOutbound } from "./outbound/outbound.ts";
 import { takeOwnership } from "./owner.ts";
 import type { Pace } from "./pace.ts";
 import { createService, type Service } from "./service.ts";
-import { createSecret } from "./signature.ts";
-import { openStore, type Store } from "./store.ts";
+import { openStore, type Store } from "./store/store.ts";
 
 export type HostOptions = {
   /** Where the service keeps its state. */

@@ -3,8 +3,8 @@ import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { Handler } from "./app.ts";
 import { readDirectives } from "./directives.ts";
-import { refusalResponse, refuse } from "./refusal.ts";
-import type { Media, Store } from "./store.ts";
+import { refusalResponse, refuse } from "./http/refusal.ts";
+import type { Media, Store } from "./store/store.ts";
 
 /**
  * The media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag. It takes no key, as

@@ -1,6 +1,6 @@
 import { models } from "../api/models.ts";
 import { readDirectives } from "./directives.ts";
-import type { StoredGeneration } from "./store.ts";
+import type { StoredGeneration } from "./store/store.ts";
 
 /** How long generations take: as long as rendering does, or as long as the interface says (section 8). */
 export type Pace = "fast" | "realistic";

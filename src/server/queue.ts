@@ -5,12 +5,12 @@ import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Clock } from "../io.ts";
-import { newDelivery } from "./delivery.ts";
+import { newDelivery } from "./callbacks/delivery.ts";
 import { readDirectives } from "./directives.ts";
 import type { Engine } from "./engines/engine.ts";
 import { type Get, readImage } from "./images.ts";
 import { type Pace, paceMs } from "./pace.ts";
-import type { Media, Store, StoredGeneration } from "./store.ts";
+import type { Media, Store, StoredGeneration } from "./store/store.ts";
 
 export type Queue = {
   /** Puts a generation that the store holds at the end. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { findModel, models } from "../api/models.ts";
 import type { RenderRequest } from "./engines/engine.ts";
-import { refuse } from "./refusal.ts";
+import { refuse } from "./http/refusal.ts";
 
 /** The longest video the local service makes, in seconds. */
 export const longestDuration = 60;

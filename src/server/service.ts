@@ -1,13 +1,13 @@
 import type { Clock } from "../io.ts";
 import { createApp, type Handler } from "./app.ts";
-import { createCallbacks } from "./callbacks.ts";
-import type { DeliveryEvent } from "./delivery.ts";
+import { createCallbacks } from "./callbacks/callbacks.ts";
+import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import type { Engine } from "./engines/engine.ts";
 import { createMedia } from "./media.ts";
-import type { Outbound } from "./outbound.ts";
+import type { Outbound } from "./outbound/outbound.ts";
 import type { Pace } from "./pace.ts";
 import { createQueue } from "./queue.ts";
-import type { Store } from "./store.ts";
+import type { Store } from "./store/store.ts";
 
 export type ServiceOptions = {
   store: Store;

@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import type { Clock } from "../io.ts";
 import { type Directives, readDirectives } from "./directives.ts";
-import { readJsonBody } from "./json-body.ts";
+import { readJsonBody } from "./http/json-body.ts";
+import { refuse } from "./http/refusal.ts";
+import { jsonReply } from "./http/reply.ts";
 import type { Queue } from "./queue.ts";
-import { refuse } from "./refusal.ts";
-import { jsonReply } from "./reply.ts";
 import { readStartBody, type StartBody } from "./request.ts";
-import type { StartOutcome, Store, StoredGeneration } from "./store.ts";
+import type { StartOutcome, Store, StoredGeneration } from "./store/store.ts";
 
 /** What one generation costs at the local service; the interface shows no prices (section 8). */
 export const costPerGeneration = 10;

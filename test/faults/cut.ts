@@ -5,6 +5,7 @@ import type { Goal } from "./goal.ts";
 import type { Generated } from "./oracle.ts";
 import { createService } from "./server.ts";
 import { endOfId, sendCut, startBody } from "./start-faults.ts";
+import { reply } from "./wire.ts";
 import { inFolder, side } from "./work.ts";
 
 const decoy = "00000000-dead-4000-a000-000000000000";
@@ -40,10 +41,10 @@ export const cut: Goal = {
       const cuts = Object.entries(shapes).flatMap(([name, shape]) => {
         const length = Buffer.byteLength(shape(example));
         const places = Array.from({ length: length + 1 }, (_, at) => at).filter((at) => at % step === 0);
-        return places.flatMap((at) => [false, true].map((isChunked) => ({ name, shape, at, isChunked })));
+        return places.flatMap((at) => (["y", "n", "w"] as const).map((way) => ({ name, shape, at, way })));
       });
-      await side(cuts, 40, async ({ name, shape, at, isChunked }) => {
-        const ownPrompt = `${prompt} ${name} ${String(at).padStart(4, "0")} ${isChunked ? "y" : "n"}`;
+      await side(cuts, 40, async ({ name, shape, at, way }) => {
+        const ownPrompt = `${prompt} ${name} ${String(at).padStart(4, "0")} ${way}`;
         let end = 0;
         const act: (scene: { socket: Socket; generated: Generated }) => Promise<void> = async ({
           socket,
@@ -51,7 +52,9 @@ export const cut: Goal = {
         }) => {
           const body = shape(generated);
           end = endOfId(body, generated.id);
-          await sendCut(socket, Buffer.from(body), at, isChunked);
+          // "w": a server that ends it as if it were whole.
+          if (way === "w") await reply(socket, 200, Buffer.from(body).subarray(0, at));
+          else await sendCut(socket, Buffer.from(body), at, way === "y");
         };
         service.plan(ownPrompt, { starts: [{ executes: true, act }] });
         const env = { VIDGEN_HOME: join(folder, name), VIDGEN_BASE_URL: service.baseUrl, VIDGEN_API_KEY: "key" };

@@ -65,6 +65,7 @@ export const fullDisk: Goal = {
         }
         if (!run.stderr.includes(`vidgen wait ${generated?.id} -o disk/fox.mp4`))
           say("the command to go on is missing");
+        if (canMount && !run.stderr.includes("the disk is full")) say("does not say that the disk is full");
         for (const ugly of ugliness(run)) say(ugly);
         if (existsSync(join(own, "second.mp4")) && isWhole("second.mp4")) counts.recovered++;
         else say("not saved with room made");

@@ -1,4 +1,4 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, watch } from "node:fs";
 import { join } from "node:path";
 import { ugliness } from "./client.ts";
 import { type Goal, portion, tally } from "./goal.ts";
@@ -27,14 +27,16 @@ export const killed: Goal = {
         home: homes[i % homes.length] ?? "",
       }));
       const ends: string[] = [];
+      const said = new Map<string, string>();
       const kills = () => ends.filter((end) => end === "killed").length;
       let underWay = 0;
       await side(commands, 4, async ({ prompt, home }) => {
         while (underWay > 0 && kills() + underWay >= count) await pause(5);
         if (kills() >= count) return;
         underWay++;
-        const { signal } = await kill(service, { prompt, home, lifeMs, random: random.fork(prompt) });
+        const { signal, stderr } = await kill(service, { prompt, home, lifeMs, random: random.fork(prompt) });
         underWay--;
+        said.set(prompt, stderr);
         ends.push(signal === null ? "ended before" : "killed");
       });
       const before = service.oracle.starts.length;
@@ -68,6 +70,8 @@ export const killed: Goal = {
           .flatMap(({ prompt }) => service.oracle.startsOf(prompt))) {
           if (!generated || ids.includes(generated.id)) continue;
           uncertain++;
+          if (said.get(generated.prompt)?.includes(generated.id))
+            faults.push(`${generated.prompt}: its id was said before it was written down`);
           if (!lines.some(({ kind, attempt }) => kind === "intent" && attempt === generated.attempt))
             faults.push(`${generated.prompt}: charged, and its intent is not in the journal`);
         }
@@ -97,9 +101,17 @@ async function kill(
   service: Service,
   { prompt, home, lifeMs, random }: { prompt: string; home: string; lifeMs: number; random: Random },
 ) {
-  const moment = random.pick(["any", "any", "answered", "sent"] as const);
+  const moment = random.pick(["any", "any", "answered", "sent", "part"] as const);
   const reached = new Promise<void>((resolve) => service.watch(prompt, (seen) => seen === moment && resolve()));
+  const videos = join(home, "videos");
+  mkdirSync(videos, { recursive: true });
   const child = start(service, prompt, home, random);
+  if (moment === "part") {
+    // At once when its lasting `.part` has come into being: whose it is has to be known by then.
+    const own = `${prompt.replace(" ", "-")}-`;
+    const watcher = watch(videos, (_, name) => name?.startsWith(own) && child.kill("SIGKILL"));
+    return child.ended.finally(() => watcher.close());
+  }
   if (moment === "any") await pause(random.next() * lifeMs);
   else await Promise.race([reached.then(() => pause(random.next() * 20)), child.ended]);
   child.kill("SIGKILL");

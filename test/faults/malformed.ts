@@ -64,8 +64,10 @@ const fields = {
   remaining_credits: odd,
 };
 const generation = fc.record({ id, ...fields }, { requiredKeys: [] });
+const ended = fc.record({ status: fc.constantFrom("completed", "failed"), video_url: url, error: odd });
 const reply = fc.oneof(
   generation,
+  ended,
   fc.record(
     { success: odd, data: fc.oneof(generation, odd), error: odd, message: odd, remaining_credits: odd },
     { requiredKeys: [] },

@@ -190,6 +190,12 @@ export const passingMedia: Record<string, MediaFault> = {
     withEtag,
     restOfAnother((etag) => ({ ETag: etag })),
   ),
+  // Its 206 names no ETag, as it should (RFC 9110, section 15.3.7): only If-Range keeps it from sending the rest.
+  "another version, If-Range alone tells": onceCut(withEtag, (scene) =>
+    scene.request.headers["if-range"] === undefined
+      ? restOfAnother(() => ({}))(scene)
+      : reply(scene.socket, 200, scene.oracle.video(scene.state.id, 1), { ...type, ETag: '"v1"' }),
+  ),
   "a weak ETag, and another version": onceCut(
     () => ({ ETag: 'W/"v0"' }),
     restOfAnother(() => ({ ETag: 'W/"v0"' })),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { hashKey } from "../../src/server/accounts.ts";
-import { openStore, type Store } from "../../src/server/store.ts";
+import { openStore, type Store } from "../../src/server/store/store.ts";
 import {
   apiKey,
   baseUrl,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openStore } from "../../src/server/store.ts";
+import { openStore } from "../../src/server/store/store.ts";
 import { createTestService, mediaUrl, type ServiceOptions } from "./service.ts";
 
 const content = "0123456789";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openStore, type Store } from "../../src/server/store.ts";
+import { openStore, type Store } from "../../src/server/store/store.ts";
 import { createTestService, renderMs, type TestService } from "./service.ts";
 
 async function look(service: TestService, id: string): Promise<unknown> {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createBacklog } from "../../src/server/backlog.ts";
-import type { Delivery } from "../../src/server/store.ts";
+import { createBacklog } from "../../../src/server/callbacks/backlog.ts";
+import type { Delivery } from "../../../src/server/store/store.ts";
 
 const now = new Date("2026-01-01T00:00:00.000Z");
 const later = (ms: number) => new Date(now.getTime() + ms);

@@ -1,7 +1,7 @@
-import type { Clock } from "../io.ts";
+import type { Clock } from "../../io.ts";
+import type { Delivery } from "../store/store.ts";
 import { plain } from "./delivery.ts";
 import type { Signer } from "./signature.ts";
-import type { Delivery } from "./store.ts";
 
 /**
  * POSTs a callback and follows no redirect. Rejects when there was no reply; the error has `isForbidden: true` when the address may not be

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIP, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import type { Clock } from "../io.ts";
-import type { Handler } from "./app.ts";
+import type { Clock } from "../../io.ts";
+import type { Handler } from "../app.ts";
 import { createBody } from "./body.ts";
 import { createFence, type Fence } from "./fence.ts";
 import { toRequest } from "./incoming.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../io.ts";
+import type { Clock } from "../../io.ts";
 import type { Database } from "./sqlite.ts";
 
 export type Commits = {

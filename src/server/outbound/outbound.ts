@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { Clock } from "../io.ts";
+import type { Clock } from "../../io.ts";
 import { type ConnectionOptions, send } from "./connection.ts";
 
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { whyForbidden } from "../../src/server/addresses.ts";
+import { whyForbidden } from "../../../src/server/outbound/addresses.ts";
 
 const remote = { loopback: false };
 const local = { loopback: true };

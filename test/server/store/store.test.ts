@@ -6,8 +6,8 @@ import { join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
-import { openStore, type Store, type StoredGeneration, statusBody } from "../../src/server/store.ts";
-import { makeFolder, mediaUrl } from "./service.ts";
+import { openStore, type Store, type StoredGeneration, statusBody } from "../../../src/server/store/store.ts";
+import { makeFolder, mediaUrl } from "../service.ts";
 
 const cost = 10;
 
@@ -15,7 +15,7 @@ function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGeneration
   return {
     ...{ id: randomUUID(), account: "local", status: "processing", created_at: "2026-01-01T00:00:00.000Z" },
     ...{ completed_at: null, error: null, callback_url: null, media: null },
-    request: { prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
+    request: { prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p", images: [] },
     ...fields,
   };
 }
@@ -415,13 +415,13 @@ test("close waits for what is under way; later changes are rejected", async () =
   expect(readdirSync(join(file, "..")).filter((name) => name.endsWith("-wal"))).toHaveLength(1);
 });
 
-const dist = new URL("../../dist/", import.meta.url);
+const dist = new URL("../../../dist", import.meta.url);
 
 /** Starts for ever, eight at a time, and says each that was acknowledged. */
 const writer = `
 import { randomUUID } from "node:crypto";
 import { systemIo } from "${new URL("io.js", dist)}";
-import { openStore } from "${new URL("server/store.js", dist)}";
+import { openStore } from "${new URL("server/store/store.js", dist)}";
 const [file, generation] = process.argv.slice(1);
 const store = await openStore(file, systemIo());
 await Promise.all(Array.from({ length: 8 }, async () => {

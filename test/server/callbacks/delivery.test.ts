@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { type DeliveryEvent, deliveryLine, isGivenUp, newDelivery } from "../../src/server/delivery.ts";
-import type { StoredGeneration } from "../../src/server/store.ts";
+import { type DeliveryEvent, deliveryLine, isGivenUp, newDelivery } from "../../../src/server/callbacks/delivery.ts";
+import type { StoredGeneration } from "../../../src/server/store/store.ts";
 
 const event: DeliveryEvent = {
   ...{ generation: "1-2-3", url: "https://receiver.example:8443/hook?token=secret#part", attempt: 1 },

@@ -1,8 +1,8 @@
 import { Webhook } from "standardwebhooks";
 import { expect, test, vi } from "vitest";
-import type { Post } from "../../src/server/post.ts";
-import { hang } from "./deliveries.ts";
-import { createTestService, mediaUrl, readStart, renderMs, type TestService } from "./service.ts";
+import type { Post } from "../../../src/server/callbacks/post.ts";
+import { createTestService, mediaUrl, readStart, renderMs, type TestService } from "../service.ts";
+import { hang } from "./harness.ts";
 
 const callback_url = "https://receiver.example/hook?token=1";
 const endedAt = new Date(Date.UTC(2026, 0, 1) + renderMs).toISOString();

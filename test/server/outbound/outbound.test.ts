@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { type AddressInfo, createServer as createNetServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import type { Lookup } from "../../src/server/connection.ts";
-import { createOutbound, type Outbound, type OutboundOptions } from "../../src/server/outbound.ts";
-import { createVirtualClock } from "../clock.ts";
+import type { Lookup } from "../../../src/server/outbound/connection.ts";
+import { createOutbound, type Outbound, type OutboundOptions } from "../../../src/server/outbound/outbound.ts";
+import { createVirtualClock } from "../../clock.ts";
 
 const signal = new AbortController().signal;
 

@@ -9,10 +9,10 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
-import type { Clock } from "../../src/io.ts";
-import type { Handler } from "../../src/server/app.ts";
-import { type Listening, listen } from "../../src/server/listen.ts";
-import { apiKey, bearer, createTestService, makeFolder, readError } from "./service.ts";
+import type { Clock } from "../../../src/io.ts";
+import type { Handler } from "../../../src/server/app.ts";
+import { type Listening, listen } from "../../../src/server/http/listen.ts";
+import { apiKey, bearer, createTestService, makeFolder, readError } from "../service.ts";
 
 const loopback = { host: "127.0.0.1", port: 0 };
 const json = { "Content-Type": "application/json" };

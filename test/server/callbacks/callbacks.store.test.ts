@@ -1,9 +1,9 @@
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { createCallbacks } from "../../src/server/callbacks.ts";
-import type { Post } from "../../src/server/post.ts";
-import { createVirtualClock } from "../clock.ts";
-import { createFakeStore, createSender, delivery, hang } from "./deliveries.ts";
+import { createCallbacks } from "../../../src/server/callbacks/callbacks.ts";
+import type { Post } from "../../../src/server/callbacks/post.ts";
+import { createVirtualClock } from "../../clock.ts";
+import { createFakeStore, createSender, delivery, hang } from "./harness.ts";
 
 const refuse: Post = async () => ({ status: 503, headers: {} });
 

@@ -1,5 +1,5 @@
+import type { Store } from "../store/store.ts";
 import type { Backlog } from "./backlog.ts";
-import type { Store } from "./store.ts";
 
 /** Brings into the backlog what is new in the store. */
 export type Intake = {

@@ -1,11 +1,11 @@
 import { setMaxListeners } from "node:events";
-import type { Clock } from "../io.ts";
+import type { Clock } from "../../io.ts";
+import type { Delivery, Store } from "../store/store.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
 import { createBacklog } from "./backlog.ts";
 import { createBell } from "./bell.ts";
 import { createIntake } from "./intake.ts";
 import { createSigner } from "./signature.ts";
-import type { Delivery, Store } from "./store.ts";
 
 export type Callbacks = {
   /** Goes on with what the store holds. */

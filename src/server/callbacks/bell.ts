@@ -1,4 +1,4 @@
-import type { Clock } from "../io.ts";
+import type { Clock } from "../../io.ts";
 
 /** Waits for a time or for somebody who rings, whichever comes first. */
 export type Bell = {

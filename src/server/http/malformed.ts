@@ -1,6 +1,6 @@
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import type { Clock } from "../io.ts";
+import type { Clock } from "../../io.ts";
 
 /** `turn` is 1 for the first request of its connection. */
 export type Exchange = { incoming: IncomingMessage; outgoing: ServerResponse; turn: number };

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type NewDelivery, type StoredGeneration, statusBody } from "./store.ts";
+import { type NewDelivery, type StoredGeneration, statusBody } from "../store/store.ts";
 
 /**
  * The result callback of a generation that has ended (interface section 6), due at once; `undefined` when none was asked for. The body is a

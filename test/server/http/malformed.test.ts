@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import type { Handler } from "../../src/server/app.ts";
+import type { Handler } from "../../../src/server/app.ts";
 import { dial, errorCode, open, read, say } from "./wire.ts";
 
 const hello: Handler = async () => new Response("hello");

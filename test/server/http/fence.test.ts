@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Handler } from "../../src/server/app.ts";
+import type { Handler } from "../../../src/server/app.ts";
 import { errorCode, open, say } from "./wire.ts";
 
 const hello: Handler = async () => new Response("hello");

@@ -1,7 +1,7 @@
+import type { Delivery, Store } from "../store/store.ts";
 import type { DeliveryEvent } from "./delivery.ts";
 import { type PostOptions, postOnce, type Result } from "./post.ts";
 import { nextDelayMs } from "./retries.ts";
-import type { Delivery, Store } from "./store.ts";
 
 export type AttemptOptions = PostOptions & {
   store: Pick<Store, "recordAttempt">;

@@ -1,8 +1,8 @@
-import type { Clock } from "../io.ts";
+import type { Clock } from "../../io.ts";
+import { readDirectives } from "../directives.ts";
+import type { RenderRequest } from "../engines/engine.ts";
 import { createCommits } from "./commits.ts";
 import { createDeliveries } from "./deliveries.ts";
-import { readDirectives } from "./directives.ts";
-import type { RenderRequest } from "./engines/engine.ts";
 import { createGenerations, type End } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate } from "./migrations.ts";

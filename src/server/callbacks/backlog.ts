@@ -1,4 +1,4 @@
-import type { Delivery } from "./store.ts";
+import type { Delivery } from "../store/store.ts";
 
 /** Deliveries that wait, and room for those under way: 32 in all and 4 to one host, so that a dead receiver does not hold up others. */
 export type Backlog = {

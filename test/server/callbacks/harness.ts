@@ -1,11 +1,11 @@
 import { onTestFinished } from "vitest";
-import type { Clock } from "../../src/io.ts";
-import { type CallbackOptions, type Callbacks, createCallbacks } from "../../src/server/callbacks.ts";
-import { deliveryLine } from "../../src/server/delivery.ts";
-import type { Post } from "../../src/server/post.ts";
-import { createSecret } from "../../src/server/signature.ts";
-import type { Delivery, Store } from "../../src/server/store.ts";
-import { createVirtualClock } from "../clock.ts";
+import type { Clock } from "../../../src/io.ts";
+import { type CallbackOptions, type Callbacks, createCallbacks } from "../../../src/server/callbacks/callbacks.ts";
+import { deliveryLine } from "../../../src/server/callbacks/delivery.ts";
+import type { Post } from "../../../src/server/callbacks/post.ts";
+import { createSecret } from "../../../src/server/callbacks/signature.ts";
+import type { Delivery, Store } from "../../../src/server/store/store.ts";
+import { createVirtualClock } from "../../clock.ts";
 
 export type DeliveryStore = Pick<Store, "pendingDeliveries" | "recordAttempt">;
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
-import { createSecret, createSigner } from "../../src/server/signature.ts";
+import { createSecret, createSigner } from "../../../src/server/callbacks/signature.ts";
 
 const message = { id: "msg_0123456789abcdef", body: '{"status":"completed","prompt":"füchse 🦊"}' };
 const secretOf = (bytes: number) => `whsec_${randomBytes(bytes).toString("base64")}`;

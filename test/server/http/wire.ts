@@ -1,8 +1,8 @@
 import { connect, type Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
-import type { Clock } from "../../src/io.ts";
-import type { Handler } from "../../src/server/app.ts";
-import { type ListenAt, type Listening, listen } from "../../src/server/listen.ts";
+import type { Clock } from "../../../src/io.ts";
+import type { Handler } from "../../../src/server/app.ts";
+import { type ListenAt, type Listening, listen } from "../../../src/server/http/listen.ts";
 
 /** What lingers does so until its client has read it all. */
 const lingering: Pick<Clock, "sleep"> = {
