@@ -8,7 +8,7 @@ import type { Clock } from "../io.ts";
 import { newDelivery } from "./callbacks/delivery.ts";
 import { readDirectives } from "./directives.ts";
 import type { Engine } from "./engines/engine.ts";
-import { type Get, readImage } from "./images.ts";
+import { type Get, readImage } from "./images/images.ts";
 import { type Pace, paceMs } from "./pace.ts";
 import type { Media, Store, StoredGeneration } from "./store/store.ts";
 

@@ -215,6 +215,24 @@ test.each([
 });
 
 test.each([
+  { asked: { imageUrl: url }, images: [url] },
+  { asked: { imageUrls: [`${url}?2`, url] }, images: [`${url}?2`, url] },
+  { asked: { imageUrl: url, imageUrls: [`${url}?2`] }, images: [url, `${url}?2`] },
+])("$asked reaches the engine as $images", async ({ asked, images }) => {
+  const service = await createTestService();
+  await service.start(asked);
+  await service.rest();
+  expect(service.rendered).toMatchObject([{ images }]);
+});
+
+test("five images are too many for any model", async () => {
+  const service = await createTestService();
+  const response = await service.start({ model: "sora-2", imageUrls: Array(5).fill(url) });
+  expect(response.status).toBe(400);
+  expect((await readError(response)).message).toBe("sora-2 wants 0 to 4 images in imageUrls, not 5");
+});
+
+test.each([
   { what: "a field it does not know", fields: { seed: 5 } },
   { what: "an image's address", fields: { imageUrl: url } },
   { what: "an image's data", fields: { imageUrl: "data:image/png;base64,AAAA" } },

@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
+import type { RenderTask } from "../../src/server/engines/engine.ts";
 import { openStore, type Store } from "../../src/server/store/store.ts";
+
+import { aPng } from "./images/pictures.ts";
 import { createTestService, renderMs, type TestService } from "./service.ts";
 
 async function look(service: TestService, id: string): Promise<unknown> {
@@ -77,4 +80,33 @@ test("a store that cannot keep one generation's end does not stop the next", asy
   await service.rest(2);
   expect(service.ended).toEqual(ids.slice(1));
   await expect(service.queue.close()).resolves.toBeUndefined();
+});
+
+const url = "https://images.example/a.png";
+
+test("the engine gets the bytes of the images in order, and where to put the video and the thumbnail", async () => {
+  const tasks: RenderTask[] = [];
+  const service = await createTestService({
+    get: async (asked) => ({ status: 200, body: aPng(asked === url ? 1 : 2, 1) }),
+    render: async (task) => {
+      tasks.push(task);
+    },
+  });
+  const id = await service.startId({ imageUrls: [url, `${url}?2`] });
+  await service.rest();
+  expect(tasks).toMatchObject([
+    {
+      images: [aPng(1, 1), aPng(2, 1)],
+      file: expect.stringMatching(new RegExp(`${id}\\.mp4$`)),
+      thumbnail: expect.stringMatching(new RegExp(`${id}\\.png$`)),
+    },
+  ]);
+});
+
+test("an image that is not there fails the generation and says so; nothing is rendered", async () => {
+  const service = await createTestService({ get: async () => ({ status: 404, body: new Uint8Array() }) });
+  const id = await service.startId({ imageUrl: url });
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({ status: "failed", error: `the image at ${url} answered HTTP 404` });
+  expect(service.rendered).toEqual([]);
 });

@@ -11,7 +11,7 @@ import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
 import type { Post } from "../../src/server/callbacks/post.ts";
 import { createSecret } from "../../src/server/callbacks/signature.ts";
 import type { Engine, RenderRequest } from "../../src/server/engines/engine.ts";
-import type { Get } from "../../src/server/images.ts";
+import type { Get } from "../../src/server/images/images.ts";
 import { createMedia } from "../../src/server/media.ts";
 import type { Pace } from "../../src/server/pace.ts";
 import { createQueue, type Queue } from "../../src/server/queue.ts";

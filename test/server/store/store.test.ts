@@ -415,7 +415,7 @@ test("close waits for what is under way; later changes are rejected", async () =
   expect(readdirSync(join(file, "..")).filter((name) => name.endsWith("-wal"))).toHaveLength(1);
 });
 
-const dist = new URL("../../../dist", import.meta.url);
+const dist = new URL("../../../dist/", import.meta.url);
 
 /** Starts for ever, eight at a time, and says each that was acknowledged. */
 const writer = `

@@ -16,17 +16,17 @@ declare const WebAssembly: {
 };
 
 /**
- * Returns the pixels of a still WebP, in the memory of a decoder of their own that goes with them; `undefined` when it cannot be decoded.
+ * Returns the pixels of a still WebP, in the memory of a decoder of their own that goes with them. Throws when it cannot be decoded.
  * The package's own function would copy them, 200 MB of a picture of 50 megapixels, and keep that memory for good.
  */
-export async function decodeWebp(bytes: Uint8Array): Promise<Pixels | undefined> {
+export async function decodeWebp(bytes: Uint8Array): Promise<Pixels> {
   const { memory, malloc, WebPDecodeRGBA } = await loadDecoder();
   const size = malloc(8);
   const source = malloc(bytes.length);
-  if (size === 0 || source === 0) return undefined;
+  if (size === 0 || source === 0) throw new Error("libwebp has no memory");
   new Uint8Array(memory.buffer).set(bytes, source);
   const at = WebPDecodeRGBA(source, bytes.length, size, size + 4);
-  if (at === 0) return undefined;
+  if (at === 0) throw new Error("libwebp cannot decode it");
   const [width = 0, height = 0] = new Uint32Array(memory.buffer, size, 2);
   return { width, height, rgba: new Uint8Array(memory.buffer, at, 4 * width * height) };
 }

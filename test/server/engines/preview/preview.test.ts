@@ -1,8 +1,10 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
-import { aFolder, aRequest } from "./requests.ts";
+import { readPng, squaresWebp } from "../../images/pictures.ts";
+import { readMovie } from "./mp4.ts";
+import { aFolder, aTask } from "./requests.ts";
 
 const never = new AbortController().signal;
 
@@ -12,16 +14,18 @@ function anEngineThat(afterwards: string) {
     import { workerData } from "node:worker_threads";
     import { writeFileSync } from "node:fs";
     writeFileSync(workerData.file, workerData.request.prompt);
+    writeFileSync(workerData.thumbnail, workerData.images.join());
     ${afterwards}`;
   return createPreviewEngine(new URL(`data:text/javascript,${encodeURIComponent(source)}`));
 }
 
 describe("the preview engine", () => {
-  test("leaves the worker's file under the asked name, and nothing else", async () => {
+  test("leaves the worker's files under the asked names, and nothing else", async () => {
     const folder = aFolder();
-    await anEngineThat("").render(aRequest({ prompt: "paper boats" }), join(folder, "clip.mp4"), never);
-    expect(readdirSync(folder)).toEqual(["clip.mp4"]);
+    await anEngineThat("").render(aTask({ prompt: "paper boats" }, [new Uint8Array([1, 2])], folder), never);
+    expect(readdirSync(folder)).toEqual(["clip.mp4", "clip.png"]);
     expect(readFileSync(join(folder, "clip.mp4"), "utf8")).toBe("paper boats");
+    expect(readFileSync(join(folder, "clip.png"), "utf8")).toBe("1,2");
   });
 
   test.each([
@@ -30,7 +34,7 @@ describe("the preview engine", () => {
     ["stops early", "process.exit(3)", "code 3"],
   ])("says why and leaves no file when the worker %s", async (_, source, message) => {
     const folder = aFolder();
-    const rendering = anEngineThat(source).render(aRequest(), join(folder, "clip.mp4"), never);
+    const rendering = anEngineThat(source).render(aTask({}, [], folder), never);
     await expect(rendering).rejects.toThrow(message);
     expect(readdirSync(folder)).toEqual([]);
   });
@@ -45,24 +49,43 @@ describe("the preview engine", () => {
     const engine = anEngineThat(`
       new BroadcastChannel(${JSON.stringify(folder)}).postMessage("half-way");
       setInterval(() => writeFileSync(workerData.file, "more"), 1);`);
-    const rendering = engine.render(aRequest(), join(folder, "clip.mp4"), stop.signal);
+    const rendering = engine.render(aTask({}, [], folder), stop.signal);
     await Promise.race([halfWay, rendering]);
     written.close();
-    expect(readdirSync(folder)).toEqual(["clip.mp4.part"]);
+    expect(readdirSync(folder)).toEqual(["clip.mp4.part", "clip.png.part"]);
     const reason = new Error("the generation was cancelled");
     stop.abort(reason);
     await expect(rendering).rejects.toBe(reason);
     expect(readdirSync(folder)).toEqual([]);
     // A worker that was still alive would have written its file again by the time that another one is done.
-    await anEngineThat("").render(aRequest(), join(folder, "other.mp4"), never);
-    expect(readdirSync(folder)).toEqual(["other.mp4"]);
+    mkdirSync(join(folder, "other"));
+    await anEngineThat("").render(aTask({}, [], join(folder, "other")), never);
+    expect(readdirSync(folder)).toEqual(["other"]);
   });
 
   test("rejects when it is aborted already", async () => {
     const folder = aFolder();
     const reason = new Error("the generation was cancelled");
-    const rendering = anEngineThat("").render(aRequest(), join(folder, "clip.mp4"), AbortSignal.abort(reason));
+    const rendering = anEngineThat("").render(aTask({}, [], folder), AbortSignal.abort(reason));
     await expect(rendering).rejects.toBe(reason);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  const built = new URL("../../../../dist/server/engines/preview/worker.js", import.meta.url);
+
+  test("as it is built, renders an image to a clip and a thumbnail", async () => {
+    const task = aTask({ duration: 0.1 }, [squaresWebp]);
+    await createPreviewEngine(built).render(task, never);
+    expect(readMovie(task.file).frames).toBe(1);
+    expect(readPng(readFileSync(task.thumbnail))).toMatchObject({ width: 427, height: 240 });
+  });
+
+  test("as it is built, says which image is broken and leaves nothing", async () => {
+    const folder = aFolder();
+    const task = aTask({}, [squaresWebp.subarray(0, 50)], folder);
+    await expect(createPreviewEngine(built).render(task, never)).rejects.toThrow(
+      "the image at https://images.example/1 cannot be decoded",
+    );
     expect(readdirSync(folder)).toEqual([]);
   });
 });

@@ -4,13 +4,14 @@ import { describe, expect, test } from "vitest";
 import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { createFrame } from "../../../../src/server/engines/preview/frame.ts";
 import { createClip, renderPreview } from "../../../../src/server/engines/preview/render.ts";
+import { aPng, squaresJpeg, squaresWebp } from "../../images/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
-import { aFolder, aRequest, hostilePrompts } from "./requests.ts";
+import { aFolder, aRequest, aTask, hostilePrompts } from "./requests.ts";
 
 async function render(changes: Partial<RenderRequest> = {}): Promise<string> {
-  const file = join(aFolder(), "clip.mp4");
-  await renderPreview(aRequest(changes), file);
-  return file;
+  const task = aTask(changes);
+  await renderPreview(task);
+  return task.file;
 }
 
 describe("a preview", () => {
@@ -63,6 +64,29 @@ describe("a preview", () => {
     expect(readFileSync(first).equals(readFileSync(second))).toBe(true);
   });
 
+  test("with images is the same to the byte, too, and its thumbnail", async () => {
+    const images = [squaresJpeg, squaresWebp];
+    const [first, second] = [aTask({ duration: 0.5 }, images), aTask({ duration: 0.5 }, images)];
+    await renderPreview(first);
+    await renderPreview(second);
+    expect(readFileSync(first.file).equals(readFileSync(second.file))).toBe(true);
+    expect(readFileSync(first.thumbnail).equals(readFileSync(second.thumbnail))).toBe(true);
+  });
+
+  test("shows its image under the caption and the bar", async () => {
+    const request = aRequest({ images: ["https://images.example/1"] });
+    const clip = await createClip(request, [aPng(8, 8, () => [255, 255, 255, 255])]);
+    const frame = createFrame(clip);
+    clip.paint(frame, 0);
+    expect(frame.y.subarray(0, 854 * 100).every((y) => y === 235)).toBe(true);
+    expect(frame.y.subarray(854 * 400, 854 * 401).some((y) => y < 130)).toBe(true);
+  });
+
+  test("names the image that cannot be decoded", async () => {
+    const task = aTask({}, [squaresJpeg, squaresWebp.subarray(0, 40)]);
+    await expect(renderPreview(task)).rejects.toThrow("the image at https://images.example/2 cannot be decoded");
+  });
+
   test.each([{ prompt: "a lighthouse at dawn" }, { model: "another-model" }])("is another for %j", async (changes) => {
     const [first, second] = [await render({ duration: 0.1 }), await render({ duration: 0.1, ...changes })];
     expect(readFileSync(first).equals(readFileSync(second))).toBe(false);
@@ -73,7 +97,7 @@ describe("a preview", () => {
   });
 
   test("shows the caption all along, and a bar that is full at the end", async () => {
-    const clip = await createClip(aRequest({ duration: 2 }));
+    const clip = await createClip(aRequest({ duration: 2 }), []);
     const frame = createFrame(clip);
     const lit = (from: number, to: number) => frame.y.subarray(854 * from, 854 * to).filter((y) => y > 200).length;
     for (const index of [0, 11, 23]) {
@@ -84,6 +108,6 @@ describe("a preview", () => {
   });
 
   test("says why it could not be written", async () => {
-    await expect(renderPreview(aRequest(), join(aFolder(), "missing", "clip.mp4"))).rejects.toThrow("ENOENT");
+    await expect(renderPreview(aTask({}, [], join(aFolder(), "missing")))).rejects.toThrow("ENOENT");
   });
 });

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
+import type { RenderRequest, RenderTask } from "../../../../src/server/engines/engine.ts";
 
 /** A request for a clip of one second, but for what is given. */
 export function aRequest(changes: Partial<RenderRequest> = {}): RenderRequest {
@@ -12,8 +12,15 @@ export function aRequest(changes: Partial<RenderRequest> = {}): RenderRequest {
     aspectRatio: "16:9",
     duration: 1,
     resolution: "480p",
+    images: [],
     ...changes,
   };
+}
+
+/** A task to render a request as a clip.mp4 and a clip.png in a folder, which is a new one unless it is given. */
+export function aTask(changes: Partial<RenderRequest> = {}, images: Uint8Array[] = [], folder = aFolder()): RenderTask {
+  const request = aRequest({ images: images.map((_, i) => `https://images.example/${i + 1}`), ...changes });
+  return { request, images, file: join(folder, "clip.mp4"), thumbnail: join(folder, "clip.png") };
 }
 
 /** A new empty folder, gone with the test. */
