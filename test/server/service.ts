@@ -18,6 +18,7 @@ import { createQueue, type Queue } from "../../src/server/queue.ts";
 import { openStore, type Store } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
+import { aPng } from "./images/pictures.ts";
 
 export const baseUrl = "https://api.video.example";
 export const mediaUrl = "https://media.video.example";
@@ -96,7 +97,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   callbacks.start();
   const queue = createQueue({
     ...{ store, folder, mediaUrl: () => mediaUrl, engine: { render: options.render ?? render } },
-    ...{ get: options.get ?? noImages, atOnce: options.atOnce ?? 1, pace: options.pace ?? "fast" },
+    ...{ get: options.get ?? anyImage, atOnce: options.atOnce ?? 1, pace: options.pace ?? "fast" },
     // Waiting for its time must not move it on.
     clock: { ...clock, sleep: clock.doze },
     onEnd(generation) {
@@ -153,6 +154,6 @@ export async function makeFolder(): Promise<string> {
   return folder;
 }
 
-const noImages: Get = async () => ({ status: 404, body: new Uint8Array() });
+const anyImage: Get = async () => ({ status: 200, body: aPng(1, 1) });
 
 const accept: Post = async () => ({ status: 204, headers: {} });
