@@ -92,7 +92,7 @@ async function answer(exchange: Exchange, refusal: Refusal | undefined, serving:
     // Kept alive, a connection would outlive the reply that `close` waits for.
     if (serving.isClosing()) incoming.socket.destroySoon();
   });
-  const body = createBody(incoming, limits.maxBodyBytes, () => refuseBody(outgoing));
+  const body = createBody(incoming, limits.maxBodyBytes, () => refuseBody(exchange));
   const response = refusal
     ? refusalResponse(refusal)
     : await handler(toRequest(incoming, { url: new URL(url + incoming.url), body, gone }));
@@ -102,8 +102,8 @@ async function answer(exchange: Exchange, refusal: Refusal | undefined, serving:
 }
 
 /** Only for a body that no handler takes: what its handler answers later has nobody to read it. */
-function refuseBody(outgoing: ServerResponse): void {
-  if (outgoing.headersSent) return void outgoing.destroy();
+function refuseBody({ incoming, outgoing }: Exchange): void {
+  if (outgoing.headersSent) return void incoming.socket.destroy();
   outgoing.shouldKeepAlive = false;
   writeReply(refusalResponse(refuse(400, "body_too_large", "the body is larger than 1 MB")), outgoing, () => {});
 }

@@ -140,7 +140,8 @@ test("a body without end is cut after 8 MB, and the handler hears of it", async 
   expect(String(heard)).toContain("larger than");
 });
 
-test("it is cut too when nobody reads it", async () => {
+// Less than the 5 s after which Node would cut it for being idle.
+test("it is cut too when nobody reads it", { timeout: 4_000 }, async () => {
   const { port } = await open(hello, { limits: { maxBodyBytes: 1_000_000 } });
   const { socket, reply } = sendEndlessly(port);
   await reply;
@@ -181,8 +182,52 @@ test("connections beyond the limit are dropped, and those before it served", asy
 });
 
 test("after the last request that a connection may bring it is closed, never with a 5xx", async () => {
-  const { port } = await open(hello, { limits: { mostRequests: 2 } });
+  let calls = 0;
+  const counted: Handler = (request) => {
+    calls++;
+    return hello(request);
+  };
+  const { port } = await open(counted, { limits: { mostRequests: 2 } });
   const one = `GET / HTTP/1.1\r\nHost: %h\r\n\r\n`;
   const reply = await say(port, one.repeat(4));
   expect(reply.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 200"]);
+  expect(calls).toBe(2);
+});
+
+test("the body of a reply that comes too late for its client is let go", async () => {
+  let arrive = () => {};
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  let letGo = (_: unknown) => {};
+  const cancelled = new Promise((resolve) => {
+    letGo = resolve;
+  });
+  const { port } = await open(async ({ signal }) => {
+    arrive();
+    await once(signal, "abort");
+    return new Response(new ReadableStream({ cancel: letGo }));
+  });
+  const socket = dial(port);
+  socket.write(`GET / HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+  await arrived;
+  socket.destroy();
+  await cancelled;
+});
+
+test("a client that does not read has the service make no more of the reply than fits on the way", async () => {
+  let made = 0;
+  const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    made += 1_000_000;
+    if (made > 200_000_000) controller.close();
+    else controller.enqueue(new Uint8Array(1_000_000));
+  };
+  const { port } = await open(async (request) =>
+    request.url.endsWith("/large") ? new Response(new ReadableStream({ pull })) : hello(request),
+  );
+  const socket = dial(port).pause();
+  socket.write(`GET /large HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+  for (let turn = 0; turn < 20; turn++) await say(port, good);
+  expect(made).toBeGreaterThan(0);
+  expect(made).toBeLessThan(100_000_000);
 });
