@@ -29,7 +29,8 @@ async function pump(body: ReadableStream<Uint8Array>, outgoing: ServerResponse):
   outgoing.once("close", onClose);
   for (;;) {
     const { done, value } = await reader.read();
-    if (done || outgoing.destroyed) break;
+    if (done) break;
+    if (outgoing.destroyed) return reader.cancel();
     if (!outgoing.write(value)) await drained(outgoing);
   }
   outgoing.off("close", onClose);
