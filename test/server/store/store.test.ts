@@ -76,12 +76,12 @@ async function tell(store: Store, ids: string[]) {
 test("what was written is there for whoever opens the file next", async () => {
   const file = await newFile();
   const store = await openWith(100, file);
-  const all = Array.from({ length: 4 }, (_, i) => newGeneration({ created_at: `2026-01-01T00:00:0${i}.000Z` }));
+  const all = Array.from({ length: 4 }, (_, i) => newGeneration({ id: `id ${9 - i}` }));
   for (const each of all) await store.start(each, cost, undefined);
   const [a, b, c, d] = all as [StoredGeneration, StoredGeneration, StoredGeneration, StoredGeneration];
   await store.finish(b.id, completed, newDelivery("b", "2026-01-01T00:02:00.000Z"));
   await store.finish(c.id, failed, newDelivery("c"));
-  await store.recordAttempt("b", { at: "x", outcome: "HTTP 500", delivered: false }, "2026-01-01T00:00:30.000Z");
+  await store.recordAttempt("b", { at: "x", outcome: "HTTP 500", delivered: false }, "2026-01-01T00:05:00.000Z");
   const ids = all.map(({ id }) => id);
   const before = await tell(store, ids);
   expect(before).toStrictEqual({
@@ -90,8 +90,8 @@ test("what was written is there for whoever opens the file next", async () => {
     generations: [a, { ...b, ...completed }, { ...c, ...failed }, d],
     unfinished: [a, d],
     deliveries: [
-      { ...newDelivery("b", "2026-01-01T00:00:30.000Z"), generation: b.id, attempts: 1 },
       { ...newDelivery("c"), generation: c.id, attempts: 0 },
+      { ...newDelivery("b", "2026-01-01T00:05:00.000Z"), generation: b.id, attempts: 1 },
     ],
   });
   await store.close();
@@ -406,7 +406,8 @@ test.each(["fsyncSync", "writeSync"] as const)(
 
 test("close waits for what is under way; later changes are rejected", async () => {
   const file = await newFile();
-  const store = await openWith(100, file);
+  await (await openWith(100, file)).close();
+  const store = await openStore(file, { turn: () => new Promise((resolve) => setImmediate(resolve)) });
   const starts = Array.from({ length: 5 }, () => store.start(newGeneration(), cost, undefined));
   await store.close();
   await expect(store.start(newGeneration(), cost, undefined)).rejects.toThrow("closed");
