@@ -1,5 +1,5 @@
 import { createReadStream } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { access, readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { Handler } from "./app.ts";
 import { readDirectives } from "./directives.ts";
@@ -27,6 +27,10 @@ export function createMedia(store: Pick<Store, "generation">): Handler {
         refused.add(id);
         throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
       }
+      // The owner of the folder may tidy it up.
+      await access(generation.media.file).catch(() => {
+        throw refuse(404, "not_found", "this video has been removed");
+      });
       return serveVideo(request, generation.media, mediaCut);
     } catch (error) {
       return refusalResponse(error);

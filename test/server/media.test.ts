@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { openStore } from "../../src/server/store/store.ts";
 import { createTestService, mediaUrl, type ServiceOptions } from "./service.ts";
@@ -165,6 +166,28 @@ test("a video of no bytes is served as just that", async () => {
   }
   const range = await ask({ Range: "bytes=0-" });
   expect(fieldsOf(range)).toMatchObject({ status: 416, headers: { "content-range": "bytes */0" } });
+});
+
+test("the thumbnail is a PNG beside the video, by GET and HEAD", async () => {
+  const { service, id } = await createVideo();
+  for (const [method, body] of [
+    ["GET", "a picture"],
+    ["HEAD", ""],
+  ] as const) {
+    const response = await service.media(new Request(`${mediaUrl}/${id}.png`, { method }));
+    expect(fieldsOf(response)).toMatchObject({
+      status: 200,
+      headers: { "content-type": "image/png", "content-length": "9", "x-content-type-options": "nosniff" },
+    });
+    expect(await response.text()).toBe(body);
+  }
+});
+
+test.each(["mp4", "png"])("a .%s that was tidied away is a 404", async (kind) => {
+  const { service, id } = await createVideo();
+  const media = (await service.store.generation(id))?.media;
+  await rm((kind === "mp4" ? media?.file : media?.thumbnail) as string);
+  expect((await service.media(new Request(`${mediaUrl}/${id}.${kind}`))).status).toBe(404);
 });
 
 test("a defect in the store is a 500", async () => {

@@ -110,3 +110,43 @@ test("an image that is not there fails the generation and says so; nothing is re
   expect(await look(service, id)).toMatchObject({ status: "failed", error: `the image at ${url} answered HTTP 404` });
   expect(service.rendered).toEqual([]);
 });
+
+test("as many are rendered at once as there is room for", async () => {
+  const service = await createTestService({ atOnce: 2 });
+  const ids = [await service.startId(), await service.startId(), await service.startId()];
+  await service.rest();
+  expect(new Set(service.ended)).toEqual(new Set(ids.slice(0, 2)));
+  await service.rest();
+  expect(service.ended[2]).toBe(ids[2]);
+});
+
+test("[slow: 90s] takes that long from its start, and holds up no other", async () => {
+  const service = await createTestService();
+  const slow = await service.startId({ prompt: "a fox [slow: 90s]" });
+  const quick = await service.startId({ prompt: "an owl" });
+  await service.rest(2);
+  expect(service.ended).toEqual([quick]);
+  await service.clock.sleep(85_000 - 2 * renderMs - 1_000);
+  expect(service.ended).toEqual([quick]);
+  await service.clock.sleep(6_000);
+  expect(service.ended).toEqual([quick, slow]);
+});
+
+test.each([
+  ["sora-2", 60, 80],
+  ["minimax", 160, 180],
+])("at a realistic pace %s takes %i to %i seconds", async (model, least, most) => {
+  const service = await createTestService({ pace: "realistic" });
+  await service.startId({ model });
+  await service.clock.sleep((least - 1) * 1_000);
+  expect(service.ended).toEqual([]);
+  await service.clock.sleep((most - least + 2) * 1_000);
+  expect(service.ended).toHaveLength(1);
+});
+
+test("what had not ended is gone on with by the next owner of the store, the oldest first", async () => {
+  const first = await createTestService();
+  const ids = [await first.startId(), await first.startId()];
+  await first.queue.close();
+  expect((await first.store.unfinished()).map(({ id }) => id)).toEqual(ids);
+});
