@@ -163,13 +163,14 @@ function quietWhenClosed<Stream extends Writable>(stream: Stream): Stream {
   return stream;
 }
 
-/** undici, loaded with the first request; proxies from the environment are honoured. */
+/** undici, loaded with the first request; proxies from the environment are honoured, but never asked for this machine itself. */
 function createFetch(): Io["fetch"] {
   let shared: Dispatcher | undefined;
   return async (url, init = {}) => {
     const { fetch, EnvHttpProxyAgent } = await import("undici");
-    shared ??= new EnvHttpProxyAgent();
-    const own = init.method === "POST" ? new EnvHttpProxyAgent({ pipelining: 0 }) : undefined;
+    const noProxy = `${process.env.no_proxy || process.env.NO_PROXY || ""},localhost,127.0.0.1,[::1]`;
+    shared ??= new EnvHttpProxyAgent({ noProxy });
+    const own = init.method === "POST" ? new EnvHttpProxyAgent({ pipelining: 0, noProxy }) : undefined;
     const watch = watchRequest(init);
     try {
       const headers = [...new Headers(init.headers)];

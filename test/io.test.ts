@@ -10,7 +10,6 @@ import { type FetchInit, type Io, systemIo } from "../src/io.ts";
 
 /** The real `Io`, and nothing left of it in the test's process. */
 function createIo(): Io {
-  vi.stubEnv("no_proxy", "*");
   const listened: [EventEmitter, string][] = [
     [process as EventEmitter, "SIGINT"],
     [process as EventEmitter, "SIGTERM"],
@@ -164,6 +163,28 @@ test("each POST has a connection of its own, GETs share one", async () => {
   }
   expect(ports.GET?.size).toBe(1);
   expect(ports.POST?.size).toBe(3);
+});
+
+test.each(["127.0.0.1", "localhost"])("no proxy is asked for %s", async (host) => {
+  const proxied = await listen(createServer((socket) => socket.destroy()));
+  const url = (await serve((socket) => void socket.end(ok))).replace("127.0.0.1", host);
+  const io = createIo();
+  vi.stubEnv("no_proxy", "");
+  vi.stubEnv("NO_PROXY", "video.example");
+  for (const name of ["http_proxy", "HTTP_PROXY"]) vi.stubEnv(name, proxied);
+  expect(await (await io.fetch(url)).text()).toBe("ok");
+  expect(await (await post(io, url)).text()).toBe("ok");
+});
+
+test.each(["127.0.0.1", "localhost"])("no proxy is asked for %s", async (host) => {
+  const proxied = await listen(createServer((socket) => socket.destroy()));
+  const url = (await serve((socket) => void socket.end(ok))).replace("127.0.0.1", host);
+  const io = createIo();
+  vi.stubEnv("no_proxy", "");
+  vi.stubEnv("NO_PROXY", "video.example");
+  for (const name of ["http_proxy", "HTTP_PROXY"]) vi.stubEnv(name, proxied);
+  expect(await (await io.fetch(url)).text()).toBe("ok");
+  expect(await (await post(io, url)).text()).toBe("ok");
 });
 
 test("what is sent arrives: method, headers and body", async () => {

@@ -54,7 +54,7 @@ export async function host(options: HostOptions, io: Io): Promise<Hosted | Held>
     for (const each of closing.splice(0).reverse()) await each(graceMs);
   };
   try {
-    return { ...(await open(options, closing, io)), close };
+    return { ...(await openAll(options, closing, io)), close };
   } catch (error) {
     await close(0);
     throw error;
@@ -62,7 +62,7 @@ export async function host(options: HostOptions, io: Io): Promise<Hosted | Held>
 }
 
 /** What it opens is added to `closing`. */
-async function open(options: HostOptions, closing: ((graceMs: number) => Promise<void>)[], io: Io) {
+async function openAll(options: HostOptions, closing: ((graceMs: number) => Promise<void>)[], io: Io) {
   const { folder, ports } = options;
   const credentials = await prepareCredentials(folder);
   const store = await openStore(join(folder, "service.db"), io);
@@ -71,9 +71,11 @@ async function open(options: HostOptions, closing: ((graceMs: number) => Promise
   let mediaUrl = "";
   const service = await openService(store, { ...options, ...credentials, mediaUrl: () => mediaUrl }, io);
   closing.push(service.close);
+  const open: Listening[] = [];
+  closing.push(async (graceMs) => void (await Promise.all(open.map((listening) => listening.close(graceMs)))));
   const listenAt = async (handler: Service["api"], port: number) => {
     const listening = await listen(handler, { ...at(options), port }, io);
-    closing.push(listening.close);
+    open.push(listening);
     return addressOf(listening, options.name);
   };
   mediaUrl = await listenAt(service.media, ports.media);
