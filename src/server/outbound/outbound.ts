@@ -39,7 +39,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       within(getLimitMs, parent, options, async (signal) => {
         const reply = await follow(url, signal, options);
         const body = await readAtMost(maxBytes, reply);
-        if (!body) throw new Error(`the image at ${url} is larger than ${maxBytes / 1_000_000} MB`);
+        if (!body) throw new Error(`it is larger than ${maxBytes / 1_000_000} MB`);
         return { status: reply.statusCode ?? 0, headers: toHeaders(reply), body };
       }),
   };
@@ -72,7 +72,7 @@ async function follow(first: string, signal: AbortSignal, options: OutboundOptio
     reply.destroy();
     url = URL.canParse(location, url) ? new URL(location, url).href : location;
   }
-  throw new Error(`the image at ${first} is behind more than ${mostRedirects} redirects`);
+  throw new Error(`it is behind more than ${mostRedirects} redirects`);
 }
 
 /** Reads a reply to its end; `undefined` when it is longer, and then no more of it is read. */

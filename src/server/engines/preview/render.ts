@@ -22,8 +22,8 @@ const frameRate = 12;
 /** Renders the preview of a request and its thumbnail, in this thread, which it keeps busy for a second or more. */
 export async function renderPreview({ request, images, file, thumbnail }: RenderTask): Promise<void> {
   const [clip, encoder] = await Promise.all([createClip(request, images), loadEncoder()]);
-  await writeFile(thumbnail, drawThumbnail(clip));
   encode(encoder, clip, file);
+  await writeFile(thumbnail, drawThumbnail(clip));
 }
 
 /**
@@ -34,13 +34,10 @@ export async function createClip(request: RenderRequest, images: Uint8Array[]): 
   const size = frameSize(request.aspectRatio, request.resolution);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
   const overlay = await drawCaption(request, size);
-  const paintBelow =
-    images.length === 0
-      ? createBackground(size, request.prompt)
-      : createSlideshow(await decodeAll(request, images, size), size, {
-          seconds: frameCount / frameRate,
-          prompt: request.prompt,
-        });
+  const show = { seconds: frameCount / frameRate, prompt: request.prompt };
+  const pictures = await decodeAll(request, images, size);
+  const hasPictures = pictures.length > 0;
+  const paintBelow = hasPictures ? createSlideshow(pictures, size, show) : createBackground(size, request.prompt);
   const paint = (frame: Frame, index: number) => {
     paintBelow(frame, index / frameRate);
     blend(overlay, frame);

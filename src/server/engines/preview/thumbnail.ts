@@ -33,7 +33,8 @@ function interleave({ width, height, y, u, v }: Frame): Pixels {
 function toRgb({ rgba: yuv, ...size }: Pixels): Pixels {
   const rgba = new Uint8ClampedArray(yuv);
   for (let at = 0; at < yuv.length; at += 4) {
-    rgba.set(rgbOf({ y: yuv[at] as number, u: yuv[at + 1] as number, v: yuv[at + 2] as number }), at);
+    const color = { y: yuv[at] as number, u: yuv[at + 1] as number, v: yuv[at + 2] as number };
+    [rgba[at], rgba[at + 1], rgba[at + 2]] = rgbOf(color);
   }
   return { ...size, rgba: new Uint8Array(rgba.buffer) };
 }

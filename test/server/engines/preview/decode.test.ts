@@ -83,6 +83,20 @@ describe("a picture", () => {
   });
 
   test.each([
+    [1, 832, 538],
+    [6, 718, 624],
+  ])(
+    "of 16 x 8 has room to move along its longer side: as EXIF's orientation %i has it",
+    async (turn, width, height) => {
+      const wide = new Uint8Array(squaresJpeg);
+      const frameAt = Buffer.from(wide).indexOf(Buffer.from([0xff, 0xc0]));
+      wide[frameAt + 6] = 8;
+      const picture = await decodePicture(oriented(wide, turn), source, size);
+      expect([picture.width, picture.height]).toEqual([width, height]);
+    },
+  );
+
+  test.each([
     [1, 1],
     [16, 16],
     [65_535, 1],
