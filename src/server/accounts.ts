@@ -33,9 +33,12 @@ export function hashKey(key: string): string {
 /** Makes a further account with these credits, or gives one that exists a further key. */
 export async function addAccount(store: Store, name: string, credits: number | undefined): Promise<NewAccount> {
   const api_key = createKey();
+  const isKnown = await store.balance(name).then(
+    () => true,
+    () => false,
+  );
   await store.addAccount({ name, keyHash: hashKey(api_key) });
-  const isNew = (await store.balance(name)) === 0;
-  if (credits !== undefined || isNew) await setBalance(store, name, credits ?? usualCredits);
+  if (credits !== undefined || !isKnown) await setBalance(store, name, credits ?? usualCredits);
   return { account: name, api_key, credits: await store.balance(name) };
 }
 

@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import { prepareOwnAccount } from "../../src/server/accounts.ts";
+import { openStore } from "../../src/server/store/store.ts";
+import { apiKey, baseUrl, bearer, createTestService, otherKey, readError, readStart, startRequest } from "./service.ts";
+
+function ask(body: unknown, key = apiKey): Request {
+  const headers = { ...bearer(key), "Content-Type": "application/json" };
+  return new Request(`${baseUrl}/accounts`, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+type Account = { account: string; api_key: string; credits: number };
+
+const made = async (reply: Promise<Response>) => (await (await reply).json()) as Account;
+
+test("the owner makes a further account, with 1000 credits and a key of its own", async () => {
+  const { api } = await createTestService();
+  const account = await made(api(ask({ name: "ci" })));
+  expect(account).toStrictEqual({ account: "ci", api_key: expect.stringMatching(/^vgs_[0-9a-f]{48}$/), credits: 1000 });
+  const started = await api(startRequest({ prompt: "x", model: "sora-2" }, bearer(account.api_key)));
+  expect((await readStart(started)).remaining_credits).toBe(990);
+});
+
+test("a further key for an account that exists leaves its credits, unless others are asked for", async () => {
+  const { api } = await createTestService();
+  const first = await made(api(ask({ name: "ci", credits: 30 })));
+  await api(startRequest({ prompt: "x", model: "sora-2" }, bearer(first.api_key)));
+  const second = await made(api(ask({ name: "ci" })));
+  expect(second.credits).toBe(20);
+  expect((await made(api(ask({ name: "ci", credits: 0 })))).credits).toBe(0);
+  expect((await made(api(ask({ name: "ci" })))).credits).toBe(0);
+  const refused = await api(startRequest({ prompt: "x", model: "sora-2" }, bearer(second.api_key)));
+  expect(refused.status).toBe(402);
+});
+
+test("nobody but the owner makes accounts", async () => {
+  const { api } = await createTestService();
+  const reply = await api(ask({ name: "ci" }, otherKey));
+  expect([reply.status, (await readError(reply)).code]).toEqual([403, "forbidden"]);
+});
+
+test.each([
+  { name: "" },
+  { name: "local" },
+  { name: "a b" },
+  { name: "x".repeat(65) },
+  { name: 5 },
+  {},
+  null,
+  { name: "ci", credits: -1 },
+  { name: "ci", credits: 1.5 },
+  { name: "ci", credits: "9" },
+])("%j is no account", async (body) => {
+  const { api } = await createTestService();
+  const reply = await api(ask(body));
+  expect([reply.status, (await readError(reply)).code]).toEqual([400, "invalid_account"]);
+});
+
+test("the owner's account has at least 1000 credits at each start of the service, or just as many as were asked for", async () => {
+  const store = await openStore(":memory:");
+  const balanceAfter = async (credits?: number) => {
+    await prepareOwnAccount(store, apiKey, credits);
+    return store.balance("local");
+  };
+  expect(await balanceAfter()).toBe(1000);
+  expect(await balanceAfter(5000)).toBe(5000);
+  expect(await balanceAfter()).toBe(5000);
+  expect(await balanceAfter(0)).toBe(0);
+  expect(await balanceAfter()).toBe(1000);
+});
