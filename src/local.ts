@@ -106,7 +106,8 @@ async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door
   const folder = serviceFolder(io);
   const hosted = await host(
     {
-      ...{ folder, engine: createPreviewEngine(), pace: "fast" },
+      // Somebody who has given one up must not wait for it with the next.
+      ...{ folder, engine: createPreviewEngine(), pace: "fast", goesOnWith: "asked for" },
       ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
     },

@@ -102,6 +102,18 @@ test("a run that is killed while it renders is gone on with, and nothing is char
   expect(JSON.parse(stdout).remaining_credits).toBe(990);
 });
 
+test("one that was given up holds up no other, and is there when it is asked for", async () => {
+  const machine = await createMachine();
+  const given = machine.run("generate", "a fox", "--local", "-d", "60", "-r", "1080p", "-o", "fox.mp4");
+  await given.said("Generating");
+  given.child.kill("SIGINT");
+  expect(await given.ended).toMatchObject({ code: 130 });
+  const id = / wait (\S+) /.exec((await given.ended).stderr)?.[1] ?? "";
+  expect(await machine.vidgen("generate", "an owl", ...short, "-o", "owl.mp4")).toMatchObject({ code: 0 });
+  const asked = await machine.vidgen("status", id, "--local");
+  expect(asked).toMatchObject({ code: 0, stdout: `${id}\tprocessing\n` });
+});
+
 test("one whose service ends while it waits takes the service over", async () => {
   const machine = await createMachine();
   const first = machine.run("generate", "a fox [slow: 60s]", ...short, "-o", "fox.mp4");

@@ -81,7 +81,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},
   });
-  await service.start();
+  await service.start("all");
   onTestFinished(async () => {
     await service.close();
     await store.close();

@@ -45,7 +45,14 @@ async function open(options: ServeOptions, io: Io): Promise<Hosted> {
   };
   const at = readAddress(options);
   const engine = createPreviewEngine();
-  const settings = { folder, engine, pace: options.pace, credits: readCredits(options), onDelivery };
+  const settings = {
+    folder,
+    engine,
+    pace: options.pace,
+    goesOnWith: "all" as const,
+    credits: readCredits(options),
+    onDelivery,
+  };
   const opened = await host({ ...settings, ...at }, io).catch((error) => {
     throw openingError(error, folder, at.host);
   });

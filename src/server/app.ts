@@ -44,12 +44,14 @@ async function authenticate(request: Request, store: Store): Promise<string> {
   throw refuse(401, "unauthorized", message, { "WWW-Authenticate": "Bearer" });
 }
 
-async function status(request: Request, account: string, { store, mediaUrl }: AppOptions): Promise<Response> {
+/** One that an earlier owner of the state has left is gone on with at the latest when somebody asks for it. */
+async function status(request: Request, account: string, { store, queue, mediaUrl }: AppOptions): Promise<Response> {
   const id = new URL(request.url).searchParams.get("id");
   if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
   const generation = await store.generation(id);
   // Another account's id is answered as one that does not exist: it must not even tell that it does.
   if (!generation || generation.account !== account)
     throw refuse(404, "not_found", "there is no generation with this id");
+  if (generation.status === "processing") queue.add(generation);
   return jsonReply(statusBody(generation, mediaUrl()));
 }

@@ -27,6 +27,8 @@ export type HostOptions = {
   /** What the owner's account has; at least the usual number when left out. */
   credits?: number | undefined;
   pace: Pace;
+  /** What of the generations that an earlier owner has left. */
+  goesOnWith: "all" | "asked for";
   onDelivery(event: DeliveryEvent): void;
 };
 
@@ -82,7 +84,7 @@ async function openAll(options: HostOptions, closing: ((graceMs: number) => Prom
   const address: Address = { ...credentials, media_url: mediaUrl, base_url: await listenAt(service.api, ports.api) };
   await writeAnnouncement(folder, address);
   closing.push(() => writeAnnouncement(folder, credentials));
-  await service.start();
+  await service.start(options.goesOnWith);
   const { api, media, settled } = service;
   return { kind: "hosted", api, media, settled, address } as const;
 }

@@ -13,7 +13,7 @@ import { type Pace, paceMs } from "./pace.ts";
 import type { Media, Store, StoredGeneration } from "./store/store.ts";
 
 export type Queue = {
-  /** Puts a generation that the store holds at the end. */
+  /** Puts a generation that the store holds at the end, unless it is under way already. */
   add(generation: { id: string }): void;
   /** Stops what is being rendered; that, and what waits, is gone on with by whoever owns the store next. */
   close(): Promise<void>;
@@ -41,6 +41,7 @@ export function createQueue(options: QueueOptions): Queue {
   // Node takes more than ten for a leak; here each that waits for its time listens.
   setMaxListeners(0, stop.signal);
   const waiting: string[] = [];
+  const known = new Set<string>();
   const underWay = new Set<Promise<void>>();
   let rendering = 0;
   const next = () => {
@@ -51,7 +52,7 @@ export function createQueue(options: QueueOptions): Queue {
       // A defect in the store loses the end of this one, not those that wait.
       const work = run(id, stop.signal, { ...options, onRendered })
         .catch(() => {})
-        .finally(() => underWay.delete(work));
+        .finally(() => underWay.delete(work) && known.delete(id));
       underWay.add(work);
     }
   };
@@ -61,6 +62,8 @@ export function createQueue(options: QueueOptions): Queue {
   };
   return {
     add({ id }) {
+      if (known.has(id)) return;
+      known.add(id);
       waiting.push(id);
       next();
     },

@@ -30,8 +30,8 @@ export type ServiceOptions = {
 export type Service = {
   api: Handler;
   media: Handler;
-  /** Goes on with what the store holds: generations that have not ended, callbacks that are due. */
-  start(): Promise<void>;
+  /** Goes on with what the store holds: callbacks that are due, and generations that have not ended, or only those that are asked for. */
+  start(goesOnWith: "all" | "asked for"): Promise<void>;
   /** Resolves when each callback had its attempt; what waits for a later one does not count. */
   settled(): Promise<void>;
   /** Parks what is being rendered and sent: whoever owns the store next goes on with it. */
@@ -49,8 +49,8 @@ export function createService(options: ServiceOptions): Service {
   return {
     api: createApp({ store, queue, clock, mediaUrl }),
     media: createMedia(store),
-    async start() {
-      for (const generation of await store.unfinished()) queue.add(generation);
+    async start(goesOnWith) {
+      if (goesOnWith === "all") for (const generation of await store.unfinished()) queue.add(generation);
       callbacks.start();
     },
     settled: callbacks.settled,

@@ -144,9 +144,15 @@ test.each([
   expect(service.ended).toHaveLength(1);
 });
 
-test("what had not ended is gone on with by the next owner of the store, the oldest first", async () => {
-  const first = await createTestService();
+test("what an earlier owner of the state has left is gone on with when somebody asks for it, once", async () => {
+  const store = await openStore(":memory:");
+  const first = await createTestService({ store });
   const ids = [await first.startId(), await first.startId()];
   await first.queue.close();
-  expect((await first.store.unfinished()).map(({ id }) => id)).toEqual(ids);
+  expect((await store.unfinished()).map(({ id }) => id)).toEqual(ids);
+  const second = await createTestService({ store });
+  await second.status(ids[1] ?? "");
+  await second.status(ids[1] ?? "");
+  await second.rest(2);
+  expect([second.ended, second.rendered.length]).toEqual([[ids[1]], 1]);
 });

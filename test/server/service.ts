@@ -107,7 +107,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   });
   onTestFinished(async () => {
     await Promise.all([queue.close(), callbacks.close()]);
-    await store.close();
+    if (!options.store) await store.close();
   });
   const api = createApp({ store, queue, clock, mediaUrl: () => mediaUrl });
 
