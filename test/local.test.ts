@@ -80,7 +80,10 @@ test("several at once share one service, and each gets its video", async () => {
 test("--no-wait leaves it to a later run, and `wait` without an id finds it", async () => {
   const machine = await createMachine();
   const started = await machine.vidgen("generate", "a fox", ...short, "--no-wait");
-  expect(started).toMatchObject({ code: 0, stderr: expect.stringContaining("once the local service runs") });
+  expect(started).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/It is made when it is waited for, vidgen wait \S+ --local/),
+  });
   const waited = await machine.vidgen("wait", "--local", "-o", "fox.mp4");
   expect(waited).toMatchObject({
     code: 0,

@@ -67,7 +67,8 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
 async function printId(session: Session, { id, document }: Begun, output: Output, io: Io): Promise<void> {
   try {
     await output.result(id, document);
-    if (session.isHere()) output.note("It is made once the local service runs: with `vidgen serve`, or --local.");
+    if (session.isHere())
+      output.note(`It is made when it is waited for, vidgen wait ${id} --local, or by vidgen serve.`);
     io.signal.throwIfAborted();
   } catch (error) {
     throw session.explain(error, id, undefined);
