@@ -2,12 +2,15 @@ import process from "node:process";
 import type { Reporter, TestCase } from "vitest/node";
 import { seed } from "./random.ts";
 
+/** The command that was typed: several print their goals so. */
+const script = process.env.npm_lifecycle_event ?? "faults";
+
 /** Prints one line a goal, in order, and what it all took. vitest itself ends non-zero when one falls short. */
 export function createReport(): Reporter {
   const start = performance.now();
   return {
     onInit() {
-      print(`seed ${seed} (SEED=${seed} npm run faults repeats it)`);
+      print(`seed ${seed} (SEED=${seed} npm run ${script} repeats it)`);
     },
     onTestCaseResult(test) {
       const { goal } = test.meta();

@@ -1,0 +1,28 @@
+import { defineConfig } from "vitest/config";
+import { createReport } from "../faults/report.ts";
+import { isPausedParser } from "../faults/undici.ts";
+
+const run = { pool: "forks" as const, execArgv: ["--no-warnings"] };
+
+export default defineConfig({
+  root: new URL(".", import.meta.url).pathname,
+  test: {
+    reporters: [createReport()],
+    onUnhandledError: (error) => !isPausedParser(error),
+    projects: [
+      {
+        test: {
+          ...{ ...run, name: "together", maxWorkers: 2, sequence: { groupOrder: 1 } },
+          ...{ include: ["*.goal.ts"], exclude: ["*.alone.goal.ts"] },
+        },
+      },
+      // What is measured is not to be measured beside something else.
+      {
+        test: {
+          ...{ ...run, name: "alone", maxWorkers: 1, fileParallelism: false, sequence: { groupOrder: 2 } },
+          include: ["*.alone.goal.ts"],
+        },
+      },
+    ],
+  },
+});

@@ -1,0 +1,83 @@
+import type { Random } from "../faults/random.ts";
+import { pause } from "../faults/wire.ts";
+import type { Answer } from "./ask.ts";
+import { type Announced, type Client, createClient, startedId } from "./serve.ts";
+
+/** A start that was acknowledged, and how it must end. */
+export type Started = { id: string; expected: "completed" | "failed"; hasCallback: boolean };
+
+/** Clients that start generations without end, whatever becomes of the service. */
+export type Writers = {
+  started: Started[];
+  faults: string[];
+  /** How many acknowledged starts were sent once more under their key. */
+  repeated(): number;
+  stop(): Promise<void>;
+};
+
+export type WritersOptions = { announced: Announced; random: Random; count: number; callbackUrl: string };
+
+type Start = { body: { prompt: string }; key: string | undefined } & Omit<Started, "id">;
+
+export function createWriters({ announced, random, count, callbackUrl }: WritersOptions): Writers {
+  const client = createClient(announced, count);
+  const started: Started[] = [];
+  const faults: string[] = [];
+  let repeated = 0;
+  let isStopping = false;
+
+  async function write(random: Random, name: number): Promise<void> {
+    for (let index = 0; !isStopping; index++) {
+      const start = createStart(random, `${name}-${index}`, callbackUrl);
+      const answer = await send(start, random);
+      if (answer) started.push({ ...start, id: startedId(answer) });
+      if (answer && start.key !== undefined && random.next() < 0.3) await repeat(start, answer);
+      await pause(random.between(5, 60));
+    }
+  }
+
+  /** Without a key it is tried once: nobody knows what became of it. */
+  async function send({ body, key }: Start, random: Random): Promise<Answer | undefined> {
+    for (;;) {
+      const answer = await tryStart(client, body, key);
+      if (answer || key === undefined) return answer;
+      await pause(random.between(5, 40));
+    }
+  }
+
+  async function repeat(start: Start, first: Answer): Promise<void> {
+    await pause(random.between(0, 1_000));
+    const again = await send(start, random);
+    repeated++;
+    if (JSON.stringify(again?.json) !== JSON.stringify(first.json))
+      faults.push(`${start.key} was answered ${JSON.stringify(first.json)}, then ${JSON.stringify(again?.json)}`);
+  }
+
+  const fail = (error: unknown) => void faults.push(`a writer gave up: ${error}`);
+  const writing = Array.from({ length: count }, (_, name) => write(random.fork(name), name).catch(fail));
+  return {
+    ...{ started, faults, repeated: () => repeated },
+    async stop() {
+      isStopping = true;
+      await Promise.all(writing);
+      client.close();
+    },
+  };
+}
+
+/** The reply; `undefined` when the service went away. */
+async function tryStart(client: Client, body: object, key: string | undefined): Promise<Answer | undefined> {
+  return client.start(body, key).catch(() => undefined);
+}
+
+/** Few are rendered, since one that renders long enough holds up what waits behind it. */
+function createStart(random: Random, name: string, callbackUrl: string): Start {
+  const expected = random.next() < 0.03 ? "completed" : "failed";
+  const hasCallback = random.next() < 0.5;
+  const prompt = `fox ${name}${expected === "failed" ? " [fail]" : ""}`;
+  const body = {
+    ...{ prompt, model: "veo-3.1", duration: 0.1 },
+    ...(hasCallback && { callback_url: `${callbackUrl}?${name}` }),
+  };
+  return { body, key: random.next() < 0.6 ? `key ${name}` : undefined, expected, hasCallback };
+}
