@@ -1,0 +1,45 @@
+// One of the servers that speed.ts measures, in a process of its own: `node server.mjs <kind> <database>`, after `npm run build`.
+import { createHash } from "node:crypto";
+import { createServer } from "node:http";
+import process from "node:process";
+import { systemIo } from "../../dist/io.js";
+import { createApp } from "../../dist/server/app.js";
+import { listen } from "../../dist/server/http/listen.js";
+import { openStore } from "../../dist/server/store/store.js";
+
+const [kind, database] = process.argv.slice(2);
+const key = "vgs_key";
+const id = "0b8f8f0e-6d5c-4b57-9f0e-1c1f5a2a7a10";
+
+async function startService() {
+  const io = systemIo();
+  const store = await openStore(database, io);
+  await store.addAccount({ name: "local", keyHash: createHash("sha256").update(key).digest("hex") });
+  await store.credit("local", 1_000_000_000, "for the measurement");
+  await store.start(generation(), 10, undefined);
+  const queue = { add() {} };
+  const app = createApp({ store, queue, clock: io, mediaUrl: () => "http://127.0.0.1:1" });
+  const { url } = await listen(app, { host: "127.0.0.1", port: 0 }, io);
+  return url;
+}
+
+function generation() {
+  const request = { prompt: "fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, resolution: "480p", images: [] };
+  const end = { status: "processing", completed_at: null, error: null, callback_url: null, media: null };
+  return { ...{ id, account: "local", request, created_at: "2026-01-01T00:00:00.000Z" }, ...end };
+}
+
+/** The least that answers the same bytes as the status request above. */
+function startBare() {
+  const [empty, created_at] = [null, "2026-01-01T00:00:00.000Z"];
+  const body = { id, status: "processing", video_url: empty, thumbnail_url: empty, created_at };
+  const text = JSON.stringify(body);
+  const headers = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) };
+  const server = createServer((_, outgoing) => outgoing.writeHead(200, headers).end(text));
+  return new Promise((resolve) => {
+    server.listen(0, "127.0.0.1", () => resolve(`http://127.0.0.1:${server.address().port}`));
+  });
+}
+
+const url = await (kind === "bare" ? startBare() : startService());
+process.stdout.write(`${JSON.stringify({ url, key, id })}\n`);
