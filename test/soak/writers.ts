@@ -72,7 +72,7 @@ async function tryStart(client: Client, body: object, key: string | undefined): 
 
 /** Few are rendered, since one that renders long enough holds up what waits behind it. */
 function createStart(random: Random, name: string, callbackUrl: string): Start {
-  const expected = random.next() < 0.03 ? "completed" : "failed";
+  const expected = random.next() < 0.015 ? "completed" : "failed";
   const hasCallback = random.next() < 0.5;
   const prompt = `fox ${name}${expected === "failed" ? " [fail]" : ""}`;
   const body = {

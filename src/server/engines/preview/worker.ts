@@ -1,6 +1,9 @@
-import { workerData } from "node:worker_threads";
+import { parentPort } from "node:worker_threads";
 import type { RenderTask } from "../engine.ts";
 import { renderPreview } from "./render.ts";
 
-// It is started with its task, renders and ends; an error ends it too, and reaches the engine as its "error" event.
-await renderPreview(workerData as RenderTask);
+// Renders what it is sent, one task at a time. An error ends it, and reaches the engine as its "error" event.
+parentPort?.on("message", async (task: RenderTask) => {
+  await renderPreview(task);
+  parentPort?.postMessage("done");
+});

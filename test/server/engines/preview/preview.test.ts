@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
@@ -11,11 +11,14 @@ const never = new AbortController().signal;
 /** An engine whose worker writes the prompt to its file and then does something. */
 function anEngineThat(afterwards: string) {
   const source = `
-    import { workerData } from "node:worker_threads";
+    import { parentPort, threadId } from "node:worker_threads";
     import { writeFileSync } from "node:fs";
-    writeFileSync(workerData.file, workerData.request.prompt);
-    writeFileSync(workerData.thumbnail, workerData.images.join());
-    ${afterwards}`;
+    parentPort.on("message", async (task) => {
+      writeFileSync(task.file, task.request.prompt);
+      writeFileSync(task.thumbnail, task.images.join());
+      ${afterwards}
+      parentPort.postMessage("done");
+    });`;
   return createPreviewEngine(new URL(`data:text/javascript,${encodeURIComponent(source)}`));
 }
 
@@ -48,7 +51,8 @@ describe("the preview engine", () => {
     });
     const engine = anEngineThat(`
       new BroadcastChannel(${JSON.stringify(folder)}).postMessage("half-way");
-      setInterval(() => writeFileSync(workerData.file, "more"), 1);`);
+      setInterval(() => writeFileSync(task.file, "more"), 1);
+      await new Promise(() => {});`);
     const rendering = engine.render(aTask({}, [], folder), stop.signal);
     await Promise.race([halfWay, rendering]);
     written.close();
@@ -61,6 +65,28 @@ describe("the preview engine", () => {
     mkdirSync(join(folder, "other"));
     await anEngineThat("").render(aTask({}, [], join(folder, "other")), never);
     expect(readdirSync(folder)).toEqual(["other"]);
+  });
+
+  test("keeps a thread for the next clip while others are rendered, and none when all is done", async () => {
+    const engine = anEngineThat(`
+      writeFileSync(task.file, String(threadId));
+      if (task.request.prompt === "long") {
+        const { existsSync } = await import("node:fs");
+        while (!existsSync(task.file + ".go")) await new Promise((resolve) => setTimeout(resolve, 5));
+      }`);
+    const folder = aFolder();
+    const render = async (name: string) => {
+      mkdirSync(join(folder, name));
+      const task = aTask({ prompt: name }, [], join(folder, name));
+      await engine.render(task, never);
+      return readFileSync(task.file, "utf8");
+    };
+    const long = render("long");
+    const first = await render("first");
+    expect(await render("second")).toBe(first);
+    writeFileSync(join(folder, "long", "clip.mp4.part.go"), "");
+    expect(await long).not.toBe(first);
+    expect(await render("third")).not.toBe(first);
   });
 
   test("rejects when it is aborted already", async () => {

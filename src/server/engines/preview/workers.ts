@@ -1,0 +1,70 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+
+export type Workers = {
+  /**
+   * Has a task done in a thread that does nothing else meanwhile. Rejects with the thread's error, or as soon as the signal aborts; the
+   * thread has ended by then.
+   */
+  run(task: object, signal: AbortSignal): Promise<void>;
+};
+
+/**
+ * Threads that are sent a task and send something back when it is done. One that is done is kept while others still work, for the task that
+ * comes next: to load its libraries takes several times as long as a short clip. When none works, none is kept.
+ */
+export function createWorkers(url: URL): Workers {
+  const idle = new Set<Worker>();
+  let working = 0;
+
+  const takeIdle = (): Worker | undefined => {
+    const [worker] = idle;
+    if (worker) idle.delete(worker);
+    return worker;
+  };
+  const start = (): Worker => {
+    // The libraries print to the streams of their thread; taking these keeps that off the terminal.
+    const worker = new Worker(url, { stdout: true, stderr: true });
+    worker.stdout.resume();
+    worker.stderr.resume();
+    worker.once("exit", () => idle.delete(worker));
+    // An error that comes while the worker is being stopped has nobody else to go to, and would end the service.
+    return worker.on("error", () => {});
+  };
+  const endIdle = async () => {
+    const ending = [...idle].map((worker) => worker.terminate());
+    idle.clear();
+    await Promise.all(ending);
+  };
+  return {
+    async run(task, signal) {
+      signal.throwIfAborted();
+      const worker = takeIdle() ?? start();
+      working++;
+      try {
+        await untilDone(worker, task, signal);
+        idle.add(worker);
+      } catch (error) {
+        await worker.terminate();
+        throw error;
+      } finally {
+        working--;
+        if (working === 0) await endIdle();
+      }
+    },
+  };
+}
+
+async function untilDone(worker: Worker, task: object, signal: AbortSignal): Promise<void> {
+  const done = new AbortController();
+  const options = { signal: AbortSignal.any([signal, done.signal]) };
+  const exit = once(worker, "exit", options).then(([code]) => {
+    throw new Error(`The preview's worker thread ended with code ${code}.`);
+  });
+  try {
+    worker.postMessage(task);
+    await Promise.race([once(worker, "message", options), exit]);
+  } finally {
+    done.abort();
+  }
+}
