@@ -10,10 +10,9 @@ export type Overlay = { y: Layer; u: Layer; v: Layer };
 
 /** Converts pixels of red, green, blue (each times alpha) and alpha into an overlay for frames of that size. */
 export function createOverlay(rgba: Uint8Array, { width, height }: FrameSize): Overlay {
-  const luma = averageBlocks(rgba, width, height, 1);
   const chroma = averageBlocks(rgba, width, height, 2);
   return {
-    y: createLayer(luma, width, 16, lumaOf),
+    y: createLayer(rgba, width, 16, lumaOf),
     u: createLayer(chroma, width / 2, 128, blueDifferenceOf),
     v: createLayer(chroma, width / 2, 128, redDifferenceOf),
   };
@@ -53,7 +52,7 @@ export function averageBlocks(rgba: Uint8Array, width: number, height: number, s
 
 type Component = (red: number, green: number, blue: number) => number;
 
-function createLayer(rgba: Float32Array, width: number, offset: number, component: Component): Layer {
+function createLayer(rgba: Uint8Array | Float32Array, width: number, offset: number, component: Component): Layer {
   const start = findFirstRow(rgba, width) * width;
   const count = rgba.length / 4 - start;
   const keep = new Uint16Array(count);
@@ -68,7 +67,7 @@ function createLayer(rgba: Float32Array, width: number, offset: number, componen
 }
 
 /** The first row that is not wholly transparent. */
-function findFirstRow(rgba: Float32Array, width: number): number {
+function findFirstRow(rgba: Uint8Array | Float32Array, width: number): number {
   for (let at = 3; at < rgba.length; at += 4) {
     if (rgba[at] !== 0) return Math.floor(at / (4 * width));
   }

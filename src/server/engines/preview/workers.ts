@@ -9,6 +9,9 @@ export type Workers = {
   run(task: object, signal: AbortSignal): Promise<void>;
 };
 
+/** Of JavaScript alone, which has little to keep here: left to itself, a heap grows before it is tidied. */
+const resourceLimits = { maxYoungGenerationSizeMb: 8 };
+
 /**
  * Threads that are sent a task and send something back when it is done. One that is done is kept while others still work, for the task that
  * comes next: to load its libraries takes several times as long as a short clip. When none works, none is kept.
@@ -24,7 +27,7 @@ export function createWorkers(url: URL): Workers {
   };
   const start = (): Worker => {
     // The libraries print to the streams of their thread; taking these keeps that off the terminal.
-    const worker = new Worker(url, { stdout: true, stderr: true });
+    const worker = new Worker(url, { stdout: true, stderr: true, resourceLimits });
     worker.stdout.resume();
     worker.stderr.resume();
     worker.once("exit", () => idle.delete(worker));
