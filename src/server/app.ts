@@ -48,10 +48,15 @@ async function authenticate(request: Request, store: Store): Promise<string> {
 async function status(request: Request, account: string, { store, queue, mediaUrl }: AppOptions): Promise<Response> {
   const id = new URL(request.url).searchParams.get("id");
   if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
-  const generation = await store.generation(id);
+  const generation = isUuid(id) ? await store.generation(id) : undefined;
   // Another account's id is answered as one that does not exist: it must not even tell that it does.
   if (!generation || generation.account !== account)
     throw refuse(404, "not_found", "there is no generation with this id");
   if (generation.status === "processing") queue.add(generation);
   return jsonReply(statusBody(generation, mediaUrl()));
+}
+
+/** What else is asked for never reaches the database, which takes no NUL. */
+function isUuid(id: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 }

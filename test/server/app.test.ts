@@ -185,6 +185,15 @@ test.each([
   expect(await readStart(await service.start())).toMatchObject({ remaining_credits: 990 });
 });
 
+test("a body that is not UTF-8 is refused: its prompt would be another one", async () => {
+  const service = await createTestService();
+  const body = Buffer.from('{"prompt":"a f\xf6x","model":"sora-2"}', "latin1");
+  const headers = { ...bearer(apiKey), "Content-Type": "application/json" };
+  const response = await service.api(new Request(`${baseUrl}/api/generate`, { method: "POST", headers, body }));
+  expect(response.status).toBe(400);
+  expect((await readError(response)).code).toBe("invalid_json");
+});
+
 test("a body of just 1 MB is read", async () => {
   const service = await createTestService();
   const body = JSON.stringify({ prompt: "a fox", model: "sora-2" }).padEnd(1_000_000);
@@ -289,6 +298,8 @@ test("another account's generation is answered exactly as one that does not exis
 test.each([
   { method: "GET", path: `${statusPath}?id=${unknownId}`, status: 404 },
   { method: "GET", path: `${statusPath}?id=../../etc/passwd`, status: 404 },
+  { method: "GET", path: `${statusPath}?id=%00`, status: 404 },
+  { method: "GET", path: `${statusPath}?id=${unknownId}%00`, status: 404 },
   { method: "GET", path: statusPath, status: 400 },
   { method: "GET", path: `${statusPath}?id=`, status: 400 },
   { method: "GET", path: "/", status: 404 },

@@ -7,8 +7,9 @@ export async function readJsonBody(request: Request): Promise<{ text: string; js
   if (!/^application\/json\s*(;|$)/i.test(request.headers.get("Content-Type") ?? "")) {
     throw refuse(415, "unsupported_media_type", "the body must be application/json");
   }
-  const text = await readText(request);
+  const bytes = await readBytes(request);
   try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, json: JSON.parse(text) };
   } catch {
     throw refuse(400, "invalid_json", "the body is not JSON");
@@ -16,7 +17,7 @@ export async function readJsonBody(request: Request): Promise<{ text: string; js
 }
 
 /** Reads to the end, also what is too large: many a client sends its whole body before it reads the reply. */
-async function readText(request: Request): Promise<string> {
+async function readBytes(request: Request): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of request.body ?? []) {
@@ -24,5 +25,5 @@ async function readText(request: Request): Promise<string> {
     if (length <= longestBody) chunks.push(chunk);
   }
   if (length > longestBody) throw refuse(400, "body_too_large", "the body is larger than 1 MB");
-  return new TextDecoder().decode(Buffer.concat(chunks));
+  return Buffer.concat(chunks);
 }
