@@ -227,7 +227,7 @@ test("an image is fetched over three redirects and no more", async () => {
     response.end(`left ${left}`);
   });
   expect(String(Buffer.from((await get(open(), `${url}/3`)).body))).toBe("left 0");
-  await expect(get(open(), `${url}/4`)).rejects.toThrow("more than 3 redirects");
+  await expect(get(open(), `${url}/4`)).rejects.toThrow(/^it is behind more than 3 redirects$/);
   expect(seen.requests).toHaveLength(8);
 });
 
@@ -290,7 +290,8 @@ test("an image is cut at its limit, and one of just that size is whole", async (
     if (request.url === "/endless") gone = endless(response);
     else response.end(Buffer.alloc(1_000_000));
   });
-  await expect(get(open(), `${url}/endless`, 1_000_000)).rejects.toThrow("is larger than 1 MB");
+  // Whoever says which image it was leaves out the query, which may hold a secret.
+  await expect(get(open(), `${url}/endless`, 1_000_000)).rejects.toThrow(/^it is larger than 1 MB$/);
   await gone;
   expect((await get(open(), `${url}/just`, 1_000_000)).body).toHaveLength(1_000_000);
   await expect(get(open(), `${url}/just`, 999_999)).rejects.toThrow("is larger than");
