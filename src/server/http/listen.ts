@@ -92,6 +92,9 @@ async function answer(exchange: Exchange, refusal: Refusal | undefined, serving:
     // Kept alive, a connection would outlive the reply that `close` waits for.
     if (serving.isClosing()) incoming.socket.destroySoon();
   });
+  await itsTurn(outgoing);
+  // Its body has turned out malformed meanwhile, and has been answered so.
+  if (!incoming.socket.writable) return;
   const body = createBody(incoming, limits.maxBodyBytes, () => refuseBody(exchange));
   const response = refusal
     ? refusalResponse(refusal)
@@ -99,6 +102,14 @@ async function answer(exchange: Exchange, refusal: Refusal | undefined, serving:
   if (outgoing.headersSent || outgoing.destroyed) return void response.body?.cancel().catch(() => {});
   if (serving.isClosing() || turn === limits.mostRequests) outgoing.shouldKeepAlive = false;
   await writeReply(response, outgoing, () => body?.drain());
+}
+
+/**
+ * A client may send the next request before it has read the reply: answered one by one, a thousand of them have no more than one file open.
+ * Never resolves when the connection ends before.
+ */
+async function itsTurn(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.socket === null) await new Promise((resolve) => outgoing.once("socket", resolve));
 }
 
 /** Only for a body that no handler takes: what its handler answers later has nobody to read it. */

@@ -24,7 +24,10 @@ export function answerMalformed(
   };
   server.on("connect", (_, socket) => {
     socket.on("error", () => socket.destroy()).resume();
-    refuse(socket, rawRefusal(405, "method_not_allowed", "CONNECT is not taken"));
+    const refuseIt = () => void refuse(socket, rawRefusal(405, "method_not_allowed", "CONNECT is not taken"));
+    const { outgoing } = current(socket) ?? {};
+    if (outgoing && !outgoing.writableFinished) outgoing.once("finish", refuseIt);
+    else refuseIt();
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     if (answered.has(socket)) return;
@@ -34,6 +37,8 @@ export function answerMalformed(
     if (!isAnswering) return refuseIt();
     // It was the request after this one: its turn comes when the reply under way is through.
     if (incoming?.complete) outgoing.once("finish", refuseIt);
+    // Replies to requests before it are under way.
+    else if (outgoing.socket === null) outgoing.once("socket", refuseIt);
     else if (outgoing.headersSent) socket.destroy();
     else refuseIt();
   });

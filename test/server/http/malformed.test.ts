@@ -85,6 +85,42 @@ test("what is malformed after a good request does not take the place of its repl
   expect(errorCode(second, 400)).toBe("malformed_request");
 });
 
+test.each([
+  { what: "a bad chunk", sent: post("Transfer-Encoding: chunked", "zz\r\n"), status: 400 },
+  { what: "CONNECT", sent: "CONNECT evil.example:443 HTTP/1.1\r\nHost: %h\r\n\r\n", status: 405 },
+])("$what after good requests is answered after these", async ({ sent, status }) => {
+  const seen: string[] = [];
+  const { port } = await open(async (request) => {
+    seen.push(request.url);
+    // Time for the next ones to be read.
+    await say(port, "nonsense\r\n\r\n");
+    return new Response("hello");
+  });
+  const good = (path: string) => `GET ${path} HTTP/1.1\r\nHost: %h\r\n\r\n`;
+  const [first, second, last = "", ...others] = (await say(port, good("/a") + good("/b") + sent)).split(
+    /(?=HTTP\/1\.1)/,
+  );
+  expect(first).toMatch(/^HTTP\/1\.1 200 .*hello/s);
+  expect(second).toMatch(/^HTTP\/1\.1 200 .*hello/s);
+  errorCode(last, status);
+  expect(others).toEqual([]);
+  expect(seen).toHaveLength(2);
+});
+
+test("of the requests that a client sends at once, one is handled at a time, and they are answered in order", async () => {
+  let [underWay, most] = [0, 0];
+  const { port } = await open(async (request) => {
+    most = Math.max(most, ++underWay);
+    await say(port, "nonsense\r\n\r\n");
+    underWay--;
+    return new Response(new URL(request.url).pathname);
+  });
+  const requests = ["/a", "/b", "/c", "/d"].map((path) => `GET ${path} HTTP/1.1\r\nHost: %h\r\n`);
+  const replies = await say(port, `${requests.join("\r\n")}Connection: close\r\n\r\n`);
+  expect(replies.match(/\/[a-d](?=\r|$)/g)).toEqual(["/a", "/b", "/c", "/d"]);
+  expect(most).toBe(1);
+});
+
 const soon = { headersTimeout: 100, requestTimeout: 200, connectionsCheckingInterval: 50 };
 
 test.each([
