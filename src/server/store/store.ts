@@ -6,6 +6,7 @@ import { createDeliveries } from "./deliveries.ts";
 import { createGenerations, type End } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate } from "./migrations.ts";
+import { createRecent } from "./recent.ts";
 import { type Database, openDatabase, useWriteAheadLog } from "./sqlite.ts";
 import { createStart } from "./starts.ts";
 
@@ -97,22 +98,26 @@ export async function openStore(file: string | ":memory:", clock: Pick<Clock, "t
   const ledger = createLedger(database);
   const deliveries = createDeliveries(database);
   const start = createStart(database, generations, ledger);
+  // A client that polls asks for the same two each time; a key stays its account's.
+  const accounts = createRecent({ find: ledger.accountOf, most: mostKept });
+  const recent = createRecent({ find: (id) => generations.find(id)?.generation, most: mostKept, mayKeep: isShort });
   const found = (id: string) => {
     const known = generations.find(id);
     if (!known) throw new Error(`no generation ${id}`);
     return known;
   };
   return {
-    account: async (keyHash) => ledger.accountOf(keyHash),
+    account: async (keyHash) => accounts.read(keyHash),
     addAccount: (account) => commits.write(() => ledger.addAccount(account)),
     balance: async (account) => ledger.balance(account),
     credit: (account, amount, reason) => commits.write(() => ledger.credit(account, amount, reason)),
     start: (generation, cost, idempotency) => commits.write(() => start(generation, cost, idempotency)),
-    generation: async (id) => generations.find(id)?.generation,
+    generation: async (id) => recent.read(id),
     unfinished: async () => generations.unfinished(),
     finish: (id, end, delivery) =>
       commits.write(() => {
         const { number } = found(id);
+        recent.forget(id);
         if (generations.end(number, end) && delivery) deliveries.add(delivery, number);
         return generations.at(number);
       }),
@@ -123,6 +128,13 @@ export async function openStore(file: string | ":memory:", clock: Pick<Clock, "t
       database.close();
     },
   };
+}
+
+const mostKept = 1_000;
+
+/** An image may be part of its request. */
+function isShort({ request }: StoredGeneration): boolean {
+  return JSON.stringify(request).length < 4_000;
 }
 
 async function openChecked(file: string): Promise<Database> {
