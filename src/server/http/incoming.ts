@@ -4,9 +4,10 @@ import { createLightKind } from "./light.ts";
 
 type Arrived = {
   incoming: IncomingMessage;
-  url: URL;
+  url: string;
   body: Body | undefined;
-  gone: AbortController;
+  /** Aborts when the client has gone; made when somebody wants to know. */
+  signal(): AbortSignal;
   headers?: Headers;
 };
 
@@ -15,15 +16,23 @@ const requests = createLightKind<Arrived, Request>(
   (arrived) => {
     const method = methodOf(arrived);
     const hasBody = arrived.body && method !== "GET" && method !== "HEAD";
-    return new Request(arrived.url.href, {
-      ...{ method, headers: headersOf(arrived), signal: arrived.gone.signal },
+    return new Request(arrived.url, {
+      ...{ method, headers: toHeaders(arrived.incoming.headers), signal: arrived.signal() },
       ...(hasBody && { body: arrived.body?.stream(), duplex: "half" }),
     } as RequestInit);
   },
-  { method: methodOf, url: ({ url }) => url.href, headers: headersOf, signal: ({ gone }) => gone.signal },
+  { method: methodOf, url: ({ url }) => url, headers: headersOf, signal: ({ signal }) => signal() },
 );
 
-/** A request as it came over the socket; its `signal` is that of `gone`. Of its host, `url` says what to believe. */
+/** Of the headers, one is asked for at the most, as a rule: making them all costs more than the rest of a request. */
+const headers = createLightKind<IncomingMessage["headers"], Headers>(Headers.prototype, toHeaders, {
+  get: (all) => (name) => {
+    const value = all[name.toLowerCase()];
+    return typeof value === "object" ? value.join(", ") : (value ?? null);
+  },
+});
+
+/** A request as it came over the socket. Of its host, `url` says what to believe. */
 export function toRequest(incoming: IncomingMessage, arrived: Omit<Arrived, "incoming" | "headers">): Request {
   return requests.create({ ...arrived, incoming });
 }
@@ -34,17 +43,17 @@ function methodOf({ incoming: { method = "GET" } }: Arrived): string {
 }
 
 function headersOf(arrived: Arrived): Headers {
-  arrived.headers ??= toHeaders(arrived.incoming);
+  arrived.headers ??= headers.create(arrived.incoming.headers);
   return arrived.headers;
 }
 
 /** One by one: made of a list, Node takes four times as long. */
-function toHeaders({ headers: all }: IncomingMessage): Headers {
-  const headers = new Headers();
+function toHeaders(all: IncomingMessage["headers"]): Headers {
+  const made = new Headers();
   for (const name in all) {
     const value = all[name] ?? "";
-    if (typeof value === "string") headers.append(name, value);
-    else for (const one of value) headers.append(name, one);
+    if (typeof value === "string") made.append(name, value);
+    else for (const one of value) made.append(name, one);
   }
-  return headers;
+  return made;
 }

@@ -30,7 +30,7 @@ export function createLightKind<Known extends object, Real extends object>(
     const { get, value } = Object.getOwnPropertyDescriptor(prototype, name) ?? {};
     if (get) Object.defineProperty(lightPrototype, name, { get: ownGetter(name) ?? forwardGetter(name) });
     else if (name !== "constructor" && typeof value === "function")
-      Object.defineProperty(lightPrototype, name, { value: forwardCall(value) });
+      Object.defineProperty(lightPrototype, name, { value: ownGetter(name) ? ownCall(name) : forwardCall(value) });
   }
 
   function ownGetter(name: PropertyKey) {
@@ -41,6 +41,12 @@ export function createLightKind<Known extends object, Real extends object>(
         return get(stateOf(this).state);
       }
     );
+  }
+  function ownCall(name: PropertyKey) {
+    const get = own[name as keyof Real];
+    return function (this: Light<Known, Real>, ...args: unknown[]): unknown {
+      return (get?.(stateOf(this).state) as (...args: unknown[]) => unknown)(...args);
+    };
   }
   function forwardGetter(name: PropertyKey) {
     return function (this: Light<Known, Real>): unknown {

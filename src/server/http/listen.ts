@@ -86,22 +86,32 @@ function serve(server: Server, clock: Pick<Clock, "sleep">, serving: Serving): v
 async function answer(exchange: Exchange, refusal: Refusal | undefined, serving: Serving): Promise<void> {
   const { incoming, outgoing, turn } = exchange;
   const { handler, url, limits } = serving;
-  const gone = new AbortController();
-  outgoing.once("close", () => {
-    if (!outgoing.writableFinished) gone.abort(new Error("the client has gone"));
-    // Kept alive, a connection would outlive the reply that `close` waits for.
-    if (serving.isClosing()) incoming.socket.destroySoon();
-  });
+  const signal = createGoneSignal(outgoing);
+  // Kept alive, a connection would outlive the reply that `close` waits for.
+  outgoing.once("close", () => serving.isClosing() && incoming.socket.destroySoon());
   await itsTurn(outgoing);
   // Its body has turned out malformed meanwhile, and has been answered so.
   if (!incoming.socket.writable) return;
   const body = createBody(incoming, limits.maxBodyBytes, () => refuseBody(exchange));
   const response = refusal
     ? refusalResponse(refusal)
-    : await handler(toRequest(incoming, { url: new URL(url + incoming.url), body, gone }));
+    : await handler(toRequest(incoming, { url: url + incoming.url, body, signal }));
   if (outgoing.headersSent || outgoing.destroyed) return void response.body?.cancel().catch(() => {});
   if (serving.isClosing() || turn === limits.mostRequests) outgoing.shouldKeepAlive = false;
   await writeReply(response, outgoing, () => body?.drain());
+}
+
+/** Gives, when it is asked for, the signal that aborts when the client has gone before its reply was through. */
+function createGoneSignal(outgoing: ServerResponse): () => AbortSignal {
+  let gone: AbortController | undefined;
+  const abort = () => outgoing.writableFinished || gone?.abort(new Error("the client has gone"));
+  return () => {
+    if (gone) return gone.signal;
+    gone = new AbortController();
+    if (outgoing.closed) abort();
+    else outgoing.once("close", abort);
+    return gone.signal;
+  };
 }
 
 /**
