@@ -19,7 +19,13 @@ export const exits = {
 
 export type ErrorCode = Exclude<keyof typeof exits, "ok">;
 
-type Details = { hint?: string | undefined; id?: string | undefined; httpStatus?: number | undefined; cause?: unknown };
+type Details = {
+  hint?: string | undefined;
+  id?: string | undefined;
+  httpStatus?: number | undefined;
+  attempt?: string | undefined;
+  cause?: unknown;
+};
 
 /** The one error that people meet: `code` names it, `message` says what happened, `hint` what to do next. */
 export class VidgenError extends Error {
@@ -27,6 +33,8 @@ export class VidgenError extends Error {
   readonly hint: string | undefined;
   readonly id: string | undefined;
   readonly httpStatus: number | undefined;
+  /** The start request that may have been charged, by its Idempotency-Key; set for nothing else. */
+  readonly attempt: string | undefined;
 
   constructor(code: ErrorCode, message: string, details: Details = {}) {
     super(message, { cause: details.cause });
@@ -35,6 +43,7 @@ export class VidgenError extends Error {
     this.hint = details.hint;
     this.id = details.id;
     this.httpStatus = details.httpStatus;
+    this.attempt = details.attempt;
   }
 
   /** The exit code of the process, from the table above. */
@@ -48,6 +57,7 @@ export class VidgenError extends Error {
       hint: [this.hint, details.hint].filter((hint) => hint !== undefined).join("\n") || undefined,
       id: this.id ?? details.id,
       httpStatus: this.httpStatus ?? details.httpStatus,
+      attempt: this.attempt ?? details.attempt,
       cause: this.cause ?? details.cause,
     });
   }

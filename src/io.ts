@@ -72,6 +72,11 @@ export function systemIo(): Io {
   };
 }
 
+/** What a library may have of the real world: it leaves signals, streams and the process's end to whoever uses it. */
+export function libraryIo(): Clock & Pick<Io, "fetch" | "pid" | "isRunning"> {
+  return { pid: process.pid, isRunning, fetch: createFetch(), ...systemClock };
+}
+
 const systemClock: Clock = {
   now: () => performance.now(),
   date: () => new Date(),

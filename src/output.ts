@@ -32,7 +32,7 @@ export type Output = Manner & {
 };
 
 /** A secret as it is, and as others may write it: percent-encoded, in base64, in JSON. */
-function formsOf(secret: string): string[] {
+export function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
   const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];
   return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];

@@ -33,6 +33,10 @@ const rules: Rule[] = [
   { files: /^src\/generations\//, may: /^src\/((api|generations)\/|errors\.ts$)/ },
   { files: /^src\/api\//, may: /^src\/(api\/|errors\.ts$)/ },
   { files: /^src\/server\//, may: /^src\/(server\/|api\/(schema|models)\.ts$)/ },
+  {
+    files: /^src\/library\.ts$/,
+    may: /^src\/((api|generations)\/|(errors|io|output|settings)\.ts$)/,
+  },
   { files: /^src\/index\.ts$/, may: /^src\/(?!commands\/|server\/)/ },
 ];
 
@@ -217,6 +221,7 @@ test.each([
   ["src/io.ts", 'import { plain } from "./output.ts"', "src/output.ts"],
   ["src/errors.ts", 'import { plain } from "./output.ts"', "src/output.ts"],
   ["src/index.ts", 'export { generate } from "./commands/generate.ts"', "src/commands/generate.ts"],
+  ["src/library.ts", 'import { openSession } from "./session.ts"', "src/session.ts"],
   ["src/index.ts", 'export { createService } from "./server/service.ts"', "src/server/service.ts"],
   ["src/api/client.ts", 'import { type Wish } from "../generations/request.ts"', "src/generations/request.ts"],
   ["src/api/client.ts", "await import(name)", "(computed)"],

@@ -1,9 +1,7 @@
-import type { Client } from "../api/client.ts";
-import { backoffMs } from "../api/retry.ts";
 import { errorText, type Generation } from "../api/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { failedError, readVideoUrl } from "../generations/follow.ts";
-import { look } from "../generations/look.ts";
+import { lookPatiently } from "../generations/look.ts";
 import type { Io } from "../io.ts";
 import { plainLine } from "../output.ts";
 import type { Given } from "../program.ts";
@@ -16,16 +14,13 @@ export type StatusOptions = Given & {
   baseUrl?: string;
 };
 
-/** How long trouble on the way is survived. */
-const limitMs = 30_000;
-
 /** One look at a generation. Prints its id, status, and its address when there is one. */
 export async function status(options: StatusOptions, io: Io): Promise<void> {
   if (options.id === "") throw usage("The id is empty.");
   const session = await openSession(options, io);
   options.defer(session.close);
   const id = options.id ?? (await session.newestRunning());
-  const generation = await lookPatiently(session.client, id, io);
+  const generation = await lookPatiently(session.client, id, io, io.signal);
   await writeDown(generation, session);
   const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
   await options.output.result(fields.map(plainLine).join("\t"), generation);
@@ -43,24 +38,6 @@ async function writeDown(generation: Generation, session: Session): Promise<void
       ? ({ kind: state, id } as const)
       : ({ kind: state, id, reason: failedError(id, generation).message } as const);
   await session.journal.append(line).catch(() => {});
-}
-
-async function lookPatiently(client: Client, id: string, io: Io): Promise<Generation> {
-  const end = io.now() + limitMs;
-  for (let failures = 0; ; failures++) {
-    const seen = await look(client, id, io, io.signal);
-    if (seen.kind === "generation") return seen.generation;
-    if (seen.kind === "missing")
-      throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
-    const waitMs = Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
-    if (io.now() + waitMs > end) {
-      throw new VidgenError("network", `Could not get an answer: ${seen.reason}. Nothing was charged.`, {
-        id,
-        httpStatus: seen.httpStatus,
-      });
-    }
-    await io.sleep(waitMs, io.signal);
-  }
 }
 
 function throwStatus(generation: Generation): void {

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Client } from "../api/client.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
-import type { Io } from "../io.ts";
+import type { Clock, Io } from "../io.ts";
 import { download } from "./download.ts";
 import { type Completed, type FollowOptions, follow } from "./follow.ts";
 import type { Journal, Line } from "./journal.ts";
@@ -18,6 +18,8 @@ export type CollectOptions = FollowOptions & {
   onProgress(received: number, total: number | undefined): void;
 };
 
+type World = Clock & Pick<Io, "fetch">;
+
 /** A generation that has completed, and the file it was saved to. */
 export type Collected = Completed & { file: string | undefined };
 
@@ -25,7 +27,7 @@ export type Collected = Completed & { file: string | undefined };
  * Follows a generation to its end and saves its video. Throws as `follow` does, and `output` when the video is there but cannot be saved:
  * the error then names its address.
  */
-export async function collect(client: Client, id: string, options: CollectOptions, io: Io): Promise<Collected> {
+export async function collect(client: Client, id: string, options: CollectOptions, io: World): Promise<Collected> {
   const { target, onNote } = options;
   const start = io.now();
   /** Nothing that happens here is lost by not being written down. */
@@ -51,7 +53,7 @@ export async function collect(client: Client, id: string, options: CollectOption
 
 type SaveOptions = CollectOptions & { completed: Completed; target: Target; record(line: Line): Promise<void> };
 
-async function save(client: Client, id: string, options: SaveOptions, io: Io): Promise<string> {
+async function save(client: Client, id: string, options: SaveOptions, io: World): Promise<string> {
   const { completed, target, onNote, onProgress, etag, record } = options;
   const { prompt, model } = completed.generation;
   const naming = {

@@ -1,5 +1,5 @@
 import type { Client, Reply } from "../api/client.ts";
-import { isTransient, retryAfterMs } from "../api/retry.ts";
+import { backoffMs, isTransient, retryAfterMs } from "../api/retry.ts";
 import { errorText, type Generation, isRecord, readGeneration, saysNo } from "../api/schema.ts";
 import { systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
@@ -12,6 +12,8 @@ export type Look =
 
 /** How long one look may take before it counts as trouble. */
 const lookLimitMs = 30_000;
+/** How long trouble on the way is survived where one answer is all that is wanted. */
+const patienceMs = 30_000;
 
 /**
  * Asks for a generation's state once (interface 4.2). Throws what looking again cannot mend: `auth`, `credits`, `rejected`, and the
@@ -27,6 +29,33 @@ export async function look(client: Client, id: string, clock: Clock, signal: Abo
     return { kind: "trouble", reason: describeFailure(error) };
   } finally {
     limit.clear();
+  }
+}
+
+/**
+ * Asks for a generation's state until there is an answer, for 30 s. Throws as `look` does, `not_found`, `network` when none came, and the
+ * signal's reason.
+ */
+export async function lookPatiently(
+  client: Client,
+  id: string,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Generation> {
+  const end = clock.now() + patienceMs;
+  for (let failures = 0; ; failures++) {
+    const seen = await look(client, id, clock, signal);
+    if (seen.kind === "generation") return seen.generation;
+    if (seen.kind === "missing")
+      throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
+    const waitMs = Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
+    if (clock.now() + waitMs > end) {
+      throw new VidgenError("network", `Could not get an answer: ${seen.reason}. Nothing was charged.`, {
+        id,
+        httpStatus: seen.httpStatus,
+      });
+    }
+    await clock.sleep(waitMs, signal);
   }
 }
 

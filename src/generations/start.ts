@@ -170,15 +170,16 @@ function wasSent(error: unknown): boolean {
 function unknown(reason: string, attempt: string, httpStatus?: number): Final {
   const message = `The request was sent, but no usable answer came: ${reason}. It may have been charged (attempt ${attempt}).`;
   const hint = `It was not sent again, and is written down: \`vidgen list --status unknown\`. ${lookFirst}`;
-  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint }) };
+  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint, attempt }) };
 }
 
 const lookFirst = "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
 
 function left(options: StartOptions): Final {
   const { code } = asVidgenError(options.signal.reason);
-  const message = `Left before the answer came. It may have been charged (attempt ${options.attempt}).`;
-  return { kind: "unknown", error: new VidgenError(code, message, { hint: lookFirst }) };
+  const { attempt } = options;
+  const message = `Left before the answer came. It may have been charged (attempt ${attempt}).`;
+  return { kind: "unknown", error: new VidgenError(code, message, { hint: lookFirst, attempt }) };
 }
 
 /** Interrupted while no request was out; those that were sent before it had been put off. */
