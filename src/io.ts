@@ -22,6 +22,8 @@ export type Io = {
   env: Readonly<Record<string, string | undefined>>;
   platform: string;
   pid: number;
+  /** The number of the user; `undefined` where users have none. */
+  uid: number | undefined;
   /** The home folder, or "" where there is none. */
   home: string;
   /**
@@ -64,7 +66,8 @@ export function systemIo(): Io {
     platform: process.platform,
     pid: process.pid,
     isRunning,
-    home: homedir(),
+    uid: process.getuid?.(),
+    home: findHome(),
     fetch: createFetch(),
     ...systemClock,
     signal,
@@ -137,6 +140,15 @@ function isPausedParser(error: unknown): boolean {
   );
 }
 
+/** A user whom the system does not know, as in some containers, has none. */
+function findHome(): string {
+  try {
+    return homedir();
+  } catch {
+    return "";
+  }
+}
+
 function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
@@ -173,7 +185,7 @@ function createFetch(): Io["fetch"] {
   let shared: Dispatcher | undefined;
   return async (url, init = {}) => {
     const { fetch, EnvHttpProxyAgent } = await import("undici");
-    const noProxy = `${process.env.no_proxy || process.env.NO_PROXY || ""},localhost,127.0.0.1,[::1]`;
+    const noProxy = `${process.env.no_proxy || process.env.NO_PROXY || ""},localhost,.localhost,127.0.0.1,[::1]`;
     shared ??= new EnvHttpProxyAgent({ noProxy });
     const own = init.method === "POST" ? new EnvHttpProxyAgent({ pipelining: 0, noProxy }) : undefined;
     const watch = watchRequest(init);

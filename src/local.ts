@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { VidgenError } from "./errors.ts";
 import type { FetchInit, Io } from "./io.ts";
-import { folders } from "./settings.ts";
+import { findStorage, storageNote } from "./storage.ts";
 
 /** The local service as `--local` reaches it. */
 export type Local = {
@@ -19,9 +19,10 @@ export type Local = {
 /** One process that runs the service, and the way to it. */
 type Door = Omit<Local, "isHere" | "baseUrl"> & { isHere: boolean; baseUrl: string; mediaUrl: string };
 
-/** The folder of the service's state. */
-export function serviceFolder(io: Pick<Io, "env" | "home" | "platform">): string {
-  return join(folders(io).data, "service");
+/** The folder of the service's state, and what is to be said when that may not last. */
+export async function findServiceFolder(io: Io): Promise<{ folder: string; note: string | undefined }> {
+  const storage = await findStorage("data", io);
+  return { folder: join(storage.folder, "service"), note: storageNote(storage) };
 }
 
 const baseUrl = "http://vidgen.localhost";
@@ -74,7 +75,7 @@ async function openDoor(io: Io, onNote: (text: string) => void): Promise<Door> {
 
 async function findRunning(io: Io): Promise<Door | undefined> {
   const { readAnnouncement } = await import("./server/announcement.ts");
-  const { base_url, media_url, api_key: apiKey } = (await readAnnouncement(serviceFolder(io))) ?? {};
+  const { base_url, media_url, api_key: apiKey } = (await readAnnouncement((await findServiceFolder(io)).folder)) ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
   const door = { baseUrl: base_url, mediaUrl: media_url, apiKey, fetch: io.fetch, isHere: false, ...nothingToDo };
   return (await answers(door, io)) ? door : undefined;
@@ -103,7 +104,7 @@ async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door
   const { host } = await import("./server/host.ts");
   const { deliveryLine } = await import("./server/callbacks/delivery.ts");
   const { createPreviewEngine } = await import("./server/engines/preview/preview.ts");
-  const folder = serviceFolder(io);
+  const { folder } = await findServiceFolder(io);
   const hosted = await host(
     {
       // Somebody who has given one up must not wait for it with the next.

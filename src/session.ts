@@ -1,16 +1,17 @@
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { type Client, createClient } from "./api/client.ts";
-import { systemCode, usage, VidgenError } from "./errors.ts";
+import { asVidgenError, systemCode, usage, VidgenError } from "./errors.ts";
 import { type Collected, collect } from "./generations/collect.ts";
 import { compactJournal } from "./generations/compact.ts";
 import { localPace, remotePace } from "./generations/follow.ts";
 import { type Entry, type Journal, type Line, openJournal } from "./generations/journal.ts";
 import { claimTarget, type Naming, type Target } from "./generations/target.ts";
 import type { Io } from "./io.ts";
-import { openLocal } from "./local.ts";
+import { findServiceFolder, openLocal } from "./local.ts";
 import type { Output } from "./output.ts";
 import { createProgress } from "./progress.ts";
-import { folders, isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
+import { isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
+import { findStorage, storageNote } from "./storage.ts";
 
 export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
 
@@ -60,7 +61,9 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   output.hide(apiKey);
   const world: Io = { ...io, fetch: traced(local?.fetch ?? io.fetch, baseUrl, output, io) };
   const client = createClient({ baseUrl, apiKey, fetch: world.fetch });
-  const journal = withoutSecrets(openJournal(journalPath(io), io), output);
+  const kept = await openKept(options.local ?? false, io);
+  if (kept.note !== undefined) output.note(kept.note);
+  const journal = withoutSecrets(kept.journal, output);
   await compactJournal(journal.path, io.date()).catch(() => {});
   const pace = local || isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   const explain = (error: unknown, id: string, place: string | undefined) => {
@@ -127,8 +130,29 @@ function withoutSecrets(journal: Journal, output: Output): Journal {
   return { ...journal, append: (line) => journal.append(redacted(line)) };
 }
 
-export function journalPath(io: Io): string {
-  return join(folders(io).state, "journal.jsonl");
+/** The journal of this machine, and what is to be said where it, or with `isLocal` the local service, is not kept in its usual folder. */
+export async function openKept(isLocal: boolean, io: Io): Promise<{ journal: Journal; note: string | undefined }> {
+  const storage = await findStorage("state", io).catch(asVidgenError);
+  if (storage instanceof VidgenError) return { journal: noJournal(storage), note: storage.message };
+  const journal = openJournal(journalIn(storage.folder), io);
+  const note = storageNote(storage) ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
+  if (!storage.instead || !isAbsolute(storage.instead.usual)) return { journal, note };
+  // What was written down while that could still be written is as true as ever.
+  const before = openJournal(journalIn(storage.instead.usual), io);
+  const entries = async () => [...(await journal.entries()), ...(await before.entries().catch(() => []))];
+  return { journal: { ...journal, entries }, note };
+}
+
+/** Looking at a generation and fetching it need no journal; what is to be paid for does, and ends here. */
+function noJournal(error: VidgenError): Journal {
+  const append = async () => {
+    throw error;
+  };
+  return { path: "", append, entries: async () => [], claimants: async () => [] };
+}
+
+export function journalIn(folder: string): string {
+  return join(folder, "journal.jsonl");
 }
 
 /** A `.part` that no journal speaks of may be anything; one whose processes are gone, or had the number that is ours now, is nobody's. */

@@ -97,6 +97,11 @@ export function configPath(world: World): string {
   return join(folders(world).config, "config.json");
 }
 
+/** Whether there is a place for the saved file: without a home folder there is none. */
+export function hasConfig(world: World): boolean {
+  return Boolean(world.env.VIDGEN_HOME) || isAbsolute(configPath(world));
+}
+
 /** Saves a key for the origin of a base URL, and that base URL as the one to use. Returns where. */
 export async function saveLogin(baseUrl: string, key: string, world: World): Promise<string> {
   const saved = await readSaved(world);
@@ -116,7 +121,8 @@ export async function removeLogin(baseUrl: string, world: World): Promise<boolea
 /** Reads the saved file; empty when there is none. An older, wider mode is tightened; a corrupt file is reported and left alone. */
 async function readSaved(world: World): Promise<Saved> {
   const path = configPath(world);
-  if (!(await tighten(path, 0o600))) return {};
+  // Without a home folder this would be a file of whatever folder one happens to be in.
+  if (!hasConfig(world) || !(await tighten(path, 0o600))) return {};
   await tighten(dirname(path), 0o700);
   const z = await import("zod");
   const schema = z.looseObject({
@@ -135,16 +141,22 @@ async function readSaved(world: World): Promise<Saved> {
 
 async function writeSaved(saved: Saved, world: World): Promise<string> {
   const path = configPath(world);
+  if (!hasConfig(world)) throw new VidgenError("output", "There is no home folder to save it in.", { hint: notSaved });
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await tighten(dirname(path), 0o700);
     (await openConf(path)).store = JSON.parse(JSON.stringify(saved));
     await tighten(path, 0o600);
   } catch (error) {
-    throw new VidgenError("output", `Cannot write ${path}: ${systemCode(error) ?? error}.`, { cause: error });
+    throw new VidgenError("output", `Cannot write ${path}: ${systemCode(error) ?? error}.`, {
+      hint: notSaved,
+      cause: error,
+    });
   }
   return path;
 }
+
+const notSaved = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
 
 /** conf, for writing alone: what it is built on answers a SIGINT with another, which would count as the second Ctrl-C. */
 async function openConf(path: string) {

@@ -154,6 +154,13 @@ test("a signal that has aborted sends nothing; one that aborts while the request
   expect([calls.length, posts().length]).toEqual([1, 1]);
 });
 
+test("an abort that outlasts the ten seconds for the id leaves it open whether it was charged", async () => {
+  const controller = new AbortController();
+  const { client, posts } = await createWorld(() => controller.abort());
+  const error = await failureOf(client.start(request, { signal: controller.signal }));
+  expect([error.code, error.attempt]).toEqual(["unknown", posts()[0]?.headers["idempotency-key"]]);
+});
+
 test("a follow ends when its signal aborts, and when its time is over", async () => {
   const { client } = await createWorld(({ url }, response) =>
     send(response, 200, { id: url.split("=")[1], status: "processing" }),

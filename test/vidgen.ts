@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
 import { PassThrough, Readable } from "node:stream";
 import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
@@ -124,6 +125,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       return pid;
     },
     isRunning: (other) => other === pid,
+    uid: process.getuid?.(),
     home: folder,
     fetch,
     get signal() {

@@ -1,9 +1,9 @@
 import { usage } from "../errors.ts";
-import { type Entry, openJournal } from "../generations/journal.ts";
+import type { Entry } from "../generations/journal.ts";
 import type { Io } from "../io.ts";
 import { plainLine } from "../output.ts";
 import type { Given } from "../program.ts";
-import { journalPath } from "../session.ts";
+import { openKept } from "../session.ts";
 import { isLoopback } from "../settings.ts";
 
 export type ListOptions = Given & { status?: string; limit: string; local?: boolean };
@@ -31,7 +31,7 @@ const unclearNote =
 async function choose({ status, limit, local }: ListOptions, io: Io): Promise<Entry[]> {
   if (status !== undefined && !statuses.includes(status)) throw usage(`--status takes one of ${statuses.join(", ")}.`);
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit takes a whole number from 1, not "${limit}".`);
-  const entries = await openJournal(journalPath(io), io).entries();
+  const entries = await (await openKept(false, io)).journal.entries();
   const isWanted = (entry: Entry) =>
     (status === undefined || entry.status === status) && (!local || isLoopback(new URL(entry.base_url).hostname));
   return entries.filter(isWanted).slice(0, Number(limit));

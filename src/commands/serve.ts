@@ -1,6 +1,6 @@
 import { systemCode, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { serviceFolder } from "../local.ts";
+import { findServiceFolder } from "../local.ts";
 import type { Output } from "../output.ts";
 import { faultOfAccount } from "../server/accounts.ts";
 import { type DeliveryEvent, deliveryLine, isGivenUp } from "../server/callbacks/delivery.ts";
@@ -39,7 +39,8 @@ export async function serve(options: ServeOptions, io: Io): Promise<void> {
 
 async function open(options: ServeOptions, io: Io): Promise<Hosted> {
   const { output } = options;
-  const folder = serviceFolder(io);
+  const { folder, note } = await findServiceFolder(io);
+  if (note !== undefined) output.note(note);
   const onDelivery = (event: DeliveryEvent) => {
     if (options.webhookLog || isGivenUp(event)) output.note(deliveryLine(event));
   };
@@ -109,7 +110,7 @@ function heldError({ pid, announcement }: Held): VidgenError {
 async function printKey(account: string, options: ServeOptions, io: Io): Promise<void> {
   const fault = faultOfAccount(account);
   if (fault !== undefined) throw usage(`--key-for: ${fault}.`);
-  const folder = serviceFolder(io);
+  const { folder } = await findServiceFolder(io);
   const made = await makeKey(folder, { name: account, credits: readCredits(options) }, io).catch((error) => {
     throw openingError(error, folder, options.host);
   });
