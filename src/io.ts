@@ -185,7 +185,7 @@ function createFetch(): Io["fetch"] {
   let shared: Dispatcher | undefined;
   return async (url, init = {}) => {
     const { fetch, EnvHttpProxyAgent } = await import("undici");
-    const noProxy = `${process.env.no_proxy || process.env.NO_PROXY || ""},localhost,.localhost,127.0.0.1,[::1]`;
+    const noProxy = exceptions(process.env.no_proxy || process.env.NO_PROXY || "");
     shared ??= new EnvHttpProxyAgent({ noProxy });
     const own = init.method === "POST" ? new EnvHttpProxyAgent({ pipelining: 0, noProxy }) : undefined;
     const watch = watchRequest(init);
@@ -207,6 +207,12 @@ function createFetch(): Io["fetch"] {
       own?.close().catch(() => {});
     }
   };
+}
+
+/** What NO_PROXY says, and this machine; a "*" means everything, but undici knows it only when it stands alone. */
+function exceptions(noProxy: string): string {
+  if (noProxy.split(/[\s,]/).includes("*")) return "*";
+  return `${noProxy},localhost,.localhost,127.0.0.1,[::1]`;
 }
 
 /**

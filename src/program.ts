@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { Command, Option } from "commander";
+import { Command, type Help, Option } from "commander";
 import type { Io } from "./io.ts";
 import type { Manner, Output } from "./output.ts";
 
@@ -28,10 +28,11 @@ export function createProgram(given: Given, io: Io): Command {
       writeOut: (text) => void io.stdout.write(text),
       // With --json nothing but the error's document may be on stderr.
       writeErr: (text) => void (given.output.json || io.stderr.write(text)),
+      getOutHelpWidth: () => widthOf(io.stdout),
       // main prints errors, in one shape.
       outputError: () => {},
     })
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, ...(widthOf(io.stdout) < 60 ? { minWidthToWrap: 20, formatItem } : {}) })
     .showSuggestionAfterError()
     .addOption(new Option("--json", "print one JSON document instead of text"))
     .addOption(new Option("--quiet", "print nothing on stderr but errors"))
@@ -185,6 +186,16 @@ export function readManner(argv: readonly string[]): Manner {
     verbose: flags.includes("--verbose"),
     color: colors.length === 0 ? undefined : colors.at(-1) === "--color",
   };
+}
+
+function widthOf({ isTTY, columns = 80 }: Io["stdout"]): number {
+  return isTTY ? columns : 80;
+}
+
+/** On a narrow terminal what a flag does goes below it: there is no room beside it. */
+function formatItem(term: string, _: number, description: string, helper: Help): string {
+  const lines = helper.boxWrap(description, (helper.helpWidth ?? 80) - 6).split("\n");
+  return [`  ${term}`, ...lines.map((line) => `      ${line}`)].join("\n");
 }
 
 function collect(value: string, earlier: string[] = []): string[] {

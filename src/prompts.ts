@@ -4,9 +4,9 @@ import type { Io } from "./io.ts";
 
 export type AskOptions = { input: boolean };
 
-/** Whether there is somebody to ask: both ends are terminals, this is no CI, and `--no-input` was not given. */
+/** Whether there is somebody to ask: both ends are terminals that can show it, this is no CI, and `--no-input` was not given. */
 export function canAsk(options: AskOptions, io: Io): boolean {
-  return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI;
+  return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI && io.env.TERM !== "dumb";
 }
 
 type Question<Answer> = (prompts: typeof import("@inquirer/prompts"), context: object) => Promise<Answer>;

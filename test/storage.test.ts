@@ -106,6 +106,7 @@ test("without a home no config is read from the folder one happens to be in, and
   process.chdir(world.folder);
   try {
     expect(await world.vidgen("status", "x")).toMatchObject({ code: 3 });
+    expect(world.requests).toEqual([]);
     world.stdin = apiKey;
     expect(await world.vidgen("login", "--with-token")).toMatchObject({
       code: 9,

@@ -39,6 +39,8 @@ export type World = {
   stdin: string | undefined;
   /** Whether a person sits there; then `answers` are typed, each when its question shows on stderr. */
   isTerminal: boolean;
+  /** How wide the terminal is. */
+  columns: number;
   answers: [question: string, keys: string][];
   faults: Fault[];
   /** What was sent, in order. */
@@ -142,6 +144,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     home,
     stdin: undefined,
     isTerminal: false,
+    columns: 80,
     answers: [],
     faults: [],
     requests: [],
@@ -178,9 +181,9 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
         stdin: Object.assign(isTTY ? keyboard : piped, { isTTY }),
         stdout: Object.assign(
           collect((text) => (run.stdout += text)),
-          { isTTY },
+          { isTTY, columns: world.columns },
         ),
-        stderr: Object.assign(collect(onStderr), { isTTY }),
+        stderr: Object.assign(collect(onStderr), { isTTY, columns: world.columns }),
       });
       return Object.assign(run, { code });
     },

@@ -49,12 +49,23 @@ function table(entries: Entry[], width: number, now: Date): string[] {
     entry.request.prompt,
   ]);
   const widths = [0, 1, 2, 3, 4, 5].map((i) => Math.max(0, ...rows.map((row) => plainLine(row[i] ?? "").length)));
+  const narrowest = widths.reduce((sum, each) => sum + each + 2, 0);
+  if (narrowest > width) return rows.flatMap((row) => stack(row.map(plainLine), width));
   return rows.map((row) => {
     const [prompt = "", ...others] = [row.at(-1), ...row.slice(0, -1)];
     const columns = others.map((cell, i) => plainLine(cell ?? "").padEnd(widths[i] ?? 0)).filter((cell) => cell !== "");
     const start = columns.join("  ");
     return `${start}  ${cut(plainLine(prompt), width - start.length - 2)}`.trimEnd();
   });
+}
+
+/** An entry where the terminal is too narrow for columns. The file is never cut: half a path is of no use. */
+function stack(
+  [id = "", status = "", model = "", age = "", credits = "", file = "", prompt = ""]: string[],
+  width: number,
+) {
+  const facts = `  ${status}  ${model}  ${age}${credits === "-" ? "" : `  ${credits} left`}`;
+  return [cut(id, width), cut(facts, width), ...(file === "" ? [] : [`  ${file}`]), cut(`  ${prompt}`, width)];
 }
 
 function isUnclear(status: string): boolean {

@@ -1,0 +1,182 @@
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import { type AddressInfo, connect, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import ts from "typescript";
+import { expect, onTestFinished, test } from "vitest";
+import { createCertificate } from "./faults/certificate.ts";
+import { bin, spawnProcess, spawnVidgen } from "./faults/spawned.ts";
+import { createWorld } from "./vidgen.ts";
+
+// Places that are not as comfortable as a terminal at home: by the built program in a process of its own, or by main() in this one.
+
+function createFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-places-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+async function listen(server: Server): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => sockets.add(socket.on("error", () => {})));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+const host = "api.video.example";
+const certificate = createCertificate(host);
+
+/** The service over TLS, under a name that stands in no directory but that of this process, and a proxy that leads there. */
+async function createNetwork() {
+  const folder = createFolder();
+  const seen = { service: 0, proxy: [] as string[] };
+  const answer = JSON.stringify({ id: "x", status: "processing" });
+  const service = createTlsServer(certificate, (_, response) => {
+    seen.service++;
+    response.writeHead(200, { "Content-Type": "application/json" }).end(answer);
+  });
+  const port = await listen(service);
+  const proxy = createServer().on("connect", (request, socket) => {
+    seen.proxy.push(`${request.method} ${request.url}`);
+    const onward = connect(port, "127.0.0.1", () => socket.write("HTTP/1.1 200 Connection established\r\n\r\n"));
+    onward
+      .on("error", () => socket.destroy())
+      .pipe(socket)
+      .on("error", () => onward.destroy())
+      .pipe(onward);
+  });
+  const names = join(folder, "names.cjs");
+  const lookup = `(name, options, done) => name === "${host}" ? found(options, done) : done(new Error("no lookups here"))`;
+  const found = `const found = (options, done) => options.all ? done(null, [{ address: "127.0.0.1", family: 4 }]) : done(null, "127.0.0.1", 4);`;
+  writeFileSync(names, `${found}\nrequire("node:dns").lookup = ${lookup};\n`);
+  writeFileSync(join(folder, "ca.pem"), certificate.cert);
+  const baseUrl = `https://${host}:${port}`;
+  const env = { VIDGEN_HOME: folder, VIDGEN_API_KEY: "a-key", VIDGEN_BASE_URL: baseUrl };
+  const trusted = { NODE_OPTIONS: `--require ${names}`, NODE_EXTRA_CA_CERTS: join(folder, "ca.pem") };
+  const proxyUrl = `http://127.0.0.1:${await listen(proxy)}`;
+  const vidgen = (argv: string[], more: Record<string, string>) =>
+    spawnVidgen(argv, { ...env, ...trusted, ...more }, folder).ended;
+  return { seen, vidgen, status: (more: Record<string, string>) => vidgen(["status", "x"], more), port, proxyUrl };
+}
+
+test("HTTPS_PROXY is used, by CONNECT: the proxy sees where to, and nothing else", async () => {
+  const { seen, status, port, proxyUrl } = await createNetwork();
+  for (const name of ["HTTPS_PROXY", "https_proxy"])
+    expect(await status({ [name]: proxyUrl })).toMatchObject({ code: 0, stdout: "x\tprocessing\n" });
+  expect(seen).toEqual({ service: 2, proxy: Array(2).fill(`CONNECT ${host}:${port}`) });
+});
+
+test.each([host, ".video.example", "other.example, *"])("NO_PROXY=%s goes past it", async (except) => {
+  const { seen, status, proxyUrl } = await createNetwork();
+  const run = await status({ HTTPS_PROXY: proxyUrl, NO_PROXY: except });
+  expect([run.code, seen]).toEqual([0, { service: 1, proxy: [] }]);
+});
+
+test("a private CA counts once NODE_EXTRA_CA_CERTS names it", async () => {
+  const { seen, status, vidgen } = await createNetwork();
+  expect(await status({})).toMatchObject({ code: 0 });
+  const untrusted = await vidgen(["generate", "a fox"], { NODE_EXTRA_CA_CERTS: "" });
+  expect(untrusted).toMatchObject({ code: 8, stderr: expect.stringMatching(/self-signed.*Nothing was sent/) });
+  expect(seen.service).toBe(1);
+});
+
+test.each([
+  ["no HOME", () => ""],
+  ["a HOME that cannot be written", (folder: string) => join(folder, "file")],
+])("with %s --local makes its video, and says where the rest is kept", async (_, homeIn) => {
+  const folder = createFolder();
+  const temporary = join(folder, "tmp");
+  mkdirSync(temporary);
+  writeFileSync(join(folder, "file"), "");
+  const env = { HOME: homeIn(folder), TMPDIR: temporary };
+  const run = await spawnVidgen(["generate", "a fox", "--local", "-d", "1", "-o", "fox.mp4"], env, folder).ended;
+  expect(run).toMatchObject({ code: 0, stdout: "fox.mp4\n" });
+  expect(run.stderr.match(/goes to .*, which the system may clear/g)).toHaveLength(1);
+  const [own = ""] = readdirSync(temporary);
+  expect(readdirSync(join(temporary, own)).sort()).toEqual(["journal.jsonl", "service"]);
+  expect(readdirSync(folder).sort()).toEqual(["file", "fox.mp4", "tmp"]);
+});
+
+test.each(["12.22.12", "18.20.8", "20.18.0"])("Node %s is told in one line that it is too old", async (version) => {
+  const folder = createFolder();
+  const lie = join(folder, "lie.cjs");
+  writeFileSync(
+    lie,
+    `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } });`,
+  );
+  const { code, stdout, stderr } = await spawnProcess(process.execPath, ["--require", lie, bin, "models"], {}, folder)
+    .ended;
+  const line = `error: vidgen needs Node 20.18.1 or later; this is ${version}.\n`;
+  expect([code, stdout, stderr]).toEqual([1, "", line]);
+});
+
+test("the program's first file can be read by Node 12", () => {
+  const text = readFileSync(bin, "utf8");
+  const emit = (target: ts.ScriptTarget) =>
+    ts.transpileModule(text, { compilerOptions: { target, module: ts.ModuleKind.ES2020 } }).outputText;
+  expect(emit(ts.ScriptTarget.ES2019)).toBe(emit(ts.ScriptTarget.ESNext));
+  const atTop = (node: ts.Node): boolean =>
+    ts.isAwaitExpression(node) || (!ts.isFunctionLike(node) && ts.forEachChild(node, atTop)) || false;
+  const source = ts.createSourceFile(bin, text, ts.ScriptTarget.ESNext);
+  expect([atTop(source), source.statements.some(ts.isImportDeclaration)]).toEqual([false, false]);
+  const { engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+  expect(text).toContain(engines.node.replace(">=", ""));
+});
+
+test.each([
+  ["CI=true", { CI: "true" }],
+  ["TERM=dumb", { TERM: "dumb" }],
+])("%s: no question, no moving line, no colour where it is dumb", async (_, env) => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  Object.assign(world.env, env);
+  expect(await world.vidgen("generate")).toMatchObject({ code: 2, stderr: expect.stringContaining("no prompt") });
+  const run = await world.vidgen("generate", "a fox");
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^https:\S+\n$/) });
+  expect(run.stderr).not.toContain("\u001b");
+});
+
+test("NO_COLOR and TERM=dumb: an error is plain text", async () => {
+  for (const env of [{ NO_COLOR: "1" }, { TERM: "dumb" }]) {
+    const world = await createWorld();
+    world.isTerminal = true;
+    Object.assign(world.env, env);
+    expect((await world.vidgen("status")).stderr).toMatch(/^error: /);
+  }
+});
+
+test("a terminal of 40 columns: each line of the list fits", async () => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  world.columns = 40;
+  for (const prompt of ["a red fox runs through snow at dusk", "waves"])
+    await world.vidgen("generate", prompt, "-o", join(world.folder, `${prompt.length}.mp4`));
+  await world.vidgen("generate", "a hare", "--no-wait");
+  const { stdout } = await world.vidgen("list");
+  const lines = stdout.split("\n").filter((line) => !line.endsWith(".mp4"));
+  expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(40);
+  for (const entry of JSON.parse((await world.vidgen("list", "--json")).stdout)) expect(stdout).toContain(entry.id);
+  expect(stdout).toMatch(/completed.*wan-2\.5/);
+  expect(stdout).toContain("a red fox runs through snow");
+});
+
+test("a terminal of 40 columns: the help is wrapped to it", async () => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  world.columns = 40;
+  const narrow = (await world.vidgen("wait", "--help")).stdout;
+  world.columns = 120;
+  const wide = (await world.vidgen("wait", "--help")).stdout;
+  const flags = (text: string) => text.slice(text.indexOf("Options:")).split("\n");
+  expect(flags(narrow).length).toBeGreaterThan(flags(wide).length);
+  expect(Math.max(...flags(narrow).map(({ length }) => length))).toBeLessThanOrEqual(40);
+});
