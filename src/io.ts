@@ -21,6 +21,8 @@ export type Io = {
   stderr: Writable & Terminal;
   env: Readonly<Record<string, string | undefined>>;
   platform: string;
+  /** Such as "20.18.1". */
+  nodeVersion: string;
   pid: number;
   /** The number of the user; `undefined` where users have none. */
   uid: number | undefined;
@@ -64,6 +66,7 @@ export function systemIo(): Io {
     stderr: quietWhenClosed(process.stderr),
     env: process.env,
     platform: process.platform,
+    nodeVersion: process.versions.node,
     pid: process.pid,
     isRunning,
     uid: process.getuid?.(),
@@ -186,10 +189,12 @@ function createFetch(): Io["fetch"] {
   return async (url, init = {}) => {
     const { fetch, EnvHttpProxyAgent } = await import("undici");
     const noProxy = exceptions(process.env.no_proxy || process.env.NO_PROXY || "");
-    shared ??= new EnvHttpProxyAgent({ noProxy });
-    const own = init.method === "POST" ? new EnvHttpProxyAgent({ pipelining: 0, noProxy }) : undefined;
+    let own: Dispatcher | undefined;
     const watch = watchRequest(init);
     try {
+      // A proxy's address may be none; then nothing was sent.
+      shared ??= new EnvHttpProxyAgent({ noProxy });
+      if (init.method === "POST") own = new EnvHttpProxyAgent({ pipelining: 0, noProxy });
       const headers = [...new Headers(init.headers)];
       const request = {
         ...init,
@@ -212,7 +217,7 @@ function createFetch(): Io["fetch"] {
 /** What NO_PROXY says, and this machine; a "*" means everything, but undici knows it only when it stands alone. */
 function exceptions(noProxy: string): string {
   if (noProxy.split(/[\s,]/).includes("*")) return "*";
-  return `${noProxy},localhost,.localhost,127.0.0.1,[::1]`;
+  return `${noProxy},localhost,127.0.0.1,[::1]`;
 }
 
 /**

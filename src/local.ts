@@ -25,6 +25,13 @@ export async function findServiceFolder(io: Io): Promise<{ folder: string; note:
   return { folder: join(storage.folder, "service"), note: storageNote(storage) };
 }
 
+/** Whether the local service runs on this machine, at which address, and where its state is. */
+export async function lookLocal(
+  io: Io,
+): Promise<{ folder: string; note: string | undefined; baseUrl: string | undefined }> {
+  return { ...(await findServiceFolder(io)), baseUrl: (await findRunning(io))?.baseUrl };
+}
+
 const baseUrl = "http://vidgen.localhost";
 
 /**

@@ -172,6 +172,18 @@ export function createProgram(given: Given, io: Io): Command {
   examples(serve, ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"]);
   serve.addHelpText("after", `\nIn a prompt, for tests:\n${directives.map(formatDirective).join("\n")}`);
 
+  const doctor = program
+    .command("doctor")
+    .summary("look at what could be in the way")
+    .description(
+      "Looks at the settings, the key, the way to the service and this machine, and says what to do. Sends nothing that costs.\n" +
+        "Ends with 0 when nothing has failed, else with the exit code of the first check that has.",
+    )
+    .addOption(localOption("leave the remote service out"))
+    .addOption(baseUrlOption())
+    .action(runs(async () => (await import("./commands/doctor.ts")).doctor));
+  examples(doctor, ["vidgen doctor", "vidgen doctor --json"]);
+
   return program;
 }
 

@@ -119,7 +119,7 @@ export async function removeLogin(baseUrl: string, world: World): Promise<boolea
 }
 
 /** Reads the saved file; empty when there is none. An older, wider mode is tightened; a corrupt file is reported and left alone. */
-async function readSaved(world: World): Promise<Saved> {
+export async function readSaved(world: World): Promise<Saved> {
   const path = configPath(world);
   // Without a home folder this would be a file of whatever folder one happens to be in.
   if (!hasConfig(world) || !(await tighten(path, 0o600))) return {};

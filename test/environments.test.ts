@@ -89,6 +89,21 @@ test("a private CA counts once NODE_EXTRA_CA_CERTS names it", async () => {
   expect(seen.service).toBe(1);
 });
 
+test("doctor tells of the proxy and of the certificate as they are", async () => {
+  const { seen, vidgen, proxyUrl } = await createNetwork();
+  const through = await vidgen(["doctor"], { HTTPS_PROXY: proxyUrl });
+  expect(through.stdout).toMatch(new RegExp(`proxy +${proxyUrl}, .*\n.*left to the proxy\n.*certificate is trusted`));
+  expect(seen.proxy).toHaveLength(1);
+  const untrusted = await vidgen(["doctor"], { NODE_EXTRA_CA_CERTS: "" });
+  expect(untrusted.stdout).toMatch(/^fail {2}connection +self-signed.*\n.*NODE_EXTRA_CA_CERTS/m);
+  const [refused, unknown] = await Promise.all([
+    vidgen(["doctor"], { HTTPS_PROXY: "http://127.0.0.1:1" }),
+    vidgen(["doctor"], { VIDGEN_BASE_URL: "https://other.example" }),
+  ]);
+  expect(refused).toMatchObject({ code: 8, stdout: expect.stringMatching(/^fail {2}connection .*\n.*HTTPS_PROXY/m) });
+  expect(unknown).toMatchObject({ code: 8 });
+});
+
 test.each([
   ["no HOME", () => ""],
   ["a HOME that cannot be written", (folder: string) => join(folder, "file")],

@@ -324,3 +324,10 @@ test.each([
   vi.advanceTimersByTime(500);
   expect(left).toHaveBeenCalledWith(exit);
 });
+
+test("nothing was sent where the proxy's address is none", async () => {
+  vi.stubEnv("HTTPS_PROXY", "not an address");
+  vi.stubEnv("https_proxy", "not an address");
+  const failure = await failureOf(post(createIo(), "https://127.0.0.1:1"));
+  expect(failure.sent).toBe(false);
+});

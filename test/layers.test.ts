@@ -20,7 +20,7 @@ const rules: Rule[] = [
   },
   {
     files: /^src\/commands\//,
-    may: /^src\/((generations|api)\/|(settings|output|errors|prompts|result|session|local|storage)\.ts$)/,
+    may: /^src\/((generations|api|doctor)\/|(settings|output|errors|prompts|result|session|local|storage)\.ts$)/,
   },
   {
     files: /^src\/(session|result)\.ts$/,
@@ -30,6 +30,7 @@ const rules: Rule[] = [
   { files: /^src\/output\.ts$/, may: /^src\/(errors|progress)\.ts$/ },
   { files: /^src\/(prompts|progress|settings|io)\.ts$/, may: /^src\/errors\.ts$/ },
   { files: /^src\/storage\.ts$/, may: /^src\/(errors|settings)\.ts$/ },
+  { files: /^src\/doctor\//, may: /^src\/((doctor|api|generations)\/|(errors|local|settings|storage)\.ts$)/ },
   { files: /^src\/errors\.ts$/, may: /^$/ },
   { files: /^src\/generations\//, may: /^src\/((api|generations)\/|errors\.ts$)/ },
   { files: /^src\/api\//, may: /^src\/(api\/|errors\.ts$)/ },

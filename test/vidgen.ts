@@ -123,6 +123,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     stderr: new PassThrough(),
     env: { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey },
     platform: "linux",
+    nodeVersion: "20.18.1",
     get pid() {
       return pid;
     },
