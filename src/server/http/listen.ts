@@ -28,8 +28,10 @@ export type ListenAt = {
 const usualLimits = {
   headersTimeout: 10_000,
   requestTimeout: 30_000,
-  connectionsCheckingInterval: 1_000,
+  connectionsCheckingInterval: 500,
   keepAliveTimeout: 5_000,
+  /** For how long a client may take nothing of its reply; Node may grant it twice. */
+  stalledTimeout: 12_000,
   maxHeaderSize: 16_384,
   maxConnections: 512,
   /** Counted here: Node answers the next one, if it is there already, with an empty 503. */
@@ -49,6 +51,7 @@ export async function listen(handler: Handler, at: ListenAt, clock: Pick<Clock, 
   const open = new Set<Socket>();
   server.on("connection", (socket) => open.add(socket.once("close", () => open.delete(socket))));
   server.maxConnections = limits.maxConnections;
+  server.timeout = limits.stalledTimeout;
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(at.port, at.host, () => resolve()));
   const { url, port } = addressOf(server);
   const names = [...(isIP(at.host) === 0 ? [at.host] : []), ...(at.names ?? [])];
@@ -80,6 +83,12 @@ function serve(server: Server, clock: Pick<Clock, "sleep">, serving: Serving): v
   server.on("checkExpectation", (incoming, outgoing) =>
     take(incoming, outgoing, refuse(417, "expectation_failed", "only Expect: 100-continue is known")),
   );
+  // Nothing has gone either way for a while. Whoever waits for a reply that is still to be made has done nothing wrong.
+  server.on("timeout", (socket) => {
+    const { outgoing } = exchanges.get(socket) ?? {};
+    const isWaiting = outgoing !== undefined && !outgoing.writableFinished;
+    if (socket.writableLength > 0 || !isWaiting) socket.destroy();
+  });
   answerMalformed(server, (socket) => exchanges.get(socket), clock);
 }
 

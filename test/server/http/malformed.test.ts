@@ -133,6 +133,29 @@ test.each([
   expect(errorCode(await say(port, sent), 408)).toBe("request_timeout");
 });
 
+test("a client that does not take its reply is cut; one whose reply is still to be made is not", async () => {
+  let pass = () => {};
+  const passed = new Promise<void>((resolve) => {
+    pass = resolve;
+  });
+  const cut = new Promise<unknown>((resolve) => {
+    const large = new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(1_000_000)), cancel: resolve });
+    const handler: Handler = async (request) => {
+      if (request.url.endsWith("/large")) return new Response(large);
+      await passed;
+      return hello(request);
+    };
+    void open(handler, { limits: { stalledTimeout: 200 } }).then(({ port }) => {
+      waiting = say(port, good);
+      dial(port).pause().write(`GET /large HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n\r\n`);
+    });
+  });
+  let waiting = Promise.resolve("");
+  await cut;
+  pass();
+  expect(await waiting).toMatch(/^HTTP\/1\.1 200 .*hello/s);
+});
+
 test("a client that keeps sending a bit of its headers is cut just so", async () => {
   const { port } = await open(hello, { limits: soon });
   const socket = dial(port);
