@@ -1,5 +1,6 @@
 import { prove } from "../faults/goal.ts";
 import { requests } from "./requests.ts";
+import { slow } from "./slow.ts";
 
 // The goals at the service's edge, in full.
-for (const goal of [requests]) prove(goal, 1);
+for (const goal of [requests, slow]) prove(goal, 1);
