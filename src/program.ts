@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { Command, type Help, Option } from "commander";
+import { directives } from "./directives.ts";
 import type { Io } from "./io.ts";
 import type { Manner, Output } from "./output.ts";
 
@@ -40,6 +41,11 @@ export function createProgram(given: Given, io: Io): Command {
     .addOption(new Option("--color", "use colours (default: at a terminal)"))
     .addOption(new Option("--no-color", "use none"))
     .addOption(new Option("--no-input", "never ask anything"));
+  const examplesOf = new Map<Command, string[]>();
+  const examples = (command: Command, lines: string[]) => {
+    examplesOf.set(command, lines);
+    command.addHelpText("before", `Examples:\n${lines.map((line) => `  $ ${line}`).join("\n")}\n`);
+  };
   examples(program, [
     'vidgen generate "a red fox runs through snow at dusk" --local -o fox.mp4',
     'url=$(vidgen generate "waves at night" --model veo-3.1)',
@@ -47,12 +53,16 @@ export function createProgram(given: Given, io: Io): Command {
   ]);
 
   /** Every run function gets its options first and `io` last. */
-  const runs = <Options>(load: () => Promise<(options: Options, io: Io) => Promise<void>>, args: string[] = []) =>
+  const runs = <Options>(
+    load: () => Promise<(options: Options, io: Io) => Promise<void>>,
+    args: string[] = [],
+    more: object = {},
+  ) =>
     async function (this: Command, ...values: unknown[]) {
       const positional = Object.fromEntries(args.map((name, i) => [name, values[i]]));
       // `-o` is `save` from here on; `output` is what prints.
       const { output: save, ...flags } = this.optsWithGlobals<Flags>();
-      const options = { ...flags, ...(save === undefined ? {} : { save }), ...positional, ...given };
+      const options = { ...flags, ...(save === undefined ? {} : { save }), ...positional, ...more, ...given };
       await (await load())(options as Options, io);
     };
 
@@ -183,6 +193,16 @@ export function createProgram(given: Given, io: Io): Command {
     .addOption(baseUrlOption())
     .action(runs(async () => (await import("./commands/doctor.ts")).doctor));
   examples(doctor, ["vidgen doctor", "vidgen doctor --json"]);
+  const help = program
+    .command("help")
+    .summary("show the help of a command or a topic")
+    .description(
+      "The help of a command or a topic. With --json, the whole of it for programs: commands, flags, exit codes.",
+    )
+    .argument("[name]", "a command, or exit-codes, environment, output, directives")
+    .option("--man", "print the manual page, for `man -l -`")
+    .action(runs(async () => (await import("./commands/help.ts")).help, ["name"], { program, examplesOf }));
+  examples(help, ["vidgen help generate", "vidgen help exit-codes", "vidgen help --json"]);
 
   return program;
 }
@@ -214,22 +234,7 @@ function collect(value: string, earlier: string[] = []): string[] {
   return [...earlier, value];
 }
 
-/** What a prompt may ask of the local service; a test compares it with the service's own table. */
-const directives = [
-  ["[fail]", "the generation fails"],
-  ["[fail: text]", "it fails, and that is its error"],
-  ["[slow: 90s]", "it takes at least that long"],
-  ["[http: 429]", "the start is refused once, with Retry-After, then accepted"],
-  ["[http: 500]", "the start is answered with that status, 400 to 599; nothing is charged"],
-  ["[hang]", "the start is executed and never answered"],
-  ["[cut]", "the start is executed and its reply breaks off after the id"],
-  ["[media: cut]", "the video breaks off halfway, unless it is asked for by a range"],
-  ["[media: 403]", "its address answers once with that status, 400 to 599"],
-  ["[no-video]", "the generation completes without a video_url"],
-  ["[credits: 0]", "the start is refused for want of credits"],
-] as const;
-
-function formatDirective([text, effect]: readonly [string, string]): string {
+function formatDirective([text, effect]: (typeof directives)[number]): string {
   return `  ${text.padEnd(14)}${effect}`;
 }
 
@@ -251,10 +256,6 @@ function localOption(description = "use the local service"): Option {
 
 function baseUrlOption(description = "the service's address (default: VIDGEN_BASE_URL, else the saved one)"): Option {
   return new Option("--base-url <url>", description);
-}
-
-function examples(command: Command, lines: string[]): void {
-  command.addHelpText("before", `Examples:\n${lines.map((line) => `  $ ${line}`).join("\n")}\n`);
 }
 
 function readVersion(): string {

@@ -13,14 +13,14 @@ type Rule = { files: RegExp; may: RegExp; mayLater?: RegExp };
 const rules: Rule[] = [
   { files: /^bin\//, may: /^src\/(main|io)\.ts$/ },
   { files: /^src\/main\.ts$/, may: /^src\/(program|errors|output)\.ts$/ },
-  { files: /^src\/program\.ts$/, may: /^$/, mayLater: /^src\/commands\// },
+  { files: /^src\/program\.ts$/, may: /^src\/directives\.ts$/, mayLater: /^src\/commands\// },
   {
     files: /^src\/commands\/serve\.ts$/,
     may: /^src\/((generations|api|server)\/|(settings|output|errors|prompts|result|session|local|storage)\.ts$)/,
   },
   {
     files: /^src\/commands\//,
-    may: /^src\/((generations|api|doctor)\/|(settings|output|errors|prompts|result|session|local|storage)\.ts$)/,
+    may: /^src\/((generations|api|doctor|help|completion)\/|(settings|output|errors|prompts|result|session|local|storage|similar)\.ts$)/,
   },
   {
     files: /^src\/(session|result)\.ts$/,
@@ -31,9 +31,11 @@ const rules: Rule[] = [
   { files: /^src\/(prompts|progress|settings|io)\.ts$/, may: /^src\/errors\.ts$/ },
   { files: /^src\/storage\.ts$/, may: /^src\/(errors|settings)\.ts$/ },
   { files: /^src\/doctor\//, may: /^src\/((doctor|api|generations)\/|(errors|local|settings|storage)\.ts$)/ },
-  { files: /^src\/errors\.ts$/, may: /^$/ },
+  // Plain data and plain rules: they may be loaded at start-up, and by anybody.
+  { files: /^src\/(errors|directives|similar)\.ts$/, may: /^$/ },
+  { files: /^src\/help\//, may: /^src\/(help\/|(errors|directives)\.ts$)/ },
   { files: /^src\/generations\//, may: /^src\/((api|generations)\/|errors\.ts$)/ },
-  { files: /^src\/api\//, may: /^src\/(api\/|errors\.ts$)/ },
+  { files: /^src\/api\//, may: /^src\/(api\/|(errors|similar)\.ts$)/ },
   { files: /^src\/server\//, may: /^src\/(server\/|api\/(schema|models)\.ts$)/ },
   {
     files: /^src\/library\.ts$/,

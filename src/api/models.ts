@@ -1,4 +1,5 @@
 import { usage } from "../errors.ts";
+import { findSimilar } from "../similar.ts";
 
 /** A model of the service (interface section 2.2). */
 export type Model = {
@@ -33,26 +34,10 @@ export function findModel(id: string): Model | undefined {
 export function checkModel(id: string): string {
   if (id.trim() === "") throw usage("The model is empty.", "`vidgen models` lists them.");
   if (findModel(id)) return id;
-  const typed = id.toLowerCase();
-  const distances = models.map((model) => ({ model, distance: editDistance(typed, model.id) }));
-  const nearest = distances.reduce((a, b) => (b.distance < a.distance ? b : a));
-  if (nearest.distance > 2) return id;
-  throw usage(
-    `There is no model "${id}". Did you mean ${nearest.model.id}?`,
-    `To send it just as typed: --set model=${id}`,
+  const nearest = findSimilar(
+    id,
+    models.map((model) => model.id),
   );
-}
-
-/** Levenshtein's: how many single letters have to be added, dropped or changed. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const change = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
+  if (nearest === undefined) return id;
+  throw usage(`There is no model "${id}". Did you mean ${nearest}?`, `To send it just as typed: --set model=${id}`);
 }

@@ -1,0 +1,80 @@
+import type { Row, Topic } from "./topics.ts";
+import type { CommandTree, Flag } from "./tree.ts";
+
+/** The manual page `vidgen(1)` in roff's man macros, made of the same tables as the help. No date, so that a build can be repeated. */
+export function formatManual(program: CommandTree, topics: readonly Topic[], version: string): string {
+  const { name, description, commands, examples, flags } = program;
+  const lines = [
+    `.TH ${name.toUpperCase()} 1 "" ${quote(`${name} ${version}`)}`,
+    ...[".nh", ".ad l"],
+    ...[".SH NAME", `${text(name)} \\- ${text(firstPart(description))}`],
+    ...[".SH SYNOPSIS", `.B ${text(name)}`, "[command] [flags]"],
+    ...[".SH DESCRIPTION", paragraph(description)],
+    ...[".SH COMMANDS", ...commands.flatMap((command) => formatCommand(command))],
+    ...[".SH FLAGS OF EVERY COMMAND", ...flags.flatMap(formatFlag)],
+    ...topics.flatMap(formatTopic),
+    ...[".SH EXAMPLES", ...formatExamples(examples)],
+  ];
+  return lines.join("\n");
+}
+
+function formatCommand({ usage, description, arguments: parameters, flags, examples }: CommandTree): string[] {
+  return [
+    `.SS ${quote(text(usage))}`,
+    paragraph(description),
+    ...parameters.flatMap(({ name, description }) => formatRow([name, description])),
+    ...flags.filter(({ long }) => long !== "--help").flatMap(formatFlag),
+    ...formatExamples(examples),
+  ];
+}
+
+function formatFlag({ usage, description, default: preset, choices }: Flag): string[] {
+  const notes = [
+    ...(choices === null ? [] : [`one of ${choices.join(", ")}`]),
+    ...(preset === null || preset === false ? [] : [`default: ${preset}`]),
+  ];
+  return formatRow([usage, notes.length === 0 ? description : `${description} (${notes.join("; ")})`]);
+}
+
+function formatTopic({ name, sections }: Topic): string[] {
+  const parts = sections.flatMap(({ text, rows }) => [".PP", paragraph(text), ...rows.flatMap(formatRow)]);
+  return [`.SH ${quote(text(name.replace("-", " ").toUpperCase()))}`, ...parts.slice(1)];
+}
+
+function formatRow([term, meaning]: Row): string[] {
+  return [".TP", `\\fB${text(term)}\\fR`, paragraph(meaning)];
+}
+
+function formatExamples(examples: readonly string[]): string[] {
+  return examples.length === 0 ? [] : [".PP", ".nf", ".RS 4", ...examples.map(line), ".RE", ".fi"];
+}
+
+/** Words with `such quotes` in bold. */
+function paragraph(words: string): string {
+  return line(words).replace(/`([^`]*)`/g, "\\fB$1\\fR");
+}
+
+/** Before its first colon, and not as a sentence. */
+function firstPart(description: string): string {
+  const [first = ""] = description.split(":");
+  return first.charAt(0).toLowerCase() + first.slice(1);
+}
+
+/** A line of text, which must not be taken for a request even where it begins with a dot or an apostrophe. */
+function line(words: string): string {
+  return text(words).replace(/^(?=[.'])/, "\\&");
+}
+
+/** What roff would read as its own, escaped; its backquote and apostrophe would come out curled. */
+function text(words: string): string {
+  return words
+    .replaceAll("\\", "\\e")
+    .replaceAll("-", "\\-")
+    .replaceAll("'", "\\(aq")
+    .replaceAll("~", "\\(ti")
+    .replaceAll("^", "\\(ha");
+}
+
+function quote(words: string): string {
+  return `"${words.replaceAll('"', "\\(dq")}"`;
+}
