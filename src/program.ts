@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { Command, type Help, Option } from "commander";
+import { Argument, Command, type Help, Option } from "commander";
 import { directives } from "./directives.ts";
 import type { Io } from "./io.ts";
 import type { Manner, Output } from "./output.ts";
@@ -131,7 +131,11 @@ export function createProgram(given: Given, io: Io): Command {
     .description(
       "What this machine has started, newest first, from its journal: id, status, model, age, credits left, file, prompt.",
     )
-    .option("--status <name>", "only these: starting, processing, completed, failed, unknown, unsent or refused")
+    .addOption(
+      new Option("--status <name>", "only those of one status").choices([
+        ...["starting", "processing", "completed", "failed", "unknown", "unsent", "refused"],
+      ]),
+    )
     .option("--limit <number>", "how many at the most", "30")
     .addOption(localOption("only those of the local service"))
     .action(runs(async () => (await import("./commands/list.ts")).list));
@@ -193,6 +197,23 @@ export function createProgram(given: Given, io: Io): Command {
     .addOption(baseUrlOption())
     .action(runs(async () => (await import("./commands/doctor.ts")).doctor));
   examples(doctor, ["vidgen doctor", "vidgen doctor --json"]);
+  const completion = program
+    .command("completion")
+    .summary("print a shell's completion script")
+    .description("Prints the script that teaches a shell to complete commands, flags, models, ids and file names.")
+    .addArgument(new Argument("<shell>", "the shell it is for").choices(["bash", "zsh", "fish", "powershell"]))
+    .action(runs(async () => (await import("./commands/completion.ts")).completion, ["shell"], { program }));
+  examples(completion, [
+    "source <(vidgen completion bash)",
+    "source <(vidgen completion zsh)",
+    "vidgen completion fish | source",
+    "vidgen completion powershell | Out-String | Invoke-Expression",
+  ]);
+  program
+    .command("__complete", { hidden: true })
+    .addArgument(new Argument("<what>").choices(["ids"]))
+    .action(runs(async () => (await import("./commands/complete.ts")).complete));
+
   const help = program
     .command("help")
     .summary("show the help of a command or a topic")

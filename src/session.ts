@@ -1,4 +1,4 @@
-import { isAbsolute, join } from "node:path";
+import { isAbsolute } from "node:path";
 import { type Client, createClient } from "./api/client.ts";
 import { asVidgenError, systemCode, usage, VidgenError } from "./errors.ts";
 import { type Collected, collect } from "./generations/collect.ts";
@@ -11,7 +11,7 @@ import { findServiceFolder, openLocal } from "./local.ts";
 import type { Output } from "./output.ts";
 import { createProgress } from "./progress.ts";
 import { isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
-import { findStorage, storageNote } from "./storage.ts";
+import { findStorage, journalIn, storageNote } from "./storage.ts";
 
 export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
 
@@ -149,10 +149,6 @@ function noJournal(error: VidgenError): Journal {
     throw error;
   };
   return { path: "", append, entries: async () => [], claimants: async () => [] };
-}
-
-export function journalIn(folder: string): string {
-  return join(folder, "journal.jsonl");
 }
 
 /** A `.part` that no journal speaks of may be anything; one whose processes are gone, or had the number that is ours now, is nobody's. */

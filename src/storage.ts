@@ -26,6 +26,11 @@ export async function findStorage(kind: Kind, world: World): Promise<Storage> {
   return { folder: await openTemporary(reason, world), instead: { usual, reason } };
 }
 
+/** The journal that a folder for the state holds. */
+export function journalIn(folder: string): string {
+  return join(folder, "journal.jsonl");
+}
+
 /** What is to be said when things are kept where they may not last; `undefined` when they are where they belong. */
 export function storageNote({ folder, instead }: Storage): string | undefined {
   if (!instead) return undefined;

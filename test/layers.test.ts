@@ -33,6 +33,7 @@ const rules: Rule[] = [
   { files: /^src\/doctor\//, may: /^src\/((doctor|api|generations)\/|(errors|local|settings|storage)\.ts$)/ },
   // Plain data and plain rules: they may be loaded at start-up, and by anybody.
   { files: /^src\/(errors|directives|similar)\.ts$/, may: /^$/ },
+  { files: /^src\/completion\//, may: /^src\/completion\// },
   { files: /^src\/help\//, may: /^src\/(help\/|(errors|directives)\.ts$)/ },
   { files: /^src\/generations\//, may: /^src\/((api|generations)\/|errors\.ts$)/ },
   { files: /^src\/api\//, may: /^src\/(api\/|(errors|similar)\.ts$)/ },

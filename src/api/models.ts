@@ -23,6 +23,9 @@ export const models: readonly Model[] = [
 /** What `generate` uses when nobody says otherwise: "best value" in the interface's own words. */
 export const defaultModel = "wan-2.5";
 
+/** Common ones, to choose from; the interface takes any. */
+export const aspectRatios = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"] as const;
+
 export function findModel(id: string): Model | undefined {
   return models.find((model) => model.id === id);
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { startInit } from "../api/client.ts";
-import { defaultModel, type Model, models } from "../api/models.ts";
+import { aspectRatios, defaultModel, type Model, models } from "../api/models.ts";
 import type { StartRequest } from "../api/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
@@ -145,7 +145,7 @@ function flagWords(options: GenerateOptions & { model: string; aspectRatio: stri
   ];
 }
 
-const ratioChoices: Choice[] = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"].map((ratio) => ({
+const ratioChoices: Choice[] = aspectRatios.map((ratio) => ({
   value: ratio,
   name: ratio,
 }));

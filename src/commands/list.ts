@@ -8,8 +8,6 @@ import { isLoopback } from "../settings.ts";
 
 export type ListOptions = Given & { status?: string; limit: string; local?: boolean };
 
-const statuses = ["starting", "processing", "completed", "failed", "unknown", "unsent", "refused"];
-
 /** Prints what this machine has started, newest first, from the journal. Asks no service. */
 export async function list(options: ListOptions, io: Io): Promise<void> {
   const { output } = options;
@@ -29,7 +27,6 @@ const unclearNote =
   "`vidgen wait <id>` fetches it. Starting the same again may pay twice.";
 
 async function choose({ status, limit, local }: ListOptions, io: Io): Promise<Entry[]> {
-  if (status !== undefined && !statuses.includes(status)) throw usage(`--status takes one of ${statuses.join(", ")}.`);
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit takes a whole number from 1, not "${limit}".`);
   const entries = await (await openKept(false, io)).journal.entries();
   const isWanted = (entry: Entry) =>
