@@ -1,6 +1,7 @@
-import { CommanderError } from "commander";
-import { usage } from "./errors.ts";
+import { type Command, CommanderError } from "commander";
+import { asVidgenError, type VidgenError } from "./errors.ts";
 import type { Io } from "./io.ts";
+import { explainMisuse, withNextCommand } from "./misuse.ts";
 import { createOutput } from "./output.ts";
 import { type Close, createProgram, readManner } from "./program.ts";
 
@@ -14,7 +15,7 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
     await program.parseAsync(argv, { from: "user" });
   } catch (error) {
     const isAnswered = error instanceof CommanderError && error.exitCode === 0;
-    if (!isAnswered) code = await output.fail(error instanceof CommanderError ? usageError(error) : error);
+    if (!isAnswered) code = await output.fail(explain(error, program, argv));
   }
   // What is left to tidy up keeps nobody from reading the last word, and cannot change the outcome.
   for (const close of deferred) await close(code === 0).catch(() => {});
@@ -22,7 +23,7 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   return code;
 }
 
-function usageError(error: CommanderError) {
-  if (error.code === "commander.help") return usage("There is no command.", "`vidgen --help` lists them.");
-  return usage(error.message.replace(/^error: /, ""), "`vidgen --help` and `vidgen <command> --help` say more.");
+function explain(error: unknown, program: Command, argv: readonly string[]): VidgenError {
+  if (error instanceof CommanderError) return explainMisuse(error, program, argv);
+  return withNextCommand(asVidgenError(error), program, argv);
 }

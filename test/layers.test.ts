@@ -12,7 +12,7 @@ type Rule = { files: RegExp; may: RegExp; mayLater?: RegExp };
 /** The first rule that fits a file says which files of ours it may load; `mayLater` adds what it may load by `import()` alone. */
 const rules: Rule[] = [
   { files: /^bin\//, may: /^src\/(main|io)\.ts$/ },
-  { files: /^src\/main\.ts$/, may: /^src\/(program|errors|output)\.ts$/ },
+  { files: /^src\/main\.ts$/, may: /^src\/(program|errors|misuse|output)\.ts$/ },
   { files: /^src\/program\.ts$/, may: /^src\/directives\.ts$/, mayLater: /^src\/commands\// },
   {
     files: /^src\/commands\/serve\.ts$/,
@@ -28,9 +28,9 @@ const rules: Rule[] = [
   },
   { files: /^src\/local\.ts$/, may: /^src\/(errors|storage)\.ts$/, mayLater: /^src\/server\// },
   { files: /^src\/output\.ts$/, may: /^src\/(errors|progress)\.ts$/ },
-  { files: /^src\/(prompts|progress|settings|io)\.ts$/, may: /^src\/errors\.ts$/ },
   { files: /^src\/storage\.ts$/, may: /^src\/(errors|settings)\.ts$/ },
   { files: /^src\/doctor\//, may: /^src\/((doctor|api|generations)\/|(errors|local|settings|storage)\.ts$)/ },
+  { files: /^src\/(prompts|progress|settings|io|misuse)\.ts$/, may: /^src\/errors\.ts$/ },
   // Plain data and plain rules: they may be loaded at start-up, and by anybody.
   { files: /^src\/(errors|directives|similar)\.ts$/, may: /^$/ },
   { files: /^src\/completion\//, may: /^src\/completion\// },
@@ -47,7 +47,7 @@ const rules: Rule[] = [
 
 /** What loads only when it is needed, since `--help` must not pay for it. */
 const heavy = ["undici", "conf", "zod", "ora", "chalk", "@inquirer/prompts"];
-const startUp = /^src\/(main|program|output|errors|io)\.ts$/;
+const startUp = /^src\/(main|program|output|errors|io|misuse|directives)\.ts$/;
 
 const globals = ["console", "setTimeout", "setInterval", "setImmediate", "fetch", "performance"];
 const worldModules = ["timers", "timers/promises", "perf_hooks", "console"];
