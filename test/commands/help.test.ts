@@ -106,6 +106,6 @@ test("help --json tells of each flag what it takes", async () => {
   ).toEqual(["--image", "--set"]);
   const serve = JSON.parse((await world.vidgen("help", "serve", "--json")).stdout);
   expect(serve.flags).toContainEqual(
-    expect.objectContaining({ long: "--pace", choices: ["fast", "realistic"], default: "fast" }),
+    expect.objectContaining({ long: "--pace", choices: ["fast", "realistic"], default: "fast", repeatable: false }),
   );
 });
