@@ -3,7 +3,19 @@ import { expect, test } from "vitest";
 import { models } from "../src/api/models.ts";
 import { createWorld } from "./vidgen.ts";
 
-const commands = ["generate", "status", "wait", "list", "models", "login", "logout", "serve", "doctor", "completion", "help"];
+const commands = [
+  "generate",
+  "status",
+  "wait",
+  "list",
+  "models",
+  "login",
+  "logout",
+  "serve",
+  "doctor",
+  "completion",
+  "help",
+];
 
 test("--version prints the package's version", async () => {
   const world = await createWorld();
