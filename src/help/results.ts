@@ -8,6 +8,7 @@ export const results: Readonly<Record<string, string>> = {
   login: "nothing",
   logout: "nothing",
   serve: "its address",
+  doctor: "one line a check, with the fix",
   completion: "a script",
   help: "the help",
 };
