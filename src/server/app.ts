@@ -11,8 +11,8 @@ export type AppOptions = { store: Store; queue: Queue; clock: Pick<Clock, "date"
 /** A web service as a function; it never rejects. */
 export type Handler = (request: Request) => Promise<Response>;
 
-/** What answers a request of an account; `url` is the request's own. */
-type Endpoint = (request: Request, account: string, url: URL) => Promise<Response>;
+/** What answers a request of an account; `query` is what stands behind the "?" of its address. */
+type Endpoint = (request: Request, account: string, query: string) => Promise<Response>;
 
 /** Both endpoints of the interface (section 4). Where that is silent it answers `{"error":{"code","message"}}` with a fitting status. */
 export function createApp(options: AppOptions): Handler {
@@ -20,22 +20,27 @@ export function createApp(options: AppOptions): Handler {
     "/api/generate": { method: "POST", handle: createStart(options) },
     // The local service's own, for `serve --key-for`.
     "/accounts": { method: "POST", handle: createAccountRoute(options.store) },
-    "/api/generation-status": { method: "GET", handle: (_, account, url) => status(url, account, options) },
+    "/api/generation-status": { method: "GET", handle: (_, account, query) => status(query, account, options) },
   };
   return async (request) => {
     try {
-      const url = new URL(request.url);
-      const { pathname } = url;
+      const { pathname, query } = splitUrl(request.url);
       const route = Object.hasOwn(routes, pathname) ? routes[pathname] : undefined;
       if (!route) throw refuse(404, "not_found", `there is nothing at ${pathname}`);
       if (request.method !== route.method) {
         throw refuse(405, "method_not_allowed", `${pathname} takes ${route.method}`, { Allow: route.method });
       }
-      return await route.handle(request, await authenticate(request, options.store), url);
+      return await route.handle(request, await authenticate(request, options.store), query);
     } catch (error) {
       return refusalResponse(error);
     }
   };
+}
+
+/** A `URL` takes as long as all the rest of a status read, and gives no more. */
+function splitUrl(url: string): { pathname: string; query: string } {
+  const [, pathname = "", query = ""] = /^[a-z]+:\/\/[^/?#]*([^?#]*)\??([^#]*)/.exec(url) ?? [];
+  return { pathname, query };
 }
 
 /** Interface section 5: `Authorization: Bearer <API_KEY>`. */
@@ -49,8 +54,8 @@ async function authenticate(request: Request, store: Store): Promise<string> {
 }
 
 /** One that an earlier owner of the state has left is gone on with at the latest when somebody asks for it. */
-async function status(url: URL, account: string, { store, queue, mediaUrl }: AppOptions): Promise<Response> {
-  const id = url.searchParams.get("id");
+async function status(query: string, account: string, { store, queue, mediaUrl }: AppOptions): Promise<Response> {
+  const id = new URLSearchParams(query).get("id");
   if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
   const generation = isUuid(id) ? await store.generation(id) : undefined;
   // Another account's id is answered as one that does not exist: it must not even tell that it does.

@@ -88,7 +88,9 @@ async function compare(one: [Measured, string], other: [Measured, string], round
     }
   }
   const [a, b] = [median(speeds[0]), median(speeds[1])];
-  return { ratio: a / b, figures: `${Math.round(a)} to ${Math.round(b)} a second`, replies };
+  // Of each round by itself: the machine may be another one in the next.
+  const ratio = median(speeds[0].map((speed, round) => speed / (speeds[1][round] ?? Number.NaN)));
+  return { ratio, figures: `${Math.round(a)} to ${Math.round(b)} a second`, replies };
 }
 
 function median(values: number[]): number {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { headerOf } from "./incoming.ts";
 
 /** The body of a request, which is never read without end. */
 export type Body = {
@@ -9,8 +10,8 @@ export type Body = {
 
 /** `undefined` when the request has none. `onTooLong` is called, once, when more than `mostBytes` have come; no more is read then. */
 export function createBody(incoming: IncomingMessage, mostBytes: number, onTooLong: () => void): Body | undefined {
-  const { "content-length": declared, "transfer-encoding": coding } = incoming.headers;
-  if (coding === undefined && !Number(declared)) return undefined;
+  const [declared, coding] = [headerOf(incoming, "content-length"), headerOf(incoming, "transfer-encoding")];
+  if (coding === null && !Number(declared)) return undefined;
   let length = 0;
   async function* read() {
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>) {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { isIP } from "node:net";
+import { headerOf } from "./incoming.ts";
 import { type Refusal, refuse } from "./refusal.ts";
 
 /** What a request must be to be let in; returns why it is not. */
@@ -16,7 +17,8 @@ export function createFence(port: number, names: string[]): Fence {
   return (incoming) => {
     if (!incoming.url?.startsWith("/")) return refuse(400, "invalid_target", "the request target must be a path");
     if (countHosts(incoming) !== 1) return refuse(400, "invalid_host", "the Host header must be there, once");
-    const { host = "", origin } = incoming.headers;
+    const host = headerOf(incoming, "host") ?? "";
+    const origin = headerOf(incoming, "origin") ?? undefined;
     if (!isOurs(withPort(host.toLowerCase(), 80), incoming))
       return refuse(403, "forbidden_host", "the Host header names another service");
     const own = origin === undefined || /^http:\/\/(.*)$/.exec(origin)?.[1];

@@ -7,8 +7,9 @@ import { createBody } from "./body.ts";
 import { createFence, type Fence } from "./fence.ts";
 import { toRequest } from "./incoming.ts";
 import { answerMalformed, type Exchange } from "./malformed.ts";
-import { writeReply } from "./outgoing.ts";
+import { writeKnownReply, writeReply } from "./outgoing.ts";
 import { type Refusal, refusalResponse, refuse } from "./refusal.ts";
+import { readKnownReply } from "./reply.ts";
 
 export type Listening = {
   /** Such as "http://127.0.0.1:8787". */
@@ -95,47 +96,39 @@ function serve(server: Server, clock: Pick<Clock, "sleep">, serving: Serving): v
 async function answer(exchange: Exchange, refusal: Refusal | undefined, serving: Serving): Promise<void> {
   const { incoming, outgoing, turn } = exchange;
   const { handler, url, limits } = serving;
-  const signal = createGoneSignal(outgoing);
-  // Kept alive, a connection would outlive the reply that `close` waits for.
-  outgoing.once("close", () => serving.isClosing() && incoming.socket.destroySoon());
-  await itsTurn(outgoing);
+  if (outgoing.socket === null) await itsTurn(outgoing);
   // Its body has turned out malformed meanwhile, and has been answered so.
   if (!incoming.socket.writable) return;
   const body = createBody(incoming, limits.maxBodyBytes, () => refuseBody(exchange));
   const response = refusal
     ? refusalResponse(refusal)
-    : await handler(toRequest(incoming, { url: url + incoming.url, body, signal }));
+    : await handler(toRequest(incoming, { url: url + incoming.url, body, outgoing }));
   if (outgoing.headersSent || outgoing.destroyed) return void response.body?.cancel().catch(() => {});
   if (serving.isClosing() || turn === limits.mostRequests) outgoing.shouldKeepAlive = false;
-  await writeReply(response, outgoing, () => body?.drain());
-}
-
-/** Gives, when it is asked for, the signal that aborts when the client has gone before its reply was through. */
-function createGoneSignal(outgoing: ServerResponse): () => AbortSignal {
-  let gone: AbortController | undefined;
-  const abort = () => outgoing.writableFinished || gone?.abort(new Error("the client has gone"));
-  return () => {
-    if (gone) return gone.signal;
-    gone = new AbortController();
-    if (outgoing.closed) abort();
-    else outgoing.once("close", abort);
-    return gone.signal;
-  };
+  const known = readKnownReply(response);
+  if (!known) {
+    // Kept alive, a connection would outlive the reply that `close` waits for.
+    outgoing.once("close", () => serving.isClosing() && incoming.socket.destroySoon());
+    return writeReply(response, outgoing, () => body?.drain());
+  }
+  body?.drain();
+  writeKnownReply(known, outgoing);
 }
 
 /**
  * A client may send the next request before it has read the reply: answered one by one, a thousand of them have no more than one file open.
  * Never resolves when the connection ends before.
  */
-async function itsTurn(outgoing: ServerResponse): Promise<void> {
-  if (outgoing.socket === null) await new Promise((resolve) => outgoing.once("socket", resolve));
+function itsTurn(outgoing: ServerResponse): Promise<void> {
+  return new Promise((resolve) => outgoing.once("socket", () => resolve()));
 }
 
 /** Only for a body that no handler takes: what its handler answers later has nobody to read it. */
 function refuseBody({ incoming, outgoing }: Exchange): void {
   if (outgoing.headersSent) return void incoming.socket.destroy();
   outgoing.shouldKeepAlive = false;
-  writeReply(refusalResponse(refuse(400, "body_too_large", "the body is larger than 1 MB")), outgoing, () => {});
+  const refusal = refusalResponse(refuse(400, "body_too_large", "the body is larger than 1 MB"));
+  writeReply(refusal, outgoing, () => {}).catch(() => outgoing.destroy());
 }
 
 function addressOf(server: Server): { url: string; port: number } {

@@ -1,25 +1,21 @@
 import type { ServerResponse } from "node:http";
-import { type KnownReply, readKnownReply } from "./reply.ts";
+import type { KnownReply } from "./reply.ts";
 
 /**
  * Writes a reply, and calls `beforeEnd` when all but its end is through. Rejects when its body breaks off; the socket must be destroyed
  * then, or the reply would look whole.
  */
 export async function writeReply(response: Response, outgoing: ServerResponse, beforeEnd: () => void): Promise<void> {
-  const known = readKnownReply(response);
-  if (known) {
-    const length = { "Content-Length": Buffer.byteLength(known.text) };
-    outgoing.writeHead(known.status, { ...toRecord(known.headers), ...length });
-  } else {
-    outgoing.writeHead(response.status, toRecord(response.headers));
-    if (response.body) await pump(response.body, outgoing);
-  }
+  outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+  if (response.body) await pump(response.body, outgoing);
   beforeEnd();
-  outgoing.end(known?.text);
+  outgoing.end();
 }
 
-function toRecord(headers: KnownReply["headers"]): Record<string, string> {
-  return headers instanceof Headers ? Object.fromEntries(headers) : headers;
+/** Writes a reply whose body is known in full: at once, as one piece. */
+export function writeKnownReply({ status, headers, text }: KnownReply, outgoing: ServerResponse): void {
+  const all = headers instanceof Headers ? Object.fromEntries(headers) : headers;
+  outgoing.writeHead(status, { ...all, "Content-Length": Buffer.byteLength(text) }).end(text);
 }
 
 async function pump(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
