@@ -260,7 +260,10 @@ function formatDirective([text, effect]: (typeof directives)[number]): string {
 }
 
 function saveOption(): Option {
-  return new Option("-o, --output <place>", "save the video: a file, a folder/, or - for stdout");
+  return new Option(
+    "-o, --output <place>",
+    "save the video: a file, a folder/, - for stdout, or a name with {slug} {model} {id} {date} {n} in it",
+  );
 }
 
 function timeoutOption(): Option {

@@ -2,6 +2,7 @@ import { createReadStream } from "node:fs";
 import { pipeline } from "node:stream/promises";
 import { systemCode, usage, VidgenError } from "./errors.ts";
 import type { Collected } from "./generations/collect.ts";
+import { checkTemplate } from "./generations/template.ts";
 import type { Io } from "./io.ts";
 import type { Output } from "./output.ts";
 
@@ -27,9 +28,10 @@ export function describe({ generation, videoUrl, file }: Collected, isHere: bool
   return { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
 }
 
-/** Throws `usage` when stdout cannot take the video that `-o -` sends there. */
+/** Throws `usage` for a place that no video can go to, such as a stdout that is a terminal. */
 export function checkPlace(place: string | undefined, output: Output, io: Io): void {
   if (place === "") throw usage("-o is empty.");
+  if (place !== undefined) checkTemplate(place);
   if (place !== "-") return;
   if (output.json) throw usage("--json and -o - both want stdout.");
   if (io.stdout.isTTY) throw usage("-o - sends the video to stdout, which is a terminal: pipe it, or name a file.");

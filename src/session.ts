@@ -5,7 +5,9 @@ import { type Collected, collect } from "./generations/collect.ts";
 import { compactJournal } from "./generations/compact.ts";
 import { localPace, remotePace } from "./generations/follow.ts";
 import { type Entry, type Journal, type Line, openJournal } from "./generations/journal.ts";
-import { claimTarget, type Naming, type Target } from "./generations/target.ts";
+import type { Naming } from "./generations/name.ts";
+import { claimPlace, fillWords } from "./generations/place.ts";
+import type { Target } from "./generations/target.ts";
 import type { Io } from "./io.ts";
 import { findServiceFolder, openLocal } from "./local.ts";
 import type { Output } from "./output.ts";
@@ -29,13 +31,26 @@ export type Session = {
   /** The newest generation of this service that has not ended. Throws `not_found` when there is none. */
   newestRunning(): Promise<string>;
   /** Claims the place that `-o` names; with `id` its file name is known, and a `.part` of an earlier run is gone on with. */
-  claim(place: string, options: { overwrite: boolean; unique: string; id?: string }): Promise<Target>;
+  claim(place: string, options: ClaimOptions): Promise<Target>;
+  /** The place with what is known of a generation filled in; where it goes to a new file each time, `undefined`. */
+  placeOf(place: string, id: string): Promise<string | undefined>;
   /** Follows a generation to its end and saves its video; errors carry the id and the command to go on. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
   /** An error that came after a generation was paid for, with its id and the command to go on. */
   explain(error: unknown, id: string, place: string | undefined): unknown;
   /** Waits for what is still to be sent, then ends; without `isDone` it ends at once. */
   close(isDone: boolean): Promise<void>;
+};
+
+export type ClaimOptions = {
+  overwrite: boolean;
+  /** A word that no other claim has. */
+  unique: string;
+  id?: string;
+  /** Where the journal does not know. */
+  naming?: Omit<Naming, "id">;
+  /** Where `{n}` begins; 1 unless there are several. */
+  first?: number;
 };
 
 export type CollectOptions = {
@@ -76,6 +91,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     entries ??= journal.entries();
     return (await entries).filter((entry) => entry.base_url === baseUrl);
   };
+  const claimed = new Map<string, string>();
   const find = async (id: string) => (await ownEntries()).find((entry) => entry.id === id);
 
   return {
@@ -92,13 +108,24 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
         hint: `Give an id; \`${programName(io.env)} list\` shows what was started.`,
       });
     },
-    async claim(place, { id, ...rest }) {
+    async claim(place, { id, first = 1, ...rest }) {
+      const { unique } = rest;
       const entry = id === undefined ? undefined : await find(id);
-      const naming = id === undefined ? undefined : { id, ...wordsOf(entry) };
-      const mayTakeOver = async (file: string) => isLeftBehind(await journal.claimants(file), io);
-      // Without it another run could not tell that this process is gone; that alone must stop nobody.
-      const onPart = (file: string) => journal.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
-      return claimTarget(place, { ...rest, naming, onPart, mayTakeOver });
+      const naming = { ...rest.naming, ...wordsOf(entry), id };
+      // Two generations of this command never share a file, though by its process alone it would seem left behind.
+      const isOurs = (file: string) => (claimed.get(file) ?? unique) === unique;
+      const mayTakeOver = async (file: string) => isOurs(file) && isLeftBehind(await journal.claimants(file), io);
+      const onPart = async (file: string) => {
+        if (isOurs(file)) claimed.set(file, unique);
+        // Without it another run could not tell that this process is gone; that alone must stop nobody.
+        await journal.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
+      };
+      return claimPlace(place, { ...rest, naming, first, date: dayOf(entry, io), onPart, mayTakeOver });
+    },
+    async placeOf(place, id) {
+      const entry = await find(id);
+      if (!entry || place.includes("{n}")) return undefined;
+      return fillWords(place, { naming: wordsOf(entry), date: dayOf(entry, io) });
     },
     async collect(id, { intervalMs, place, ...rest }) {
       const progress = createProgress(id, output, io);
@@ -158,6 +185,11 @@ function isLeftBehind(pids: number[], io: Io): boolean {
 
 function wordsOf(entry: Entry | undefined): Omit<Naming, "id"> {
   return entry ? { prompt: entry.request.prompt, model: entry.request.model } : {};
+}
+
+/** The day of its start, the same in each run; UTC, as all times that vidgen shows. */
+function dayOf(entry: Entry | undefined, io: Pick<Io, "date">): string {
+  return (entry?.at ?? io.date().toISOString()).slice(0, 10);
 }
 
 function commandToGoOn(id: string, place: string | undefined, options: SessionOptions, io: Io): string {

@@ -41,7 +41,7 @@ export type GenerateOptions = Given & {
 /** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
 export async function generate(options: GenerateOptions, io: Io): Promise<void> {
   const times = { timeoutMs: readTime(options.timeout, "--timeout"), intervalMs: readInterval(options.interval) };
-  const place = choosePlace(options, io);
+  const asked = choosePlace(options, io);
   const wish = await resolveWish(options, io);
   const request = buildRequest({ ...wish, images: options.image ?? [], ...pick(options) });
   const attempt = randomUUID();
@@ -49,13 +49,14 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   const session = await openSession(options, io);
   options.defer(session.close);
   const earlier = options.reuse ? await findEarlier(session, request, options.output, io) : undefined;
+  const naming = { prompt: request.prompt, model: request.model };
   const target =
-    place === undefined ? undefined : await claimBeforePaying(session, place, { ...options, attempt, earlier });
+    asked === undefined ? undefined : await claimBeforePaying(session, asked, { ...options, attempt, earlier, naming });
+  const place = target?.place ?? asked;
   options.defer(async () => target?.release());
   const { id, document } =
     earlier ?? (await startOnce(session, request, { attempt, place, output: options.output }, io));
   if (!options.wait) return await printId(session, { id, document }, options.output, io);
-  const naming = { prompt: request.prompt, model: request.model };
   const collected = await session.collect(id, { ...times, isNew: !earlier, target, place, naming });
   const print = { place, extra: document, isHere: session.isHere(), output: options.output };
   await printCollected(collected, print, io).catch((error) => {
@@ -159,13 +160,18 @@ function modelChoice({ id, characteristic }: Model): Choice {
   return { value: id, name: `${id}: ${characteristic}` };
 }
 
-type ClaimOptions = { overwrite?: boolean; attempt: string; earlier: Begun | undefined };
+type ClaimOptions = {
+  overwrite?: boolean;
+  attempt: string;
+  earlier: Begun | undefined;
+  naming: { prompt: string; model: string };
+};
 
 /** A video that cannot be saved is not paid for. */
 async function claimBeforePaying(session: Session, place: string, options: ClaimOptions): Promise<Target> {
-  const { overwrite = false, attempt: unique, earlier } = options;
+  const { overwrite = false, attempt: unique, earlier, naming } = options;
   try {
-    return await session.claim(place, { overwrite, unique, ...(earlier ? { id: earlier.id } : {}) });
+    return await session.claim(place, { overwrite, unique, naming, ...(earlier ? { id: earlier.id } : {}) });
   } catch (error) {
     if (!(error instanceof VidgenError)) throw error;
     const message = `${error.message} Nothing was sent, nothing was charged.`;

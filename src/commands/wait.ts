@@ -4,6 +4,7 @@ import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Collected } from "../generations/collect.ts";
 import { isOpen } from "../generations/journal.ts";
 import { findSaved, isFolder } from "../generations/target.ts";
+import { isDistinct } from "../generations/template.ts";
 import type { Io } from "../io.ts";
 import type { Given } from "../program.ts";
 import { checkPlace, describe, printCollected } from "../result.ts";
@@ -49,17 +50,19 @@ async function waitForOne(id: string, session: Session, options: WaitOptions, io
 /** Lines come as the videos do; the JSON document comes last, an array in the order of the ids. */
 async function waitForAll(ids: string[], session: Session, options: WaitOptions, io: Io): Promise<void> {
   const { output, save } = options;
-  if (save !== undefined && !(await isFolder(save))) throw usage("Several videos go into a folder: -o folder/");
+  if (save !== undefined && !isDistinct(save) && !(await isFolder(save)))
+    throw usage("Several videos go into a folder, or get names that differ: -o folder/ or -o '{slug}-{id}.mp4'");
   if (ids.length === 0) output.note("There is nothing to wait for.");
   const errors: VidgenError[] = [];
-  const follow = async (id: string): Promise<object> => {
+  const follow = async (id: string, index: number): Promise<object> => {
     try {
       const saved = options.all ? await takeSaved(id, session, options) : undefined;
       if (saved !== undefined) return saved;
-      return await collectOne(id, session, options, async (collected) => {
+      const use = async (collected: Collected) => {
         if (!output.json) await printCollected(collected, { place: save, isHere: session.isHere(), output }, io);
         return describe(collected, session.isHere());
-      });
+      };
+      return await collectOne(id, session, { ...options, first: index + 1 }, use);
     } catch (thrown) {
       const error = asVidgenError(thrown);
       errors.push(error);
@@ -78,7 +81,9 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
 async function takeSaved(id: string, session: Session, options: WaitOptions): Promise<object | undefined> {
   const { request } = (await session.find(id)) ?? {};
   if (options.save === undefined || options.overwrite || !request) return undefined;
-  const file = await findSaved(options.save, { id, prompt: request.prompt, model: request.model });
+  const place = await session.placeOf(options.save, id);
+  if (place === undefined) return undefined;
+  const file = await findSaved(place, { id, prompt: request.prompt, model: request.model });
   if (file === undefined) return undefined;
   await session.journal.append({ kind: "saved", id, file: resolve(file) });
   if (!options.output.json) await options.output.result(file, undefined);
@@ -88,12 +93,12 @@ async function takeSaved(id: string, session: Session, options: WaitOptions): Pr
 async function collectOne<Result>(
   id: string,
   session: Session,
-  options: WaitOptions,
+  options: WaitOptions & { first?: number },
   use: (collected: Collected) => Promise<Result>,
 ): Promise<Result> {
-  const place = options.save;
-  const claim = { overwrite: options.overwrite ?? false, unique: randomUUID(), id };
-  const target = place === undefined ? undefined : await session.claim(place, claim);
+  const claim = { overwrite: options.overwrite ?? false, unique: randomUUID(), id, first: options.first ?? 1 };
+  const target = options.save === undefined ? undefined : await session.claim(options.save, claim);
+  const place = target?.place ?? options.save;
   options.defer(async () => target?.release());
   const collected = await session.collect(id, { ...readTimes(options), isNew: false, target, place, naming: {} });
   return use(collected).catch((error) => {

@@ -5,7 +5,8 @@ import type { Clock, Io } from "../io.ts";
 import { download } from "./download.ts";
 import { type Completed, type FollowOptions, follow } from "./follow.ts";
 import type { Journal, Line } from "./journal.ts";
-import { type Naming, outputError, type Target } from "./target.ts";
+import type { Naming } from "./name.ts";
+import { outputError, type Target } from "./target.ts";
 
 export type CollectOptions = FollowOptions & {
   /** Where the video goes; without one it stays at its address. */

@@ -4,12 +4,13 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { systemCode, VidgenError } from "../errors.ts";
 import { faultOfMp4 } from "./mp4.ts";
-
-/** What a file name is made of: the person's own words, and the first part of the id. */
-export type Naming = { id: string; prompt?: string | undefined; model?: string | undefined };
+import { fileName, idWord, type Naming } from "./name.ts";
+import { fillIn } from "./template.ts";
 
 /** A place for a video, claimed before anything is paid: the `.part` file exists and can be written. */
 export type Target = {
+  /** `-o` for the command that goes on with this one. */
+  place: string;
   part: FileHandle;
   /** Where the `.part` is, as an absolute path. */
   partPath(): string;
@@ -43,27 +44,45 @@ export async function claimTarget(output: string, options: ClaimOptions): Promis
   try {
     if (output === "-") return await claimTemporary();
     const folder = await folderOf(output);
-    if (folder === undefined) return await claimFile(output, () => output, options);
-    const nameOf = (naming: Naming) => join(folder, fileName(naming));
-    if (options.naming) return await claimFile(nameOf(options.naming), nameOf, options);
-    return await claim(join(folder, `.vidgen-${options.unique}.part`), nameOf, options);
+    if (folder === undefined) return await claimFile(output, { output, nameOf: () => output }, options);
+    return await claimLater(folder, { output, nameOf: (naming) => join(folder, fileName(naming)) }, options);
   } catch (error) {
     throw outputError(error, output);
   }
 }
 
-async function claimFile(path: string, nameOf: (naming: Naming) => string, options: ClaimOptions): Promise<Target> {
-  await checkFree(path, options.overwrite);
-  await access(dirname(path), constants.W_OK);
-  return claim(`${path}.part`, nameOf, options);
+/** `-o`, and the name that it comes to once the generation is known. */
+type Named = { output: string; nameOf(naming: Naming): string };
+
+/** As `claimTarget`, for a file with `{id}` in its name and nothing else left to fill in. */
+export async function claimNamedById(output: string, options: ClaimOptions): Promise<Target> {
+  const nameOf = ({ id }: Naming) => fillIn(output, { id: idWord(id) });
+  try {
+    return await claimLater(dirname(output), { output, nameOf }, options);
+  } catch (error) {
+    throw outputError(error, output);
+  }
 }
 
-async function claim(firstPath: string, nameOf: (naming: Naming) => string, options: ClaimOptions): Promise<Target> {
+/** The name depends on the generation, which may not be known yet: until it is, the `.part` has one of its own. */
+async function claimLater(folder: string, named: Named, options: ClaimOptions): Promise<Target> {
+  if (options.naming) return claimFile(named.nameOf(options.naming), named, options);
+  return claim(join(folder, `.vidgen-${options.unique}.part`), named, options);
+}
+
+async function claimFile(path: string, named: Named, options: ClaimOptions): Promise<Target> {
+  await checkFree(path, options.overwrite);
+  await access(dirname(path), constants.W_OK);
+  return claim(`${path}.part`, named, options);
+}
+
+async function claim(firstPath: string, { output, nameOf }: Named, options: ClaimOptions): Promise<Target> {
   let partPath = firstPath;
   const part = await openPart(partPath, options);
   let isHeld = true;
   let isKept = false;
   return {
+    place: output,
     part,
     partPath: () => resolve(partPath),
     async settle(naming) {
@@ -128,10 +147,8 @@ async function takeOver(path: string, aside: string): Promise<FileHandle> {
 
 async function claimTemporary(): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), "vidgen-"));
-  const target = await claim(join(folder, "video.part"), () => join(folder, "video.mp4"), {
-    overwrite: true,
-    unique: "",
-  });
+  const named = { output: "-", nameOf: () => join(folder, "video.mp4") };
+  const target = await claim(join(folder, "video.part"), named, { overwrite: true, unique: "" });
   return {
     ...target,
     async release() {
@@ -148,6 +165,11 @@ async function folderOf(output: string): Promise<string | undefined> {
     return output;
   }
   return (await kindOf(output)) === "folder" ? output : undefined;
+}
+
+/** Whether there is anything under this name, or somebody is about to save there. */
+export async function isTaken(path: string): Promise<boolean> {
+  return (await kindOf(path)) !== "none" || (await kindOf(`${path}.part`)) !== "none";
 }
 
 /** Whether several videos have room there: a folder that exists, or a name that ends in a slash. */
@@ -214,48 +236,12 @@ export function outputError(error: unknown, path: string): VidgenError {
   return new VidgenError("output", `Cannot save ${path}: ${reason}.`, { hint, cause: error });
 }
 
-/** The whole video that an earlier run has saved into a folder for this generation; `undefined` when there is none. */
-export async function findSaved(folder: string, naming: Naming): Promise<string | undefined> {
-  const path = join(folder, fileName(naming));
+/** The whole video that an earlier run has saved there for this generation; `undefined` when there is none. */
+export async function findSaved(output: string, naming: Naming): Promise<string | undefined> {
+  const byId = fillIn(output, { id: idWord(naming.id) });
+  const path = byId === output ? join(output, fileName(naming)) : byId;
   const file = await open(path, "r").catch(() => undefined);
   if (!file) return undefined;
   const fault = await faultOfMp4(file).finally(() => file.close());
   return fault === undefined ? path : undefined;
-}
-
-/** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". Nothing in it can be a path, whatever the service sends as an id. */
-export function fileName({ id, prompt, model }: Naming): string {
-  const first = firstPart(id);
-  const parts = [slug(prompt ?? "", 48), slug(model ?? "", 24), first].filter((part) => part !== "");
-  return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
-}
-
-/** The first eight digits of a UUID; of any other id as much as is needed to tell it from others. */
-function firstPart(id: string): string {
-  if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
-  return id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) || "video";
-}
-
-function slug(text: string, longest: number): string {
-  const words = text
-    .normalize("NFC")
-    .toLowerCase()
-    // What is left of an emoji without it: invisible.
-    .replace(/(?<![\p{L}\p{N}\p{M}])\p{M}+/gu, "")
-    .replace(/[^\p{L}\p{N}\p{M}.]+/gu, "-");
-  const whole = words
-    .replace(/\.+(?=-|$)|(?<=-|^)\.+/g, "")
-    .replace(/-+/g, "-")
-    .replace(/^-|-$/g, "");
-  if (byteLength(whole) <= longest) return whole;
-  let cut = "";
-  for (const letter of whole) {
-    if (byteLength(cut + letter) > longest) break;
-    cut += letter;
-  }
-  return cut.replace(/-[^-]*$/, "");
-}
-
-function byteLength(text: string): number {
-  return new TextEncoder().encode(text).byteLength;
 }

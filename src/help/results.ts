@@ -18,6 +18,10 @@ export const places: readonly (readonly [place: string, effect: string])[] = [
   ["fox.mp4", "that file; one that exists is kept, unless --overwrite is given"],
   ["clips/", "a file in that folder, named after the prompt, the model and the id"],
   [".", "the same in the current folder"],
+  [
+    "{slug}-{n}.mp4",
+    "a name made of {slug} of the prompt, {model}, {id}, {date}, and {n}, the first number that is free",
+  ],
   ["-", "the video itself on stdout"],
 ];
 

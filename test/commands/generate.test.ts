@@ -624,3 +624,32 @@ test("-o into an existing folder puts the video inside", async () => {
   mkdirSync(folder);
   expect((await world.vidgen("generate", "a fox", "-o", folder)).stdout).toContain(`${folder}/a-fox-wan-2.5-`);
 });
+
+describe("a template for -o", () => {
+  test("is filled in; the command to go on names the very file", async () => {
+    const world = await createWorld();
+    writeFileSync(join(world.folder, "a-fox-1.mp4"), "precious");
+    const place = join(world.folder, "{slug}-{n}.mp4");
+    const run = await world.vidgen("generate", "A fox!", "-o", place);
+    expect(run).toMatchObject({ code: 0, stdout: `${world.folder}/a-fox-2.mp4\n` });
+    world.faults.push((request) => void (isStart(request) || world.press("Ctrl-C")));
+    const broken = await world.vidgen("generate", "A fox!", "-o", place);
+    expect(broken).toMatchObject({ code: 130, stderr: expect.stringContaining("{slug}-3.mp4") });
+    expect(readdirSync(world.folder).sort()).toEqual(["a-fox-1.mp4", "a-fox-2.mp4"]);
+  });
+
+  test.each(["{slg}.mp4", "{id}/fox.mp4"])("%s is refused, and nothing is sent", async (name) => {
+    const world = await createWorld();
+    const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, name));
+    expect(run).toMatchObject({ code: 2, stdout: "" });
+    expect(world.requests).toEqual([]);
+  });
+
+  test("a name that it comes to and that exists is refused, and nothing is sent", async () => {
+    const world = await createWorld();
+    writeFileSync(join(world.folder, "a-fox-wan-2.5.mp4"), "precious");
+    const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "{slug}-{model}.mp4"));
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("nothing was charged") });
+    expect(world.requests).toEqual([]);
+  });
+});

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../mp4.ts";
 import { createWorld, isStart, mediaUrl, type World } from "../vidgen.ts";
 
@@ -192,3 +192,51 @@ async function etagOf(world: World, id: string): Promise<string | null> {
   const reply = await world.io.fetch(`${mediaUrl}/${id}.mp4`, { method: "HEAD" });
   return reply.headers.get("ETag");
 }
+
+describe("a template for -o", () => {
+  test("names each of several videos", async () => {
+    const world = await createWorld();
+    const ids = [await start(world, "a fox"), await start(world, "a fox")];
+    const named = await world.vidgen("wait", ...ids, "-o", join(world.folder, "{slug}-{id}.mp4"));
+    expect(named.code).toBe(0);
+    expect(readdirSync(world.folder).sort()).toEqual(ids.map((id) => `a-fox-${id}.mp4`).sort());
+    const numbered = await world.vidgen("wait", ...ids, "-o", join(world.folder, "{n}.mp4"));
+    expect(numbered.code).toBe(0);
+    expect(readdirSync(world.folder)).toEqual(expect.arrayContaining(["1.mp4", "2.mp4"]));
+  });
+
+  test.each(["fox.mp4", "{slug}.mp4", "{date}-{model}.mp4"])("%s would name one file twice", async (name) => {
+    const world = await createWorld();
+    const ids = [await start(world, "a fox"), await start(world, "an owl")];
+    const sent = world.requests.length;
+    const run = await world.vidgen("wait", ...ids, "-o", join(world.folder, name));
+    expect(run).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("names that differ") });
+    expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, []]);
+  });
+
+  test("two ids that come to one name do not share a file", async () => {
+    const world = await createWorld();
+    world.faults.push((request) => {
+      const id = new URL(request.url).searchParams.get("id");
+      const found = { id, status: "completed", video_url: `${mediaUrl}/${encodeURIComponent(id ?? "")}.mp4` };
+      if (request.url.startsWith(mediaUrl)) return new Response(tinyMp4(request.url));
+      return Response.json(found);
+    });
+    const run = await world.vidgen("wait", "a/b", "ab", "-o", join(world.folder, "{id}.mp4"));
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("ab.mp4.part exists") });
+    expect(readdirSync(world.folder)).toEqual(["ab.mp4"]);
+    const whole = ["a%2Fb", "ab"].map((id) => Buffer.from(tinyMp4(`${mediaUrl}/${id}.mp4`)));
+    expect(whole).toContainEqual(readFileSync(join(world.folder, "ab.mp4")));
+  });
+
+  test("wait --all finds what was saved under it already", async () => {
+    const world = await createWorld();
+    const place = join(world.folder, "{slug}-{id}.mp4");
+    await world.vidgen("generate", "a fox", "-o", place);
+    const journal = join(world.home, "journal.jsonl");
+    writeFileSync(journal, readFileSync(journal, "utf8").replace(/.*"kind":"saved".*\n/, ""));
+    const sent = world.requests.length;
+    expect(await world.vidgen("wait", "--all", "-o", place)).toMatchObject({ code: 0 });
+    expect([readdirSync(world.folder), world.requests.length]).toEqual([[expect.stringMatching(/^a-fox-/)], sent]);
+  });
+});

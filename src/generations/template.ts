@@ -1,0 +1,27 @@
+import { usage } from "../errors.ts";
+
+const names = ["slug", "model", "id", "date", "n"] as const;
+
+/** What a template for `-o` may hold in braces. */
+export type Name = (typeof names)[number];
+
+/** Throws `usage` for a name in braces that there is not, and for an `{id}` in a folder, which nobody can make before it is paid for. */
+export function checkTemplate(place: string): void {
+  for (const [, name = ""] of place.matchAll(/\{([^{}]*)\}/g)) {
+    if (names.some((known) => known === name)) continue;
+    const known = names.map((name) => `{${name}}`).join(", ");
+    throw usage(`-o knows no {${name}}.`, `In braces it takes ${known}. Nothing was sent.`);
+  }
+  if (/\{id\}.*[/\\]/s.test(place))
+    throw usage("-o takes {id} in the file's name alone: its folder has to be there before anything is paid for.");
+}
+
+/** Whether two generations never come to one name there. */
+export function isDistinct(place: string): boolean {
+  return /\{(id|n)\}/.test(place);
+}
+
+/** The template with these values in the place of their names; the other names stay. No value may be a path. */
+export function fillIn(place: string, values: Partial<Record<Name, string>>): string {
+  return place.replace(/\{(slug|model|id|date|n)\}/g, (whole, name: Name) => values[name] ?? whole);
+}
