@@ -43,9 +43,9 @@ export function createLightKind<Known extends object, Real extends object>(
     );
   }
   function ownCall(name: PropertyKey) {
-    const get = own[name as keyof Real];
+    const get = own[name as keyof Real] as (state: Known) => (...args: unknown[]) => unknown;
     return function (this: Light<Known, Real>, ...args: unknown[]): unknown {
-      return (get?.(stateOf(this).state) as (...args: unknown[]) => unknown)(...args);
+      return get(stateOf(this).state)(...args);
     };
   }
   function forwardGetter(name: PropertyKey) {
