@@ -1,7 +1,15 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { modelWord, type Naming, promptWord } from "./name.ts";
-import { type ClaimOptions, claimNamedById, claimTarget, isTaken, outputError, type Target } from "./target.ts";
+import {
+  type ClaimOptions,
+  claimNamedById,
+  claimTarget,
+  isExistsError,
+  isTaken,
+  outputError,
+  type Target,
+} from "./target.ts";
 import { fillIn } from "./template.ts";
 
 export type PlaceOptions = Omit<ClaimOptions, "naming"> & {
@@ -20,13 +28,13 @@ export async function claimPlace(place: string, options: PlaceOptions): Promise<
   for (let n = options.first; ; n++) {
     const numbered = fillIn(place, { n: String(n) });
     const filled = fillWords(numbered, options);
-    const mayGoOn = async () => numbered !== place && (await isTaken(filled));
-    if (await mayGoOn()) continue;
+    const isNumbered = numbered !== place;
+    if (isNumbered && (await isTaken(filled))) continue;
     try {
       return { ...(await claimFilled(numbered, filled, options)), place: numbered };
     } catch (error) {
-      // Somebody else has taken the number meanwhile.
-      if (!(await mayGoOn())) throw error;
+      // Somebody else may have taken the number meanwhile.
+      if (!isNumbered || !isExistsError(error)) throw error;
     }
   }
 }

@@ -73,7 +73,15 @@ async function claimLater(folder: string, named: Named, options: ClaimOptions): 
 async function claimFile(path: string, named: Named, options: ClaimOptions): Promise<Target> {
   await checkFree(path, options.overwrite);
   await access(dirname(path), constants.W_OK);
-  return claim(`${path}.part`, named, options);
+  const target = await claim(`${path}.part`, named, options);
+  try {
+    // The one whose `.part` was there before may have saved its video since the check.
+    await checkFree(path, options.overwrite);
+    return target;
+  } catch (error) {
+    await target.release();
+    throw error;
+  }
 }
 
 async function claim(firstPath: string, { output, nameOf }: Named, options: ClaimOptions): Promise<Target> {
@@ -213,7 +221,14 @@ async function renameNew(from: string, to: string): Promise<void> {
 }
 
 function existsError(path: string): VidgenError {
-  return new VidgenError("output", `${path} exists.`, { hint: "--overwrite replaces it; -o names another place." });
+  const hint = "--overwrite replaces it; -o names another place.";
+  const cause = Object.assign(new Error("exists"), { code: "EEXIST" });
+  return new VidgenError("output", `${path} exists.`, { hint, cause });
+}
+
+/** Whether a claim failed since the file is there, or somebody is about to save it. */
+export function isExistsError(error: unknown): boolean {
+  return error instanceof VidgenError && systemCode(error.cause) === "EEXIST";
 }
 
 /** A failed system call while saving, in words. */
