@@ -14,8 +14,11 @@ export async function writeReply(response: Response, outgoing: ServerResponse, b
 
 /** Writes a reply whose body is known in full: at once, as one piece. */
 export function writeKnownReply({ status, headers, text }: KnownReply, outgoing: ServerResponse): void {
+  // A list: an object made of another and a further name costs V8 a hidden class of its own, each time.
+  const list = ["Content-Length", String(Buffer.byteLength(text))];
   const all = headers instanceof Headers ? Object.fromEntries(headers) : headers;
-  outgoing.writeHead(status, { ...all, "Content-Length": Buffer.byteLength(text) }).end(text);
+  for (const name in all) list.push(name, all[name] ?? "");
+  outgoing.writeHead(status, list).end(text);
 }
 
 async function pump(body: ReadableStream<Uint8Array>, outgoing: ServerResponse): Promise<void> {
