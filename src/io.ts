@@ -1,16 +1,27 @@
-import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { setMaxListeners } from "node:events";
 import { homedir } from "node:os";
 import process from "node:process";
 import type { Readable, Writable } from "node:stream";
-import type { Dispatcher, RequestInit as UndiciRequestInit } from "undici";
 import { systemCode, VidgenError } from "./errors.ts";
 
 /** A time limit: `signal` aborts when the time is over or the parent aborts; `clear` ends it. */
 export type Limit = { signal: AbortSignal; clear(): void };
 
 /** `unsentSignal` aborts the request as long as no byte of it was written, and does nothing after that. */
-export type FetchInit = RequestInit & { unsentSignal?: AbortSignal };
+export type FetchInit = Pick<RequestInit, "method" | "signal" | "redirect"> & {
+  headers?: Record<string, string>;
+  body?: string;
+  unsentSignal?: AbortSignal;
+};
+
+/** What is used of a `Response`: Node's own takes as long to load as all of its fetch. */
+export type HttpResponse = {
+  status: number;
+  headers: Pick<Headers, "get" | "has">;
+  /** Leaving the loop early ends the reply, as `cancel` does. */
+  body: (AsyncIterable<Uint8Array> & { cancel(): Promise<void> }) | null;
+  text(): Promise<string>;
+};
 
 type Terminal = { isTTY?: boolean; columns?: number };
 
@@ -30,9 +41,9 @@ export type Io = {
   home: string;
   /**
    * fetch-shaped. When it rejects, the error's `sent` says whether any byte of the request was written. A POST gets a connection of its
-   * own, so that a stale one cannot make its outcome unclear.
+   * own, so that a stale one cannot make its outcome unclear. Redirects are never followed.
    */
-  fetch(url: string, init?: FetchInit): Promise<Response>;
+  fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
   /** Milliseconds on a clock that only goes forward; for every duration and deadline. */
   now(): number;
   /** The time of day; for what people and other machines read. */
@@ -71,7 +82,7 @@ export function systemIo(): Io {
     isRunning,
     uid: process.getuid?.(),
     home: findHome(),
-    fetch: createFetch(),
+    fetch: createFetch({ isOwnProcess: true }),
     ...systemClock,
     signal,
     leave,
@@ -80,7 +91,7 @@ export function systemIo(): Io {
 
 /** What a library may have of the real world: it leaves signals, streams and the process's end to whoever uses it. */
 export function libraryIo(): Clock & Pick<Io, "fetch" | "pid" | "isRunning"> {
-  return { pid: process.pid, isRunning, fetch: createFetch(), ...systemClock };
+  return { pid: process.pid, isRunning, fetch: createFetch({ isOwnProcess: false }), ...systemClock };
 }
 
 const systemClock: Clock = {
@@ -139,7 +150,7 @@ function isPausedParser(error: unknown): boolean {
     error instanceof Error &&
     "code" in error &&
     error.code === "ERR_ASSERTION" &&
-    /client-h1\.js/.test(error.stack ?? "")
+    /client-h1\.js|[\\/]undici-[\w-]+\.js/.test(error.stack ?? "")
   );
 }
 
@@ -183,66 +194,16 @@ function quietWhenClosed<Stream extends Writable>(stream: Stream): Stream {
   return stream;
 }
 
-/** undici, loaded with the first request; proxies from the environment are honoured, but never asked for this machine itself. */
-function createFetch(): Io["fetch"] {
-  let shared: Dispatcher | undefined;
-  return async (url, init = {}) => {
-    const { fetch, EnvHttpProxyAgent } = await import("undici");
-    const noProxy = exceptions(process.env.no_proxy || process.env.NO_PROXY || "");
-    let own: Dispatcher | undefined;
-    const watch = watchRequest(init);
-    try {
-      // A proxy's address may be none; then nothing was sent.
-      shared ??= new EnvHttpProxyAgent({ noProxy });
-      if (init.method === "POST") own = new EnvHttpProxyAgent({ pipelining: 0, noProxy });
-      const headers = [...new Headers(init.headers)];
-      const request = {
-        ...init,
-        headers,
-        signal: watch.signal,
-        dispatcher: own ?? shared,
-      } as UndiciRequestInit;
-      return (await fetch(url, request)) as unknown as Response;
-    } catch (error) {
-      const cause = error instanceof TypeError && error.cause instanceof Error ? error.cause : error;
-      throw Object.assign(cause instanceof Error ? cause : new Error(String(cause)), { sent: watch.sent() });
-    } finally {
-      watch.stop();
-      // Waits for the body of the reply on its own.
-      own?.close().catch(() => {});
-    }
+/** undici's parts, loaded with the first request. */
+function createFetch({ isOwnProcess }: { isOwnProcess: boolean }): Io["fetch"] {
+  let loaded: Promise<Io["fetch"]> | undefined;
+  const load = async () => {
+    const http = await import("./http.ts");
+    if (isOwnProcess) http.delayTiering();
+    return http.createFetch(process.env);
   };
-}
-
-/** What NO_PROXY says, and this machine; a "*" means everything, but undici knows it only when it stands alone. */
-function exceptions(noProxy: string): string {
-  if (noProxy.split(/[\s,]/).includes("*")) return "*";
-  return `${noProxy},localhost,127.0.0.1,[::1]`;
-}
-
-/**
- * Tells whether a request's headers went to the socket, by undici's own account: an error code cannot, ECONNRESET covers both. The
- * attempt's key in the headers tells this request from others; without a key the answer is the careful one.
- */
-function watchRequest(init: FetchInit) {
-  const attempt = new Headers(init.headers).get("Idempotency-Key");
-  const unsent = new AbortController();
-  let sent = attempt === null;
-  const onHeaders = (message: unknown) => {
-    if (attempt !== null && String((message as { headers?: unknown }).headers).includes(attempt)) sent = true;
-  };
-  const onUnsentAbort = () => {
-    if (!sent) unsent.abort(init.unsentSignal?.reason);
-  };
-  subscribe("undici:client:sendHeaders", onHeaders);
-  init.unsentSignal?.addEventListener("abort", onUnsentAbort);
-  if (init.unsentSignal?.aborted) onUnsentAbort();
-  return {
-    signal: init.signal ? AbortSignal.any([init.signal, unsent.signal]) : unsent.signal,
-    sent: () => sent,
-    stop() {
-      unsubscribe("undici:client:sendHeaders", onHeaders);
-      init.unsentSignal?.removeEventListener("abort", onUnsentAbort);
-    },
+  return async (url, init) => {
+    loaded ??= load();
+    return (await loaded)(url, init);
   };
 }

@@ -9,11 +9,11 @@ export function canAsk(options: AskOptions, io: Io): boolean {
   return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI && io.env.TERM !== "dumb";
 }
 
-type Question<Answer> = (prompts: typeof import("@inquirer/prompts"), context: object) => Promise<Answer>;
+type Question<Answer> = (prompts: typeof import("./inquirer.ts"), context: object) => Promise<Answer>;
 
 /** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C. */
 async function ask<Answer>(question: Question<Answer>, io: Io): Promise<Answer> {
-  const prompts = await import("@inquirer/prompts");
+  const prompts = await import("./inquirer.ts");
   const input = watchInputEnd(io);
   try {
     const signal = AbortSignal.any([io.signal, input.ended]);

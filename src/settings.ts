@@ -124,14 +124,9 @@ export async function readSaved(world: World): Promise<Saved> {
   // Without a home folder this would be a file of whatever folder one happens to be in.
   if (!hasConfig(world) || !(await tighten(path, 0o600))) return {};
   await tighten(dirname(path), 0o700);
-  const z = await import("zod");
-  const schema = z.looseObject({
-    base_url: z.string().optional(),
-    model: z.string().optional(),
-    keys: z.record(z.string(), z.string()).optional(),
-  });
+  const { savedSchema } = await import("./saved.ts");
   try {
-    return schema.parse(parseObject(await readFile(path, "utf8")));
+    return savedSchema.parse(parseObject(await readFile(path, "utf8")));
   } catch (error) {
     const reason = error instanceof SyntaxError ? "it is no JSON" : "it does not hold what vidgen saves there";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemCode(error)}.`);

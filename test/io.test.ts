@@ -6,7 +6,7 @@ import process from "node:process";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { isFinalConnectFailure } from "../src/api/retry.ts";
 import { systemCode } from "../src/errors.ts";
-import { type FetchInit, type Io, systemIo } from "../src/io.ts";
+import { type FetchInit, type HttpResponse, type Io, systemIo } from "../src/io.ts";
 
 /** The real `Io`, and nothing left of it in the test's process. */
 function createIo(): Io {
@@ -61,7 +61,7 @@ function post(io: Io, url: string, init: FetchInit = {}) {
   return io.fetch(url, { method: "POST", headers: { "Idempotency-Key": "attempt-1" }, body: "{}", ...init });
 }
 
-async function failureOf(fetching: Promise<Response>): Promise<Error & { sent?: boolean }> {
+async function failureOf(fetching: Promise<HttpResponse>): Promise<Error & { sent?: boolean }> {
   return fetching.then(
     () => expect.fail("it was answered"),
     (error) => error,

@@ -11,7 +11,8 @@ type Rule = { files: RegExp; may: RegExp; mayLater?: RegExp };
 
 /** The first rule that fits a file says which files of ours it may load; `mayLater` adds what it may load by `import()` alone. */
 const rules: Rule[] = [
-  { files: /^bin\//, may: /^src\/(main|io)\.ts$/ },
+  { files: /^bin\//, may: /^src\/cli\.ts$/ },
+  { files: /^src\/cli\.ts$/, may: /^src\/(main|io)\.ts$/ },
   { files: /^src\/main\.ts$/, may: /^src\/(program|errors|misuse|output)\.ts$/ },
   { files: /^src\/program\.ts$/, may: /^src\/directives\.ts$/, mayLater: /^src\/commands\// },
   {
@@ -30,7 +31,14 @@ const rules: Rule[] = [
   { files: /^src\/output\.ts$/, may: /^src\/(errors|progress)\.ts$/ },
   { files: /^src\/storage\.ts$/, may: /^src\/(errors|settings)\.ts$/ },
   { files: /^src\/doctor\//, may: /^src\/((doctor|api|generations)\/|(errors|local|settings|storage)\.ts$)/ },
-  { files: /^src\/(prompts|progress|settings|io|misuse)\.ts$/, may: /^src\/errors\.ts$/ },
+  { files: /^src\/io\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/http\.ts$/ },
+  { files: /^src\/http\.ts$/, may: /^src\/body\.ts$/, mayLater: /^src\/(proxy|decode)\.ts$/ },
+  { files: /^src\/(body|proxy|decode)\.ts$/, may: /^$/ },
+  { files: /^src\/undici\.d\.ts$/, may: /^src\/undici/ },
+  { files: /^src\/settings\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/saved\.ts$/ },
+  { files: /^src\/prompts\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/inquirer\.ts$/ },
+  { files: /^src\/(saved|inquirer)\.ts$/, may: /^$/ },
+  { files: /^src\/(progress|misuse)\.ts$/, may: /^src\/errors\.ts$/ },
   // Plain data and plain rules: they may be loaded at start-up, and by anybody.
   { files: /^src\/(errors|directives|similar)\.ts$/, may: /^$/ },
   { files: /^src\/completion\//, may: /^src\/completion\// },

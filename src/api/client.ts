@@ -1,4 +1,4 @@
-import type { FetchInit, Io } from "../io.ts";
+import type { FetchInit, HttpResponse, Io } from "../io.ts";
 import { parseJson, type StartRequest } from "./schema.ts";
 
 /** A reply of the service, read to its end or to where it was cut. */
@@ -50,7 +50,7 @@ export function startInit(request: StartRequest, attempt: string) {
 /** No reply of this interface comes near it; what is larger is cut there. */
 const longestReply = 1024 * 1024;
 
-async function readReply(response: Response): Promise<Reply> {
+async function readReply(response: HttpResponse): Promise<Reply> {
   const { text, cut } = await readText(response, longestReply);
   const reply: Reply = {
     status: response.status,
@@ -62,7 +62,7 @@ async function readReply(response: Response): Promise<Reply> {
 }
 
 /** The text of a body of at most `limit` bytes; where it breaks off or goes on, `cut` says why, and the text so far is kept. */
-export async function readText(response: Response, limit: number): Promise<{ text: string; cut?: unknown }> {
+export async function readText(response: HttpResponse, limit: number): Promise<{ text: string; cut?: unknown }> {
   const decoder = new TextDecoder();
   let text = "";
   let length = 0;

@@ -11,6 +11,8 @@ const text = z.string().nullish().catch(null);
 /**
  * A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. Strict about what a
  * program needs to go on, `id` and `status`; anything else of the wrong type reads as absent, and further fields are kept.
+ *
+ * @internal
  */
 export const generationSchema = z.looseObject({
   id: z.string().regex(/^[^\s\p{C}]{1,200}$/u),
@@ -24,7 +26,19 @@ export const generationSchema = z.looseObject({
   error: z.unknown().optional(),
 });
 
-export type Generation = z.infer<typeof generationSchema>;
+/** What the schema reads, in a type that needs no zod. */
+export type Generation = {
+  id: string;
+  status: string;
+  video_url?: string | null | undefined;
+  thumbnail_url?: string | null | undefined;
+  created_at?: string | null | undefined;
+  completed_at?: string | null | undefined;
+  model?: string | null | undefined;
+  prompt?: string | null | undefined;
+  error?: unknown;
+  [field: string]: unknown;
+};
 
 const remainingCredits = z.number().nullish().catch(null);
 

@@ -1,7 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { backoffMs, isTransient, retryAfterMs } from "../api/retry.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
-import type { Clock, Io } from "../io.ts";
+import type { Clock, HttpResponse, Io } from "../io.ts";
 import { describeFailure } from "./look.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { outputError } from "./target.ts";
@@ -108,7 +108,7 @@ function rangeHeaders({ size, etag }: Have): Record<string, string> {
  * "nothing more" when all of it was there, "other" when it brings no video.
  */
 async function prepare(
-  response: Response,
+  response: HttpResponse,
   file: FileHandle,
   have: Have,
   options: DownloadOptions,
@@ -150,7 +150,7 @@ async function restart(file: FileHandle, have: Have): Promise<void> {
   have.total = undefined;
 }
 
-async function judgeStatus(response: Response, io: Clock): Promise<Outcome> {
+async function judgeStatus(response: HttpResponse, io: Clock): Promise<Outcome> {
   const { status, headers } = response;
   await response.body?.cancel();
   const reason = `HTTP ${status}`;
@@ -165,7 +165,7 @@ async function fetchMedia(
   url: string,
   range: Record<string, string>,
   { signal, fetch }: { signal: AbortSignal; fetch: Io["fetch"] },
-): Promise<Response> {
+): Promise<HttpResponse> {
   const headers = { "Accept-Encoding": "identity", ...range };
   let at = url;
   for (let redirects = 0; ; redirects++) {
@@ -184,7 +184,7 @@ async function fetchMedia(
 
 type Writing = { total: number | undefined; options: DownloadOptions; onBytes(): void };
 
-async function writeBody(response: Response, file: FileHandle, have: Have, writing: Writing): Promise<void> {
+async function writeBody(response: HttpResponse, file: FileHandle, have: Have, writing: Writing): Promise<void> {
   const { total, options, onBytes } = writing;
   for await (const chunk of response.body ?? []) {
     onBytes();

@@ -33,6 +33,6 @@ async function askOwner(folder: string, account: object, { fetch }: Io): Promise
   if (base_url === undefined) throw new Error("the service that runs here does not answer yet; try again");
   const headers = { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" };
   const reply = await fetch(`${base_url}/accounts`, { method: "POST", headers, body: JSON.stringify(account) });
-  if (!reply.ok) throw new Error(`the service that runs here refused: HTTP ${reply.status}`);
-  return (await reply.json()) as NewAccount;
+  if (reply.status >= 300) throw new Error(`the service that runs here refused: HTTP ${reply.status}`);
+  return JSON.parse(await reply.text()) as NewAccount;
 }

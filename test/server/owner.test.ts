@@ -5,6 +5,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import { type OwnerOptions, type Ownership, takeOwnership } from "../../src/server/owner.ts";
+import { compile } from "../compiled.ts";
 import { makeFolder } from "./service.ts";
 
 /** A machine on which these processes run, each named with its birth. */
@@ -105,16 +106,14 @@ test("one that comes so late that its number is free again gives way", async () 
   expect(ownerFiles(folder)).toEqual(["owner.30"]);
 });
 
-// Processes of their own, over the built program.
-
-const built = new URL("../../dist/", import.meta.url);
+// Processes of their own.
 
 /** Takes the folder as often as it can until its turns are used up, writes down when it has it, and is killed in the last of them. */
 const contender = `
 import { appendFileSync } from "node:fs";
-import { systemIo } from "${new URL("io.js", built)}";
-import { takeOwnership } from "${new URL("server/owner.js", built)}";
-const [folder, log, turns] = process.argv.slice(1);
+import { systemIo } from "../src/io.ts";
+import { takeOwnership } from "../src/server/owner.ts";
+const [folder, log, turns] = process.argv.slice(2);
 const io = systemIo();
 const say = (word) => appendFileSync(log, word + " " + process.pid + "\\n");
 process.stdout.write("ready");
@@ -130,8 +129,8 @@ for (let left = Number(turns); left > 0; ) {
 }
 `;
 
-function startContender(folder: string, log: string, turns: number): ChildProcess {
-  const child = spawn(process.execPath, ["--input-type=module", "-e", contender, folder, log, String(turns)]);
+function startContender(script: string, folder: string, log: string): ChildProcess {
+  const child = spawn(process.execPath, [script, folder, log, "8"]);
   onTestFinished(() => void child.kill("SIGKILL"));
   return child;
 }
@@ -139,7 +138,8 @@ function startContender(folder: string, log: string, turns: number): ChildProces
 test("six processes take turns, each killed in its last: never two at once", async () => {
   const folder = await makeFolder();
   const log = join(folder, "log");
-  const children = Array.from({ length: 6 }, () => startContender(join(folder, "service"), log, 8));
+  const script = await compile(contender);
+  const children = Array.from({ length: 6 }, () => startContender(script, join(folder, "service"), log));
   await Promise.all(children.map((child) => once(child.stdout as NodeJS.ReadableStream, "data")));
   const ends = children.map((child) => once(child, "exit"));
   for (const child of children) child.stdin?.write("go");
@@ -153,14 +153,14 @@ test("six processes take turns, each killed in its last: never two at once", asy
 test.runIf(process.platform === "linux")("a killed owner whose parent has not seen it yet is gone", async () => {
   const folder = await makeFolder();
   const hold = `
-    import { systemIo } from "${new URL("io.js", built)}";
-    import { takeOwnership } from "${new URL("server/owner.js", built)}";
+    import { systemIo } from "../src/io.ts";
+    import { takeOwnership } from "../src/server/owner.ts";
     const io = systemIo();
     await takeOwnership("${folder}", io);
     process.stdout.write(String(process.pid));
     await io.sleep(60_000);`;
   // sleep, which the shell becomes, never looks after the child that it inherits.
-  const parent = spawn("sh", ["-c", '"$@" & exec sleep 60', "sh", process.execPath, "--input-type=module", "-e", hold]);
+  const parent = spawn("sh", ["-c", '"$@" & exec sleep 60', "sh", process.execPath, await compile(hold)]);
   onTestFinished(() => void parent.kill("SIGKILL"));
   const [said] = await once(parent.stdout, "data");
   const pid = Number(said);

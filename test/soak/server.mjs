@@ -1,11 +1,11 @@
-// One of the servers that speed.ts measures, in a process of its own: `node server.mjs <kind> <database>`, after `npm run build`.
+// One of the servers that speed.ts measures, in a process of its own: `node server.mjs <kind> <database>`, compiled.
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import process from "node:process";
-import { systemIo } from "../../dist/io.js";
-import { createApp } from "../../dist/server/app.js";
-import { listen } from "../../dist/server/http/listen.js";
-import { openStore } from "../../dist/server/store/store.js";
+import { systemIo } from "../../src/io.ts";
+import { createApp } from "../../src/server/app.ts";
+import { listen } from "../../src/server/http/listen.ts";
+import { openStore } from "../../src/server/store/store.ts";
 
 const [kind, database] = process.argv.slice(2);
 const key = "vgs_key";

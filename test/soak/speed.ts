@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { compileFile } from "../compiled.ts";
 import { type Goal, portion } from "../faults/goal.ts";
 import { load } from "./load.ts";
 
@@ -20,8 +21,9 @@ export const speed: Goal = {
   run: ({ share }) =>
     onDisk(async (folder) => {
       const servers: Measured[] = [];
+      const script = await compileFile(fileURLToPath(new URL("server.mjs", import.meta.url)));
       const open = async (kind: string, database = ":memory:") => {
-        const server = await startServer(kind, database);
+        const server = await startServer(script, kind, database);
         servers.push(server);
         return server;
       };
@@ -56,8 +58,7 @@ async function onDisk<Result>(work: (folder: string) => Promise<Result>): Promis
   }
 }
 
-async function startServer(kind: string, database: string): Promise<Measured> {
-  const script = fileURLToPath(new URL("server.mjs", import.meta.url));
+async function startServer(script: string, kind: string, database: string): Promise<Measured> {
   const child = spawn(process.execPath, [script, kind, database], { stdio: ["ignore", "pipe", "inherit"] });
   const [line] = await once(child.stdout, "data");
   return { ...JSON.parse(String(line)), child };

@@ -7,6 +7,7 @@ import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
 import { openStore, type Store, type StoredGeneration, statusBody } from "../../../src/server/store/store.ts";
+import { compile } from "../../compiled.ts";
 import { makeFolder, mediaUrl } from "../service.ts";
 
 const cost = 10;
@@ -416,14 +417,12 @@ test("close waits for what is under way; later changes are rejected", async () =
   expect(readdirSync(join(file, "..")).filter((name) => name.endsWith("-wal"))).toHaveLength(1);
 });
 
-const dist = new URL("../../../dist/", import.meta.url);
-
 /** Starts for ever, eight at a time, and says each that was acknowledged. */
 const writer = `
 import { randomUUID } from "node:crypto";
-import { systemIo } from "${new URL("io.js", dist)}";
-import { openStore } from "${new URL("server/store/store.js", dist)}";
-const [file, generation] = process.argv.slice(1);
+import { systemIo } from "../src/io.ts";
+import { openStore } from "../src/server/store/store.ts";
+const [file, generation] = process.argv.slice(2);
 const store = await openStore(file, systemIo());
 await Promise.all(Array.from({ length: 8 }, async () => {
   for (;;) {
@@ -437,7 +436,7 @@ await Promise.all(Array.from({ length: 8 }, async () => {
 
 /** Kills a writer once it has said so many, and returns all that it said. */
 async function writeUntilKilled(file: string, count: number): Promise<string[]> {
-  const argv = ["--input-type=module", "-e", writer, file, JSON.stringify(newGeneration())];
+  const argv = [await compile(writer), file, JSON.stringify(newGeneration())];
   const child = spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "inherit"] });
   onTestFinished(() => void child.kill("SIGKILL"));
   let said = "";

@@ -1,0 +1,19 @@
+import type { Agent } from "undici";
+import connect from "undici/lib/api/api-connect.js";
+import Dispatcher from "undici/lib/dispatcher/dispatcher.js";
+import EnvHttpProxyAgent from "undici/lib/dispatcher/env-http-proxy-agent.js";
+import type { Io } from "./io.ts";
+
+// As undici's own index does: its ProxyAgent asks for the tunnel by it.
+Object.assign(Dispatcher.prototype, { connect });
+
+/** Goes through the proxies that the environment names; loaded where it names one. */
+export function createProxyAgent(env: Io["env"], options: Agent.Options): Dispatcher {
+  return new EnvHttpProxyAgent({ ...options, noProxy: exceptions(env.no_proxy || env.NO_PROXY || "") });
+}
+
+/** What NO_PROXY says, and this machine; a "*" means everything, but undici knows it only when it stands alone. */
+function exceptions(noProxy: string): string {
+  if (noProxy.split(/[\s,]/).includes("*")) return "*";
+  return `${noProxy},localhost,127.0.0.1,[::1]`;
+}

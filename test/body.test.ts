@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { createBody } from "../src/body.ts";
+
+/** A sender that sends the next piece as soon as it is told to go on, as undici does. */
+function createSender(pieces: number[]) {
+  const said: string[] = [];
+  let isHeld = false;
+  const received = createBody({
+    pause() {
+      isHeld = true;
+    },
+    resume() {
+      isHeld = false;
+      send();
+    },
+    abort: ({ message }) => void said.push(message),
+  });
+  function send() {
+    for (let size = pieces.shift(); size !== undefined; size = pieces.shift()) {
+      received.push(Buffer.alloc(size, 1));
+      if (isHeld) return;
+    }
+    received.end();
+  }
+  return { ...received, send, said };
+}
+
+const megabyte = 1024 * 1024;
+
+async function lengths(body: AsyncIterable<Uint8Array>): Promise<number[]> {
+  const found = [];
+  for await (const { byteLength } of body) found.push(byteLength);
+  return found;
+}
+
+test("what came while nobody read comes in one piece", async () => {
+  const sender = createSender([10, 20, 30]);
+  sender.send();
+  expect(await lengths(sender.body)).toEqual([60]);
+});
+
+test("of a long body no more waits than a megabyte, and nothing is lost when the rest comes at once", async () => {
+  const sender = createSender([megabyte, megabyte / 2, megabyte / 2, 7]);
+  sender.send();
+  expect(await lengths(sender.body)).toEqual([megabyte, megabyte, 7]);
+});
+
+test("a body that breaks off hands out what had come, then says why", async () => {
+  const { body, push, fail } = createSender([]);
+  push(Buffer.from("abc"));
+  fail(new Error("other side closed"));
+  const seen: string[] = [];
+  const reading = (async () => {
+    for await (const chunk of body) seen.push(String(chunk));
+  })();
+  await expect(reading).rejects.toThrow("other side closed");
+  expect(seen).toEqual(["abc"]);
+});
+
+test("leaving the loop early ends the reply; reading to its end does not", async () => {
+  const left = createSender([megabyte, megabyte, 1]);
+  left.send();
+  for await (const _ of left.body) break;
+  expect(left.said).toEqual(["no more of it is wanted"]);
+  const read = createSender([1]);
+  read.send();
+  await lengths(read.body);
+  await read.body.cancel();
+  expect(read.said).toEqual([]);
+});

@@ -1,0 +1,82 @@
+import { execFile } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+
+// The package as npm packs it, installed in an empty folder with no network and no scripts.
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+let folder: string;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "vidgen-package-"));
+  await run("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], root);
+  const [tarball = ""] = readdirSync(folder);
+  writeFileSync(join(folder, "package.json"), '{"type":"module"}');
+  await run("npm", ["install", "--offline", "--ignore-scripts", "--no-audit", "--no-fund", `./${tarball}`]);
+}, 120_000);
+
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function run(command: string, argv: string[], cwd = folder) {
+  const { NODE_EXTRA_CA_CERTS: _, ...env } = process.env;
+  return promisify(execFile)(command, argv, { cwd, env: { ...env, VIDGEN_HOME: join(folder, "home") } });
+}
+
+const tool = (name: string) => join(root, "node_modules", name);
+
+test("is one package, without scripts that run at its installation", () => {
+  expect(readdirSync(join(folder, "node_modules")).filter((name) => !name.startsWith("."))).toEqual(["vidgen"]);
+  const { dependencies, scripts } = JSON.parse(read("package.json"));
+  expect(dependencies).toBeUndefined();
+  expect(Object.keys(scripts).filter((name) => /install/.test(name))).toEqual([]);
+});
+
+test("makes a video, local service and all", async () => {
+  const vidgen = join(folder, "node_modules/.bin/vidgen");
+  const made = await run(vidgen, ["generate", "a fox", "--local", "-d", "1", "-o", "fox.mp4"]);
+  expect(made.stdout).toBe("fox.mp4\n");
+  expect(statSync(join(folder, "fox.mp4")).size).toBeGreaterThan(1000);
+});
+
+test("gives the library, with types that need no other package", async () => {
+  const code = 'import { models, type Generation } from "vidgen";\nconst id: string = models[0]!.id;\n';
+  const wrong =
+    "// @ts-expect-error\nconst no: number = models[0]!.id;\n// @ts-expect-error\nexport const bad: Generation = 1;\n";
+  writeFileSync(join(folder, "use.ts"), `${code}${wrong}export { id, no };\n`);
+  const flags = ["--noEmit", "--strict", "--module", "nodenext", "--types", "node", "--typeRoots", tool("@types")];
+  await run(process.execPath, [tool("typescript/bin/tsc"), ...flags, "use.ts"]);
+  const { stdout } = await run(process.execPath, [
+    "-e",
+    'import("vidgen").then((all) => console.log(all.defaultModel))',
+  ]);
+  expect(stdout).toBe("wan-2.5\n");
+});
+
+test("brings the notices of what it holds", () => {
+  const notices = read("dist/THIRD_PARTY_NOTICES.txt");
+  for (const name of ["undici", "zod", "commander", "ora", "node-sqlite3-wasm", "@resvg/resvg-wasm", "@cwasm/webp"])
+    expect(notices).toMatch(new RegExp(`^${name} \\d`, "m"));
+  expect(read("dist/fonts/OFL.txt")).toContain("SIL OPEN FONT LICENSE");
+});
+
+test("loads none of Node's own modules as ES modules, each of which reads every property of its module", () => {
+  const chunks = readdirSync(join(folder, "node_modules/vidgen/dist")).filter((name) => name.endsWith(".js"));
+  const loading = chunks.filter((name) => /\bimport\b[^;()]*["'`]node:/.test(read(`dist/${name}`)));
+  expect(loading).toEqual([]);
+});
+
+test("publint and arethetypeswrong find nothing", async () => {
+  const [tarball = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
+  await run(process.execPath, [tool("publint/src/cli.js"), "run", join(folder, tarball), "--strict"]);
+  const attw = tool("@arethetypeswrong/cli/dist/index.js");
+  await run(process.execPath, [attw, join(folder, tarball), "--profile", "esm-only"]);
+});
+
+function read(path: string): string {
+  return readFileSync(join(folder, "node_modules/vidgen", path), "utf8");
+}
