@@ -23,6 +23,9 @@ export type HttpResponse = {
   text(): Promise<string>;
 };
 
+/** Both must be done when they return. */
+export type TerminalHold = { leave(): void; back(): void };
+
 type Terminal = { isTTY?: boolean; columns?: number };
 
 /** Everything of the outside world, passed in: the streams, the environment, the network, the clock and the signals. */
@@ -55,6 +58,8 @@ export type Io = {
   turn(): Promise<void>;
   /** Whether a process of this machine runs. */
   isRunning(pid: number): boolean;
+  /** Has the terminal given back before the process stops at Ctrl-Z or ends, whatever ends it, and taken again when it goes on. */
+  holdTerminal(hold: TerminalHold): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
   /** Aborts at the second one: leave at once. */
@@ -84,6 +89,7 @@ export function systemIo(): Io {
     home: findHome(),
     fetch: createFetch({ isOwnProcess: true }),
     ...systemClock,
+    holdTerminal,
     signal,
     leave,
   };
@@ -186,6 +192,20 @@ function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
   process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal has gone.")));
   process.on("SIGTERM", () => onSignal(new VidgenError("terminated", "Terminated.")));
   return { signal: first.signal, leave: second.signal };
+}
+
+function holdTerminal({ leave, back }: TerminalHold): void {
+  const onStop = () => {
+    leave();
+    // Without a listener the signal does what it always does.
+    process.off("SIGTSTP", onStop);
+    process.kill(process.pid, "SIGTSTP");
+  };
+  const onContinue = () => {
+    process.off("SIGTSTP", onStop).on("SIGTSTP", onStop);
+    back();
+  };
+  process.on("SIGTSTP", onStop).on("SIGCONT", onContinue).on("exit", leave);
 }
 
 /** `| head` closes the pipe early: whoever writes is told by its callback, and nothing is thrown. */

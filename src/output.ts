@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from "node:util";
 import type { ChalkInstance } from "chalk";
 import { asVidgenError, systemCode, VidgenError } from "./errors.ts";
 import type { Io } from "./io.ts";
-import { createSpinner } from "./progress.ts";
+import { createSpinner } from "./spinner.ts";
 
 /** How to speak: the flags that every command has. */
 export type Manner = { json: boolean; quiet: boolean; verbose: boolean; color: boolean | undefined };
@@ -15,8 +15,8 @@ export type Output = Manner & {
   result(text: string, document: unknown): Promise<void>;
   /** A line for a person. */
   note(text: string): void;
-  /** What goes on right now: one moving line at a terminal; elsewhere a line for each new `state`. */
-  progress(state: string, detail?: string): void;
+  /** What goes on right now, and which fraction of it is done: one moving line at a terminal; elsewhere a line for each new `state`. */
+  progress(state: string, detail?: string, fraction?: number): void;
   /** Ends the moving line. */
   rest(): void;
   /** A line of `--verbose`. */
@@ -38,7 +38,9 @@ export function formsOf(secret: string): string[] {
   return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];
 }
 
-export function createOutput(manner: Manner, io: Pick<Io, "stdout" | "stderr" | "env">): Output {
+type World = Pick<Io, "stdout" | "stderr" | "env" | "holdTerminal">;
+
+export function createOutput(manner: Manner, io: World): Output {
   const { stdout, stderr, env } = io;
   const secrets: string[] = [];
   const redact = (text: string) => secrets.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text);
@@ -46,7 +48,7 @@ export function createOutput(manner: Manner, io: Pick<Io, "stdout" | "stderr" | 
   // With --json a program reads stderr: nothing but the error's document may be on it, unless a person watches.
   const isQuiet = manner.quiet || (manner.json && !stderr.isTTY);
   const line = (text: string) => void stderr.write(`${redact(plain(text))}\n`);
-  const spinner = createSpinner(stderr, colorLevel(manner, stderr, env));
+  const spinner = createSpinner(io, colorLevel(manner, stderr, env) > 0);
   let lastState = "";
 
   return {
@@ -60,9 +62,10 @@ export function createOutput(manner: Manner, io: Pick<Io, "stdout" | "stderr" | 
     note(text) {
       if (!isQuiet) spinner.around(() => line(text));
     },
-    progress(state, detail = "") {
+    progress(state, detail = "", fraction = undefined) {
       if (isQuiet) return;
-      if (isLive) spinner.show(redact(plain(`${state}${detail}`)));
+      const shown = redact(plain(`${state}${detail}`));
+      if (isLive) spinner.show({ text: shown, title: `vidgen: ${redact(plain(state))}`, fraction });
       else if (state !== lastState) line(state);
       lastState = state;
     },

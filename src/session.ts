@@ -8,10 +8,11 @@ import { type Entry, type Journal, type Line, openJournal } from "./generations/
 import type { Naming } from "./generations/name.ts";
 import { claimPlace, fillWords } from "./generations/place.ts";
 import type { Target } from "./generations/target.ts";
+import { typicalMs } from "./generations/typical.ts";
 import type { Io } from "./io.ts";
 import { findServiceFolder, openLocal } from "./local.ts";
 import type { Output } from "./output.ts";
-import { createProgress } from "./progress.ts";
+import { createBoard } from "./progress.ts";
 import { isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
 import { findStorage, journalIn, storageNote } from "./storage.ts";
 
@@ -91,6 +92,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     entries ??= journal.entries();
     return (await entries).filter((entry) => entry.base_url === baseUrl);
   };
+  const board = createBoard(output, io);
   const claimed = new Map<string, string>();
   const find = async (id: string) => (await ownEntries()).find((entry) => entry.id === id);
 
@@ -128,15 +130,21 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       return fillWords(place, { naming: wordsOf(entry), date: dayOf(entry, io) });
     },
     async collect(id, { intervalMs, place, ...rest }) {
-      const progress = createProgress(id, output, io);
-      const { onNote, onProgress } = progress;
       const entry = rest.isNew ? undefined : await find(id);
+      const { model } = { ...rest.naming, ...wordsOf(entry) };
+      const progress = board.follow(id, model);
+      const { onNote, onState, onProgress } = progress;
+      if (model !== undefined && !output.quiet)
+        ownEntries().then(
+          (all) => progress.expect(typicalMs(all, model)),
+          () => {},
+        );
       const etag = entry?.part?.file === rest.target?.partPath() ? entry?.part?.etag : undefined;
       const known = { naming: { ...rest.naming, ...wordsOf(entry) }, journal, etag };
       const interval = intervalMs === undefined ? pace : () => intervalMs;
       try {
         await rest.target?.settle({ id, ...known.naming });
-        const how = { ...rest, ...known, intervalMs: interval, signal: io.signal, onNote, onProgress };
+        const how = { ...rest, ...known, intervalMs: interval, signal: io.signal, onNote, onState, onProgress };
         return await collect(client, id, how, world);
       } catch (error) {
         throw explain(error, id, place);

@@ -28,7 +28,9 @@ const rules: Rule[] = [
     may: /^src\/((api|generations)\/|(errors|local|progress|settings|storage|output)\.ts$)/,
   },
   { files: /^src\/local\.ts$/, may: /^src\/(errors|storage)\.ts$/, mayLater: /^src\/server\// },
-  { files: /^src\/output\.ts$/, may: /^src\/(errors|progress)\.ts$/ },
+  { files: /^src\/output\.ts$/, may: /^src\/(errors|spinner|terminal)\.ts$/ },
+  { files: /^src\/spinner\.ts$/, may: /^src\/terminal\.ts$/ },
+  { files: /^src\/progress\.ts$/, may: /^src\/task\.ts$/ },
   { files: /^src\/storage\.ts$/, may: /^src\/(errors|settings)\.ts$/ },
   { files: /^src\/doctor\//, may: /^src\/((doctor|api|generations)\/|(errors|local|settings|storage)\.ts$)/ },
   { files: /^src\/io\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/http\.ts$/ },
@@ -38,9 +40,9 @@ const rules: Rule[] = [
   { files: /^src\/settings\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/saved\.ts$/ },
   { files: /^src\/prompts\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/inquirer\.ts$/ },
   { files: /^src\/(saved|inquirer)\.ts$/, may: /^$/ },
-  { files: /^src\/(progress|misuse)\.ts$/, may: /^src\/errors\.ts$/ },
+  { files: /^src\/misuse\.ts$/, may: /^src\/errors\.ts$/ },
   // Plain data and plain rules: they may be loaded at start-up, and by anybody.
-  { files: /^src\/(errors|directives|similar)\.ts$/, may: /^$/ },
+  { files: /^src\/(errors|directives|similar|task|terminal)\.ts$/, may: /^$/ },
   { files: /^src\/completion\//, may: /^src\/completion\// },
   { files: /^src\/help\//, may: /^src\/(help\/|(errors|directives)\.ts$)/ },
   { files: /^src\/generations\//, may: /^src\/((api|generations)\/|errors\.ts$)/ },
@@ -55,7 +57,7 @@ const rules: Rule[] = [
 
 /** What loads only when it is needed, since `--help` must not pay for it. */
 const heavy = ["undici", "conf", "zod", "ora", "chalk", "@inquirer/prompts"];
-const startUp = /^src\/(main|program|output|errors|io|misuse|directives)\.ts$/;
+const startUp = /^src\/(main|program|output|errors|io|misuse|directives|spinner|terminal)\.ts$/;
 
 const globals = ["console", "setTimeout", "setInterval", "setImmediate", "fetch", "performance"];
 const worldModules = ["timers", "timers/promises", "perf_hooks", "console"];

@@ -20,7 +20,12 @@ function createScene({ isTTY = false, env = {}, failing, ...flags }: Scene = {})
     return Object.assign(new Writable({ write }), terminal).on("error", () => {});
   };
   const manner = { json: false, quiet: false, verbose: false, color: undefined, ...flags };
-  const output = createOutput(manner, { stdout: stream("stdout", failing), stderr: stream("stderr"), env });
+  const output = createOutput(manner, {
+    stdout: stream("stdout", failing),
+    stderr: stream("stderr"),
+    env,
+    holdTerminal: () => {},
+  });
   return { output, written };
 }
 

@@ -131,6 +131,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     uid: process.getuid?.(),
     home: folder,
     fetch,
+    holdTerminal: () => {},
     get signal() {
       return controllers.signal.signal;
     },

@@ -34,12 +34,17 @@ export async function collect(client: Client, id: string, options: CollectOption
   /** Nothing that happens here is lost by not being written down. */
   const record = async (line: Line) =>
     options.journal.append(line).catch((error) => onNote(asVidgenError(error).message));
-  const completed = await follow(client, id, options, io).catch(async (thrown) => {
+  let isWatched = options.isNew;
+  const onState = (status: string) => {
+    isWatched = true;
+    options.onState?.(status);
+  };
+  const completed = await follow(client, id, { ...options, onState }, io).catch(async (thrown) => {
     const error = asVidgenError(thrown);
     if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
     throw error;
   });
-  await record({ kind: "completed", id });
+  await record({ kind: "completed", id, ...(isWatched ? { watched: true } : {}) });
   if (!target) return { ...completed, file: undefined };
   try {
     const timeoutMs = options.timeoutMs - (io.now() - start);

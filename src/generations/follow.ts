@@ -16,6 +16,8 @@ export type FollowOptions = {
   /** Started a moment ago: the service may not know its id everywhere yet. */
   isNew: boolean;
   signal: AbortSignal;
+  /** The service's own word for the state, each time that it is seen running. */
+  onState?(status: string): void;
   /** What a person may want to know on the way. */
   onNote(text: string): void;
 };
@@ -93,6 +95,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
         return undefined;
       }
       oddSince = undefined;
+      options.onState?.(errorText(generation.status) ?? "");
       if (!states.some((state) => state === generation.status))
         say(`The service reports the state "${errorText(generation.status) ?? ""}"; taken as still running.`);
       return undefined;

@@ -10,7 +10,8 @@ export type Line =
   | { kind: "intent"; attempt: string; base_url: string; request: StartRequest; place?: string | undefined }
   | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
   | { kind: "refused" | "unsent" | "unknown"; attempt: string; reason: string }
-  | { kind: "completed"; id: string }
+  /** `watched`: it was seen running before, so that the line's time is that of its end. */
+  | { kind: "completed"; id: string; watched?: boolean }
   | { kind: "failed"; id: string; reason: string }
   /** A `.part` file and the process that writes it. */
   | { kind: "claim"; file: string; pid: number }
@@ -30,6 +31,8 @@ export type Entry = {
   status: "starting" | "refused" | "unsent" | "unknown" | "processing" | "completed" | "failed";
   id: string | undefined;
   remaining_credits: number | undefined;
+  /** From its start to its end, in milliseconds, where that was watched. */
+  took_ms: number | undefined;
   /** Why it was refused, is unknown, or failed. */
   reason: string | undefined;
   part: { file: string; etag: string } | undefined;
@@ -153,7 +156,8 @@ export function foldLines(lines: DatedLine[]): Entry[] {
 }
 
 function newEntry({ attempt, at, base_url, request, place }: DatedLine & { kind: "intent" }): Entry {
-  const blank = { id: undefined, remaining_credits: undefined, reason: undefined, part: undefined, file: undefined };
+  const nothing = { id: undefined, remaining_credits: undefined, took_ms: undefined, reason: undefined };
+  const blank = { ...nothing, part: undefined, file: undefined };
   return { attempt, at, base_url, request, place, status: "starting", ...blank };
 }
 
@@ -173,7 +177,9 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.reason = line.reason;
       break;
     case "completed":
-      if (!hasEnded) entry.status = "completed";
+      if (hasEnded) break;
+      entry.status = "completed";
+      if (line.watched) entry.took_ms = new Date(line.at).getTime() - new Date(entry.at).getTime();
       break;
     case "failed":
       if (hasEnded) break;
