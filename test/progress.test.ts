@@ -62,6 +62,7 @@ test("a download has its size, its speed and the time left", async () => {
   const progress = board.follow(id, "veo-3.1");
   progress.onProgress(1_000_000, 40_000_000);
   await clock.sleep(2_000);
+  expect(lines.at(-1)).toBe("Saving the video of 1b4e28ba  1.0 MB of 40.0 MB");
   progress.onProgress(21_000_000, 40_000_000);
   expect(lines.at(-1)).toBe("Saving the video of 1b4e28ba  21.0 MB of 40.0 MB, 10.0 MB/s, 1 s left");
   expect(fractions.at(-1)).toBe(21 / 40);

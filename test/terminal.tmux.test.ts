@@ -1,0 +1,82 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { type Desk, hasTmux, openDesk } from "./tmux.ts";
+
+// The built program in a real terminal, with a shell around it.
+
+describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
+  let desk: Desk;
+  let stty: string;
+
+  beforeEach(async () => {
+    desk = await openDesk();
+    stty = await desk.run("stty -a");
+  });
+
+  const start = async (prompt = "a [slow: 60s] fox") => {
+    desk.type(`clear; vidgen generate '${prompt}' --local -o fox.mp4\n`);
+    await desk.shows(/^. Generating \w{8} \(wan-2\.5\) {2}[1-9]\d* s/m);
+  };
+
+  /** The terminal is the shell's again, and as it was. */
+  const expectTidy = async () => {
+    expect(desk.isCursorShown()).toBe(true);
+    expect(await desk.run("stty -a")).toBe(stty);
+    // Had anything been left in the input or on the line, this would not be all.
+    expect(await desk.run("echo typed")).toBe("typed");
+  };
+
+  test("a moving line, and Ctrl-C: the id, the command to go on, and the shell's own terminal", async () => {
+    await start();
+    expect(desk.isCursorShown()).toBe(false);
+    desk.press("C-c");
+    const screen = await desk.shows(/To go on: vidgen wait \S+ --local -o fox\.mp4\n\$$/m);
+    expect(screen).not.toContain("Generating");
+    expect(screen).not.toMatch(/\^?\[\[|\]9;|25[hl]/);
+    await expectTidy();
+  });
+
+  test("it comes to its end, and leaves its file", async () => {
+    await start("a [slow: 3s] fox");
+    const screen = await desk.shows(/^fox\.mp4\n\$$/m);
+    expect(screen).not.toContain("Generating");
+    await expectTidy();
+  });
+
+  test("Ctrl-Z gives the terminal back, fg goes on", async () => {
+    await start();
+    desk.press("C-z");
+    const stopped = await desk.shows(/Stopped/);
+    expect(stopped).not.toContain("Generating");
+    await expectTidy();
+    desk.type("fg\n");
+    await desk.shows(/^. Generating/m);
+    expect(desk.isCursorShown()).toBe(false);
+    // And once more: the second time is as the first.
+    desk.press("C-z");
+    await desk.shows(/Stopped/);
+    await expectTidy();
+    desk.type("fg\n");
+    await desk.shows(/^. Generating/m);
+    desk.press("C-c");
+    await desk.shows(/To go on/);
+    await expectTidy();
+  });
+
+  test("on a terminal that grows narrow the line is cut, not broken, each time it is drawn", async () => {
+    await start();
+    desk.resize(25);
+    const screen = await desk.shows(/^. Generating \w{8} \(…$/m);
+    expect(screen.match(/…/g)).toHaveLength(1);
+    desk.resize(80);
+    await desk.shows(/^. Generating \w{8} \(wan-2\.5\) {2}\d+ s$/m);
+    desk.press("C-c");
+    await desk.shows(/To go on/);
+    await expectTidy();
+  });
+
+  test("an error leaves it tidy too", async () => {
+    await start("a [slow: 3s] [fail] fox");
+    await desk.shows(/error: /);
+    await expectTidy();
+  });
+});
