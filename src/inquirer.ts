@@ -1,2 +1,2 @@
 /** What is used of it, so that the package is made of no more. */
-export { input, password, select } from "@inquirer/prompts";
+export { confirm, input, password, select } from "@inquirer/prompts";

@@ -11,10 +11,10 @@ export function canAsk(options: AskOptions, io: Io): boolean {
 
 type Question<Answer> = (prompts: typeof import("./inquirer.ts"), context: object) => Promise<Answer>;
 
-/** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C. */
+/** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C, Esc and Ctrl-D. */
 async function ask<Answer>(question: Question<Answer>, io: Io): Promise<Answer> {
   const prompts = await import("./inquirer.ts");
-  const input = watchInputEnd(io);
+  const input = watchForEnd(io);
   try {
     const signal = AbortSignal.any([io.signal, input.ended]);
     return await question(prompts, { input: io.stdin, output: io.stderr, signal });
@@ -32,22 +32,41 @@ function nobodyAnswers(): VidgenError {
   return new VidgenError("interrupted", "Interrupted. Nothing was sent.");
 }
 
-/** Ctrl-D ends the input, upon which a prompt would wait for ever: reading stops, and no answer follows. */
-function watchInputEnd(io: Io): { ended: AbortSignal; stop(): void } {
+/**
+ * Esc means nothing to a prompt: whoever asks has to listen for it and take the prompt back (SBoudrias/Inquirer.js#454, signal: #1534).
+ * Ctrl-D ends the input, upon which a prompt would wait for ever: reading stops, and no answer follows.
+ */
+function watchForEnd(io: Io): { ended: AbortSignal; stop(): void } {
   const end = new AbortController();
   const over = new AbortController();
-  const onPause = () => {
-    io.sleep(100, over.signal).then(
-      () => end.abort(nobodyAnswers()),
-      () => {},
-    );
+  let isStopped = false;
+  const after = (ms: number, act: () => void) => void io.sleep(ms, over.signal).then(act, () => {});
+  const onPause = () => after(100, () => (isStopped ? goOn(io.stdin) : end.abort(nobodyAnswers())));
+  // Told by readline, which waits for a moment: an arrow key begins with an Esc too.
+  const onKeypress = (_: unknown, key: Key) => {
+    if (key === space || key === backspace) return;
+    isStopped = key.name === "z" && key.ctrl === true;
+    if (key.name === "escape") end.abort(nobodyAnswers());
+    // The first of the two is over as soon as fg comes, be that an hour later.
+    if (isStopped) after(50, () => after(50, () => goOn(io.stdin)));
   };
-  io.stdin.on("pause", onPause);
+  io.stdin.on("pause", onPause).on("keypress", onKeypress);
   const stop = () => {
     over.abort();
-    io.stdin.off("pause", onPause);
+    io.stdin.off("pause", onPause).off("keypress", onKeypress);
   };
   return { ended: end.signal, stop };
+}
+
+type Key = { name?: string; ctrl?: boolean };
+
+const [space, backspace]: Key[] = [{ name: "space" }, { name: "backspace" }];
+
+/** After Ctrl-Z and fg readline leaves its input paused; a space that is taken back has the question drawn again. */
+function goOn(stdin: Io["stdin"]): void {
+  stdin.resume();
+  stdin.emit("keypress", " ", space);
+  stdin.emit("keypress", undefined, backspace);
 }
 
 export type Check = (answer: string) => true | string;
@@ -64,6 +83,12 @@ export type Choice = { value: string; name: string };
 
 export function askChoice(message: string, choices: Choice[], initial: string, io: Io): Promise<string> {
   return ask((prompts, context) => prompts.select({ message, choices, default: initial, pageSize: 12 }, context), io);
+}
+
+/** Asks for a yes, which has to be typed. Throws `interrupted` for a no. */
+export async function askYes(message: string, io: Io): Promise<void> {
+  const isYes = await ask((prompts, context) => prompts.confirm({ message, default: false }, context), io);
+  if (!isYes) throw new VidgenError("interrupted", "Not started. Nothing was sent.");
 }
 
 /** All of stdin as text, at most 1 MB of it. Throws `usage` for more. */

@@ -71,9 +71,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   const { output } = options;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
   const local = options.local ? await openLocal(io, output.note) : undefined;
-  const baseUrl =
-    local?.baseUrl ?? (await resolveBaseUrl(options.baseUrl, io, ", save one with `vidgen login`, or use --local"));
-  const apiKey = local?.apiKey ?? (await resolveApiKey(baseUrl, io));
+  const { baseUrl, apiKey } = local ?? (await checkSettings(options, io));
   output.hide(apiKey);
   const world: Io = { ...io, fetch: traced(local?.fetch ?? io.fetch, baseUrl, output, io) };
   const client = createClient({ baseUrl, apiKey, fetch: world.fetch });
@@ -159,6 +157,12 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   };
 }
 
+/** The remote service and its key. Throws `usage` or `auth` where one of them is not known. */
+export async function checkSettings(options: Pick<SessionOptions, "baseUrl">, io: Io) {
+  const baseUrl = await resolveBaseUrl(options.baseUrl, io, ", save one with `vidgen login`, or use --local");
+  return { baseUrl, apiKey: await resolveApiKey(baseUrl, io) };
+}
+
 /** The service's words are written down too, and may repeat the key. */
 function withoutSecrets(journal: Journal, output: Output): Journal {
   const redacted = (line: Line): Line => ("reason" in line ? { ...line, reason: output.redact(line.reason) } : line);
@@ -220,9 +224,9 @@ export function programName(env: Io["env"]): string {
   return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
 }
 
-/** A word as a shell reads it. */
+/** A word as a shell reads it; what begins with "=" is a command's path to zsh. */
 export function quote(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+  return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 /** `--verbose`: each request and reply, without the query of an address other than the service's own, which may be a secret. */

@@ -21,12 +21,13 @@ const rules: Rule[] = [
   },
   {
     files: /^src\/commands\//,
-    may: /^src\/((generations|api|doctor|help|completion)\/|(settings|output|errors|prompts|result|session|local|storage|similar)\.ts$)/,
+    may: /^src\/((generations|api|doctor|help|completion)\/|(settings|output|errors|form|prompts|result|session|local|storage|similar)\.ts$)/,
   },
   {
     files: /^src\/(session|result)\.ts$/,
     may: /^src\/((api|generations)\/|(errors|local|progress|settings|storage|output)\.ts$)/,
   },
+  { files: /^src\/form\.ts$/, may: /^src\/((api|generations)\/|(prompts|session)\.ts$)/ },
   { files: /^src\/local\.ts$/, may: /^src\/(errors|storage)\.ts$/, mayLater: /^src\/server\// },
   { files: /^src\/output\.ts$/, may: /^src\/(errors|spinner|terminal)\.ts$/ },
   { files: /^src\/spinner\.ts$/, may: /^src\/terminal\.ts$/ },

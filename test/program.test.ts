@@ -79,33 +79,6 @@ test("models lists each model and what it is for, and marks the default", async 
   expect(stdout.match(/.*\(default\)/g)).toEqual([expect.stringMatching(/^wan-2\.5 /)]);
 });
 
-test("generate at a terminal asks for what is missing, and prints the command line that says the same", async () => {
-  const world = await createWorld();
-  world.isTerminal = true;
-  world.answers = [
-    ["What should", "a fox's den\r"],
-    ["Which model", "\r"],
-    ["Which aspect", "\u001b[B\r"],
-  ];
-  const run = await world.vidgen("generate", "--no-color", "-d", "5");
-  expect(run.code).toBe(0);
-  expect(run.stderr).toContain(`vidgen generate 'a fox'\\''s den' --model wan-2.5 --aspect-ratio 9:16 --duration 5\n`);
-  expect(JSON.parse(world.requests[0]?.body ?? "null")).toEqual({
-    prompt: "a fox's den",
-    model: "wan-2.5",
-    aspectRatio: "9:16",
-    duration: 5,
-  });
-});
-
-test("Ctrl-D at a prompt ends it as Ctrl-C does", async () => {
-  const world = await createWorld();
-  world.isTerminal = true;
-  world.answers = [["What should", "\u0004"]];
-  expect(await world.vidgen("generate")).toMatchObject({ code: 130, stdout: "" });
-  expect(world.requests).toEqual([]);
-});
-
 test("a terminal in CI, and --no-input, are not asked", async () => {
   for (const [env, flags] of [
     [{ CI: "true" }, []],

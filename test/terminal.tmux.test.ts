@@ -79,4 +79,42 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await desk.shows(/error: /);
     await expectTidy();
   });
+
+  test("the form: Ctrl-Z and fg in the middle of it, arrows, a yes, and the file", async () => {
+    desk.type("clear; vidgen generate --local -d 1 -o fox.mp4\n");
+    await desk.shows("What should the video show?");
+    desk.type("a fo");
+    await desk.shows("a fo");
+    for (const _ of ["once", "and again"]) {
+      desk.press("C-z");
+      await desk.shows("Stopped");
+      await expectTidy();
+      desk.type("fg\n");
+      await desk.shows(/^\? What should the video show\? a fo$/m);
+    }
+    desk.type("x");
+    await desk.shows("a fox");
+    desk.press("Enter");
+    await desk.shows("Which model?");
+    desk.press("Down", "Enter");
+    await desk.shows("Which aspect ratio?");
+    desk.press("Enter");
+    await desk.shows("  vidgen generate 'a fox' --model ray-3 --aspect-ratio 16:9 --duration 1 -o");
+    await desk.shows("Start it?");
+    desk.press("y", "Enter");
+    await desk.shows(/^fox\.mp4\n\$$/m);
+    await expectTidy();
+  });
+
+  test.each(["Escape", "C-c"])("the form: %s leaves at once, with nothing sent", async (key) => {
+    desk.type('clear; vidgen generate --local; echo "left with $?"\n');
+    await desk.shows("What should the video show?");
+    desk.type("a fox\n");
+    await desk.shows("Which model?");
+    desk.press(key);
+    const screen = await desk.shows("left with 130");
+    expect(screen).toContain("Nothing was sent.");
+    await expectTidy();
+    expect(await desk.run("ls -a ~/home")).not.toContain("journal");
+  });
 });

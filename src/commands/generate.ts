@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { startInit } from "../api/client.ts";
-import { aspectRatios, defaultModel, type Model, models } from "../api/models.ts";
+import { defaultModel } from "../api/models.ts";
 import type { StartRequest } from "../api/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
+import { type Blank, commandOf, fillForm, summarize } from "../form.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
 import { findReusable } from "../generations/reuse.ts";
 import { start } from "../generations/start.ts";
@@ -10,9 +11,9 @@ import type { Target } from "../generations/target.ts";
 import type { Io } from "../io.ts";
 import type { Output } from "../output.ts";
 import type { Given } from "../program.ts";
-import { askChoice, askText, type Choice, canAsk, readPrompt } from "../prompts.ts";
+import { askYes, canAsk, readPrompt } from "../prompts.ts";
 import { checkPlace, printCollected } from "../result.ts";
-import { openSession, programName, quote, type Session } from "../session.ts";
+import { checkSettings, openSession, type Session } from "../session.ts";
 import { findBaseUrl, findModelSetting, readInterval, readTime } from "../settings.ts";
 
 export type GenerateOptions = Given & {
@@ -43,7 +44,7 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   const times = { timeoutMs: readTime(options.timeout, "--timeout"), intervalMs: readInterval(options.interval) };
   const asked = choosePlace(options, io);
   const wish = await resolveWish(options, io);
-  const request = buildRequest({ ...wish, images: options.image ?? [], ...pick(options) });
+  const request = buildRequest(wish);
   const attempt = randomUUID();
   if (options.dryRun) return printDryRun(request, attempt, options, io);
   const session = await openSession(options, io);
@@ -94,10 +95,6 @@ async function findEarlier(
   return { id, document: { id, status, model, prompt, created_at: at, remaining_credits } };
 }
 
-function pick({ duration, resolution, callbackUrl, set = [] }: GenerateOptions) {
-  return { duration, resolution, callbackUrl, set };
-}
-
 /** Where the video goes; `undefined` when it is not to be saved. */
 function choosePlace(options: GenerateOptions, io: Io): string | undefined {
   const asked = options.save ?? (options.download ? "." : undefined);
@@ -107,57 +104,34 @@ function choosePlace(options: GenerateOptions, io: Io): string | undefined {
   return asked ?? (options.local && options.wait ? "." : undefined);
 }
 
-/** The prompt, the model and the ratio: from the command line and the settings, or asked for at a terminal. */
-async function resolveWish(options: GenerateOptions, io: Io): Promise<Pick<Wish, "prompt" | "model" | "aspectRatio">> {
+/** What is to be made: from the command line and the settings, or asked for at a terminal. */
+async function resolveWish(options: GenerateOptions, io: Io): Promise<Wish> {
+  const { aspectRatio, duration, resolution, callbackUrl, image: images = [], set = [] } = options;
+  const given = { aspectRatio, duration, resolution, callbackUrl, images, set };
   const prompt = await readPrompt(options.prompt, io);
-  const model = options.model ?? (await findModelSetting(io)) ?? defaultModel;
-  if (prompt !== undefined) return { prompt, model, aspectRatio: options.aspectRatio };
+  const usualModel = options.model ?? (await findModelSetting(io)) ?? defaultModel;
+  if (prompt !== undefined) return { ...given, prompt, model: usualModel };
   if (!canAsk(options, io))
     throw usage("There is no prompt.", 'Give one: vidgen generate "...", or - for stdin, or @file.');
-  const asked = {
-    prompt: await askText("What should the video show?", (text) => text.trim() !== "" || "A few words, please.", io),
-    model: options.model ?? (await askChoice("Which model?", choicesFor(options), model, io)),
-    aspectRatio: options.aspectRatio ?? (await askChoice("Which aspect ratio?", ratioChoices, "16:9", io)),
-  };
-  const flags = flagWords({ ...options, ...asked });
-  const words = asked.prompt.startsWith("-") ? [...flags, "--", asked.prompt] : [asked.prompt, ...flags];
-  options.output.note(`The same as: ${programName(io.env)} generate ${words.map(quote).join(" ")}`);
-  return asked;
+  await checkBeforeAsking(given, options, io);
+  return askForWish({ ...given, model: options.model, usualModel }, options, io);
 }
 
-/** The flags that say what these options say. */
-function flagWords(options: GenerateOptions & { model: string; aspectRatio: string }): string[] {
-  const named = {
-    duration: options.duration,
-    resolution: options.resolution,
-    "callback-url": options.callbackUrl,
-    "base-url": options.baseUrl,
-  };
-  const place = options.save ?? (options.download ? "." : undefined);
-  return [
-    ...["--model", options.model, "--aspect-ratio", options.aspectRatio],
-    ...Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value])),
-    ...(options.image ?? []).flatMap((url) => ["--image", url]),
-    ...(options.set ?? []).flatMap((setting) => ["--set", setting]),
-    ...(options.local ? ["--local"] : []),
-    ...(place === undefined ? [] : ["-o", place]),
-    ...(options.overwrite ? ["--overwrite"] : []),
-    ...(options.wait ? [] : ["--no-wait"]),
-  ];
+/** Nobody fills in a form that could come to nothing. */
+async function checkBeforeAsking(given: Omit<Wish, "prompt" | "model">, options: GenerateOptions, io: Io) {
+  const model = options.model ?? defaultModel;
+  // A field of one's own takes the place of the images, which are still to come.
+  buildRequest({ ...given, prompt: "still to come", model, set: ["imageUrl=", ...given.set] });
+  if (!options.local && !options.dryRun) await checkSettings(options, io);
 }
 
-const ratioChoices: Choice[] = aspectRatios.map((ratio) => ({
-  value: ratio,
-  name: ratio,
-}));
-
-/** Models that want images only where there are some: the form does not ask for them. */
-function choicesFor({ image = [] }: GenerateOptions): Choice[] {
-  return models.filter((model) => !model.images || image.length > 0).map(modelChoice);
-}
-
-function modelChoice({ id, characteristic }: Model): Choice {
-  return { value: id, name: `${id}: ${characteristic}` };
+/** The form, what it comes to, and a yes. Throws `interrupted` where that is not given: nothing was sent. */
+async function askForWish(blank: Blank, options: GenerateOptions, io: Io): Promise<Wish> {
+  const wish = await fillForm(blank, io);
+  buildRequest(wish);
+  options.output.note(`\n${summarize(wish)}\n\nThe same as:\n  ${commandOf(wish, options, io.env)}\n`);
+  if (!options.dryRun) await askYes(options.local ? "Start it?" : "Start it? It costs credits.", io);
+  return wish;
 }
 
 type ClaimOptions = {

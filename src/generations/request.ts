@@ -57,8 +57,8 @@ function checkResolution(text: string): string {
   return text;
 }
 
-/** The interface does not type the field: what looks like a number goes as one, anything else as it is typed. */
-function readDuration(text: string): number | string {
+/** Throws `usage`. The interface does not type the field: what looks like a number goes as one, anything else as it is typed. */
+export function readDuration(text: string): number | string {
   if (text.trim() === "") throw usage("--duration is empty.");
   if (/^-\d/.test(text)) throw usage(`--duration takes a length such as 5, not "${text}".`);
   return /^\d+(\.\d+)?$/.test(text) ? Number(text) : text;
@@ -82,7 +82,8 @@ function imageFields(images: string[], model: string): Record<string, unknown> {
   return wanted ? { imageUrls: images } : { imageUrl: only };
 }
 
-function checkImage(text: string): void {
+/** Throws `usage` for what the service could not fetch. */
+export function checkImage(text: string): void {
   if (text.startsWith("data:image/")) return;
   checkHttpUrl(text, "--image", "fetches");
 }
