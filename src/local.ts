@@ -131,11 +131,23 @@ async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door
   return {
     ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isHere: true },
     async fetch(url, init) {
-      init?.signal?.throwIfAborted();
       const handler = url.startsWith(media_url) ? hosted.media : hosted.api;
-      return handler(new Request(url, init));
+      return unlessAborted(init?.signal, async () => handler(new Request(url, init)));
     },
     settled: hosted.settled,
     close: () => hosted.close(0),
   };
+}
+
+/** A request's own signal is forgotten by Node when its garbage is collected, whoever listens to it: nobody would stop waiting. */
+async function unlessAborted<Result>(
+  signal: AbortSignal | null | undefined,
+  act: () => Promise<Result>,
+): Promise<Result> {
+  signal?.throwIfAborted();
+  const over = new AbortController();
+  const aborted = new Promise<never>((_, reject) => {
+    signal?.addEventListener("abort", () => reject(signal.reason), { signal: over.signal });
+  });
+  return Promise.race([act(), aborted]).finally(() => over.abort());
 }

@@ -23,10 +23,10 @@ async function createMachine() {
     for (const child of running) child.kill("SIGKILL");
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   });
-  const run = (...argv: string[]): Running => {
+  const runNode = (...args: string[]): Running => {
     const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
     const env = { ...inherited, VIDGEN_HOME: join(folder, "home"), CI: "", VIDGEN_BASE_URL: "", VIDGEN_API_KEY: "" };
-    const child = spawn(process.execPath, [bin, ...argv], { cwd: folder, env });
+    const child = spawn(process.execPath, args, { cwd: folder, env });
     running.add(child);
     const ended = { stdout: "", stderr: "" };
     child.stdout.on("data", (chunk) => (ended.stdout += chunk));
@@ -41,7 +41,8 @@ async function createMachine() {
     };
     return { child, said, ended: closed };
   };
-  return { folder, run, vidgen: (...argv: string[]) => run(...argv).ended };
+  const run = (...argv: string[]) => runNode(bin, ...argv);
+  return { folder, runNode, run, vidgen: (...argv: string[]) => run(...argv).ended };
 }
 
 /** A `serve` on any ports, and what it says of itself. */
@@ -179,4 +180,17 @@ test.each([
 ])("serve %s %s is a usage error", async (...flags) => {
   const machine = await createMachine();
   expect(await machine.vidgen("serve", ...flags)).toMatchObject({ code: 2, stdout: "" });
+});
+
+test("a start that is never answered can be left, however much garbage was collected meanwhile", async () => {
+  const machine = await createMachine();
+  const collect =
+    'import v8 from "node:v8"; import vm from "node:vm"; v8.setFlagsFromString("--expose-gc"); setInterval(vm.runInNewContext("gc"), 10).unref();';
+  const importing = `--import=data:text/javascript,${encodeURIComponent(collect)}`;
+  const hanging = machine.runNode(importing, bin, "generate", "[hang] fox", "--local", "--verbose");
+  await hanging.said("POST ");
+  hanging.child.kill("SIGINT");
+  await hanging.said("waiting up to 10 s");
+  hanging.child.kill("SIGINT");
+  expect(await hanging.ended).toMatchObject({ code: 130, stderr: expect.stringContaining("It may have been charged") });
 });

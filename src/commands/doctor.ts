@@ -27,7 +27,9 @@ export async function doctor(options: DoctorOptions, io: Io): Promise<void> {
   await output.result(checks.map(formatCheck).join("\n"), { ok: failed.length === 0, checks: documents });
   const [first] = failed;
   if (first)
-    throw new VidgenError(first.code ?? "bug", `Not all is well: ${failed.map(({ name }) => name).join(", ")}.`);
+    throw new VidgenError(first.code ?? "bug", `Not all is well: ${failed.map(({ name }) => name).join(", ")}.`, {
+      hint: "What to do stands under each line that says fail.",
+    });
 }
 
 async function checkRemote({ baseUrl: flag, output }: DoctorOptions, io: Io): Promise<Check[]> {
