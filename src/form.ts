@@ -54,6 +54,7 @@ function flagWords(wish: Wish, options: GenerateOptions): string[] {
   const switches = {
     ...{ "--local": options.local, "--overwrite": options.overwrite, "--no-wait": !options.wait },
     ...{ "--reuse": options.reuse, "--dry-run": options.dryRun, "--json": options.output.json },
+    ...{ "--open": options.open, "--bell": options.bell },
   };
   return [
     ...Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [name, value])),

@@ -58,6 +58,8 @@ export type Io = {
   turn(): Promise<void>;
   /** Whether a process of this machine runs. */
   isRunning(pid: number): boolean;
+  /** Starts a program of this machine, without a shell, and leaves it to itself. Rejects where it cannot be started. */
+  launch(command: string, args: string[]): Promise<void>;
   /** Has the terminal given back before the process stops at Ctrl-Z or ends, whatever ends it, and taken again when it goes on. */
   holdTerminal(hold: TerminalHold): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
@@ -89,6 +91,7 @@ export function systemIo(): Io {
     home: findHome(),
     fetch: createFetch({ isOwnProcess: true }),
     ...systemClock,
+    launch,
     holdTerminal,
     signal,
     leave,
@@ -192,6 +195,13 @@ function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
   process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal has gone.")));
   process.on("SIGTERM", () => onSignal(new VidgenError("terminated", "Terminated.")));
   return { signal: first.signal, leave: second.signal };
+}
+
+async function launch(command: string, args: string[]): Promise<void> {
+  const { spawn } = await import("node:child_process");
+  const child = spawn(command, args, { detached: true, stdio: "ignore" });
+  child.unref();
+  await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
 }
 
 function holdTerminal({ leave, back }: TerminalHold): void {

@@ -3,6 +3,7 @@ import type { ChalkInstance } from "chalk";
 import { asVidgenError, systemCode, VidgenError } from "./errors.ts";
 import type { Io } from "./io.ts";
 import { createSpinner } from "./spinner.ts";
+import { hasLinks, linked } from "./terminal.ts";
 
 /** How to speak: the flags that every command has. */
 export type Manner = { json: boolean; quiet: boolean; verbose: boolean; color: boolean | undefined };
@@ -11,8 +12,11 @@ export type Manner = { json: boolean; quiet: boolean; verbose: boolean; color: b
 export type Output = Manner & {
   /** Whether a moving line can be shown: then it may be renewed as often as it changes. */
   isLive: boolean;
-  /** The result of a command: `text` as lines, or with `--json` the one document. Throws `output` where stdout cannot take it. */
-  result(text: string, document: unknown): Promise<void>;
+  /**
+   * The result of a command: `text` as lines, at a terminal that is known to show links one to `href`, or with `--json` the one document.
+   * Throws `output` where stdout cannot take it.
+   */
+  result(text: string, document: unknown, href?: string): Promise<void>;
   /** A line for a person. */
   note(text: string): void;
   /** What goes on right now, and which fraction of it is done: one moving line at a terminal; elsewhere a line for each new `state`. */
@@ -49,14 +53,17 @@ export function createOutput(manner: Manner, io: World): Output {
   const isQuiet = manner.quiet || (manner.json && !stderr.isTTY);
   const line = (text: string) => void stderr.write(`${redact(plain(text))}\n`);
   const spinner = createSpinner(io, colorLevel(manner, stderr, env) > 0);
+  const showsLinks = stdout.isTTY === true && hasLinks(env);
+  const withLink = (text: string, href: string | undefined) =>
+    href !== undefined && showsLinks && isPlainHref(href) && redact(href) === href ? linked(text, href) : text;
   let lastState = "";
 
   return {
     ...manner,
     isLive: isLive && !isQuiet,
-    async result(text, document) {
+    async result(text, document, href) {
       spinner.stop();
-      const body = manner.json ? jsonText(document, redact) : redact(plain(text));
+      const body = manner.json ? jsonText(document, redact) : withLink(redact(plain(text)), href);
       if (body !== "") await write(stdout, `${body}\n`);
     },
     note(text) {
@@ -109,6 +116,11 @@ async function errorText(error: VidgenError, level: ColorLevel): Promise<string>
 /** Text without anything that could move the cursor, colour a terminal or turn the reading direction; lines and tabs stay. */
 export function plain(text: string): string {
   return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
+}
+
+/** An address in which nothing could end the link, or begin anything else. */
+function isPlainHref(href: string): boolean {
+  return /^[\x21-\x7e]+$/.test(href);
 }
 
 /** The same, in one line. */

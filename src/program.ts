@@ -87,6 +87,8 @@ export function createProgram(given: Given, io: Io): Command {
     .option("--reuse", "go on with the same request of the last 24 hours instead of paying for another")
     .addOption(timeoutOption())
     .addOption(intervalOption())
+    .addOption(openOption())
+    .addOption(bellOption())
     .option("--dry-run", "print the request, send nothing")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(baseUrlOption())
@@ -120,6 +122,8 @@ export function createProgram(given: Given, io: Io): Command {
     .option("--overwrite", "replace the file if it exists")
     .addOption(timeoutOption())
     .addOption(intervalOption())
+    .addOption(openOption())
+    .addOption(bellOption())
     .addOption(localOption())
     .addOption(baseUrlOption())
     .action(runs(async () => (await import("./commands/wait.ts")).wait, ["ids"]));
@@ -272,6 +276,14 @@ function timeoutOption(): Option {
 
 function intervalOption(): Option {
   return new Option("--interval <time>", "time between two looks, 1s or more (default: 10s, then 5s)");
+}
+
+function openOption(): Option {
+  return new Option("--open", "open the video in the platform's own player once it is there");
+}
+
+function bellOption(): Option {
+  return new Option("--bell", "ring at the end of a wait of over 15 s");
 }
 
 function localOption(description = "use the local service"): Option {

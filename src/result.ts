@@ -1,15 +1,20 @@
 import { createReadStream } from "node:fs";
+import { resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { pathToFileURL } from "node:url";
 import { systemCode, usage, VidgenError } from "./errors.ts";
 import type { Collected } from "./generations/collect.ts";
 import { checkTemplate } from "./generations/template.ts";
 import type { Io } from "./io.ts";
+import { openPlace } from "./opener.ts";
 import type { Output } from "./output.ts";
 
 export type PrintOptions = {
   /** `-o` as it was typed. */
   place: string | undefined;
   isHere: boolean;
+  /** Whether it is to be opened, too. */
+  open: boolean;
   /** What else `--json` shows. */
   extra?: object;
   output: Output;
@@ -19,7 +24,22 @@ export type PrintOptions = {
 export async function printCollected(collected: Collected, options: PrintOptions, io: Io): Promise<void> {
   const { file, videoUrl } = collected;
   if (options.place === "-" && file !== undefined) return streamTo(io.stdout, file);
-  await options.output.result(file ?? videoUrl, { ...options.extra, ...describe(collected, options.isHere) });
+  const document = { ...options.extra, ...describe(collected, options.isHere) };
+  await options.output.result(file ?? videoUrl, document, hrefOf(collected, options, io));
+  if (options.open) await open(collected, options, io);
+}
+
+/** Where a click leads; nowhere when the address ends with this process, or the file is on another machine than the one that shows it. */
+function hrefOf({ file, videoUrl }: Collected, { isHere }: PrintOptions, { env }: Io): string | undefined {
+  if (file === undefined) return isHere ? undefined : videoUrl;
+  return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
+}
+
+/** What is not opened is there all the same. */
+async function open({ file, videoUrl }: Collected, { isHere, output }: PrintOptions, io: Io): Promise<void> {
+  const isGone = file === undefined && isHere;
+  const reason = isGone ? "its address ends with this command" : await openPlace(file ? resolve(file) : videoUrl, io);
+  if (reason !== undefined) output.note(`Not opened: ${reason}.`);
 }
 
 /** A completed generation as `--json` shows it; addresses that end with this process are left out. */
@@ -28,11 +48,14 @@ export function describe({ generation, videoUrl, file }: Collected, isHere: bool
   return { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
 }
 
+type CheckOptions = { output: Output; open?: boolean };
+
 /** Throws `usage` for a place that no video can go to, such as a stdout that is a terminal. */
-export function checkPlace(place: string | undefined, output: Output, io: Io): void {
+export function checkPlace(place: string | undefined, { output, open }: CheckOptions, io: Io): void {
   if (place === "") throw usage("-o is empty.");
   if (place !== undefined) checkTemplate(place);
   if (place !== "-") return;
+  if (open) throw usage("With -o - there is nothing for --open to open.");
   if (output.json) throw usage("--json and -o - both want stdout.");
   if (io.stdout.isTTY) throw usage("-o - sends the video to stdout, which is a terminal: pipe it, or name a file.");
 }

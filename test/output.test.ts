@@ -270,3 +270,18 @@ test.each([
 ])("--color %s, a terminal %s, %j: colour level %i", (color, isTTY, env, level) => {
   expect(colorLevel({ color }, { isTTY }, env)).toBe(level);
 });
+
+test.each([
+  ["https://media.example/a.mp4", true],
+  ["https://media.example/\u001b\\a", false],
+  ["https://media.example/\u0007a", false],
+  ["https://media.example/\u009ca", false],
+  ["https://media.example/a b", false],
+  ["", false],
+  [`https://media.example/?key=${secret}`, false],
+])("%j is a link: %s", async (href, isLink) => {
+  const { output, written } = createScene({ isTTY: true, env: { TERM_PROGRAM: "ghostty" } });
+  output.hide(secret);
+  await output.result("fox.mp4", {}, href);
+  expect(written.stdout).toBe(isLink ? `\u001b]8;;${href}\u001b\\fox.mp4\u001b]8;;\u001b\\\n` : "fox.mp4\n");
+});

@@ -1,3 +1,5 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type Desk, hasTmux, openDesk } from "./tmux.ts";
 
@@ -116,5 +118,13 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     expect(screen).toContain("Nothing was sent.");
     await expectTidy();
     expect(await desk.run("ls -a ~/home")).not.toContain("journal");
+  });
+
+  test("--open hands the file to the platform's opener, and goes on", async () => {
+    writeFileSync(join(desk.folder, "xdg-open"), '#!/bin/sh\nprintf "<%s>\\n" "$@" > opened\n', { mode: 0o755 });
+    const line = "PATH=.:$PATH DISPLAY=:0 vidgen generate 'a fox' --local -d 1 -o 'a $(fox).mp4' --open --quiet";
+    expect(await desk.run(line)).toBe("a $(fox).mp4");
+    expect(await desk.run("sleep 0.3; cat opened")).toBe(`<${join(desk.folder, "a $(fox).mp4")}>`);
+    await expectTidy();
   });
 });

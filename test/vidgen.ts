@@ -49,6 +49,8 @@ export type World = {
   callbacks: unknown[];
   /** What has been printed by the run under way. */
   printed: Run;
+  /** The programs that were started, each with its arguments. */
+  launched: [command: string, args: string[]][];
   press(key: "Ctrl-C"): void;
   /** The same machine and service for a new process; those before it are gone. */
   reboot(): World;
@@ -131,6 +133,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     uid: process.getuid?.(),
     home: folder,
     fetch,
+    launch: async (...launched) => void world.launched.push(launched),
     holdTerminal: () => {},
     get signal() {
       return controllers.signal.signal;
@@ -151,6 +154,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     faults: [],
     requests: [],
     callbacks,
+    launched: [],
     printed: { code: -1, stdout: "", stderr: "" },
     press() {
       const { signal, leave } = controllers;

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { startInit } from "../api/client.ts";
 import { defaultModel } from "../api/models.ts";
 import type { StartRequest } from "../api/schema.ts";
+import { ringAfter } from "../bell.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { type Blank, commandOf, fillForm, summarize } from "../form.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
@@ -34,6 +35,8 @@ export type GenerateOptions = Given & {
   timeout: string;
   interval?: string;
   dryRun?: boolean;
+  open?: boolean;
+  bell?: boolean;
   local?: boolean;
   baseUrl?: string;
   input: boolean;
@@ -58,8 +61,15 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   const { id, document } =
     earlier ?? (await startOnce(session, request, { attempt, place, output: options.output }, io));
   if (!options.wait) return await printId(session, { id, document }, options.output, io);
-  const collected = await session.collect(id, { ...times, isNew: !earlier, target, place, naming });
-  const print = { place, extra: document, isHere: session.isHere(), output: options.output };
+  const how = { ...times, isNew: !earlier, target, place, naming };
+  const collected = await ringAfter(options.bell ?? false, () => session.collect(id, how), io);
+  const print = {
+    place,
+    extra: document,
+    isHere: session.isHere(),
+    open: options.open ?? false,
+    output: options.output,
+  };
   await printCollected(collected, print, io).catch((error) => {
     throw session.explain(error, id, place);
   });
@@ -100,7 +110,9 @@ function choosePlace(options: GenerateOptions, io: Io): string | undefined {
   const asked = options.save ?? (options.download ? "." : undefined);
   if (!options.wait && asked !== undefined)
     throw usage("--no-wait has nothing to save yet: leave -o to `vidgen wait <id> -o ...`.");
-  checkPlace(asked, options.output, io);
+  if (!options.wait && options.open)
+    throw usage("--no-wait has nothing to open yet: leave --open to `vidgen wait <id> --open`.");
+  checkPlace(asked, options, io);
   return asked ?? (options.local && options.wait ? "." : undefined);
 }
 

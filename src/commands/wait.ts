@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
+import { ringAfter } from "../bell.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Collected } from "../generations/collect.ts";
 import { isOpen } from "../generations/journal.ts";
@@ -17,6 +18,8 @@ export type WaitOptions = Given & {
   /** `-o` */
   save?: string;
   overwrite?: boolean;
+  open?: boolean;
+  bell?: boolean;
   timeout: string;
   interval?: string;
   local?: boolean;
@@ -27,13 +30,18 @@ export type WaitOptions = Given & {
 export async function wait(options: WaitOptions, io: Io): Promise<void> {
   if (options.all && options.ids.length > 0) throw usage("--all takes no ids.");
   if (options.ids.includes("")) throw usage("An id is empty.");
-  checkPlace(options.save, options.output, io);
+  checkPlace(options.save, options, io);
   readTimes(options);
   const session = await openSession(options, io);
   options.defer(session.close);
   const ids = options.all ? await openIds(session) : [...new Set(options.ids)];
-  if (options.all || ids.length > 1) return waitForAll(ids, session, options, io);
-  await waitForOne(ids[0] ?? (await session.newestRunning()), session, options, io);
+  const isOne = !options.all && ids.length < 2;
+  if (options.open && !isOne) throw usage("--open opens one video: name one id.");
+  const follow = async () =>
+    isOne
+      ? waitForOne(ids[0] ?? (await session.newestRunning()), session, options, io)
+      : waitForAll(ids, session, options, io);
+  await ringAfter(options.bell ?? false, follow, io);
 }
 
 /** All that this machine has started at this service and that has not ended, or was to be saved and is not; the oldest first. */
@@ -43,7 +51,7 @@ async function openIds(session: Session): Promise<string[]> {
 }
 
 async function waitForOne(id: string, session: Session, options: WaitOptions, io: Io): Promise<void> {
-  const print = { place: options.save, isHere: session.isHere(), output: options.output };
+  const print = { place: options.save, isHere: session.isHere(), open: options.open ?? false, output: options.output };
   await collectOne(id, session, options, (collected) => printCollected(collected, print, io));
 }
 
@@ -59,7 +67,8 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
       const saved = options.all ? await takeSaved(id, session, options) : undefined;
       if (saved !== undefined) return saved;
       const use = async (collected: Collected) => {
-        if (!output.json) await printCollected(collected, { place: save, isHere: session.isHere(), output }, io);
+        const print = { place: save, isHere: session.isHere(), open: false, output };
+        if (!output.json) await printCollected(collected, print, io);
         return describe(collected, session.isHere());
       };
       return await collectOne(id, session, { ...options, first: index + 1 }, use);

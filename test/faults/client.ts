@@ -35,6 +35,7 @@ export async function vidgen(argv: string[], env: Env, options: RunOptions = {})
     stdout: collect((text) => (run.stdout += text)),
     stderr: collect((text) => (run.stderr += text)),
     signal: interrupt.signal,
+    launch: async () => {},
     holdTerminal: () => {},
     leave: new AbortController().signal,
     ...options.io,
