@@ -21,12 +21,14 @@ export type Desk = {
   /** The screen's lines, without those that are empty; with `colors` as the terminal was told to show them. */
   screen(options?: { colors: boolean }): string;
   /** Waits until the screen shows this; throws with the screen when it never does. */
-  shows(what: string | RegExp): Promise<string>;
+  shows(what: string | RegExp, options?: Patience): Promise<string>;
   /** Runs a line and returns what it printed, once the shell is back. */
-  run(line: string): Promise<string>;
+  run(line: string, options?: Patience): Promise<string>;
   isCursorShown(): boolean;
   close(): void;
 };
+
+type Patience = { timeoutMs?: number };
 
 export type DeskOptions = { columns?: number; rows?: number };
 
@@ -48,8 +50,8 @@ export async function openDesk({ columns = 80, rows = 24 }: DeskOptions = {}): P
   tmux("new-session", "-d", "-x", String(columns), "-y", String(rows), "-c", folder, "bash", "--norc", "--noprofile");
   const screen = ({ colors = false } = {}) =>
     tmux("capture-pane", "-p", ...(colors ? ["-e"] : [])).replace(/\n+$/, "\n");
-  const shows = async (what: string | RegExp) => {
-    const end = Date.now() + 8_000;
+  const shows = async (what: string | RegExp, { timeoutMs = 15_000 }: Patience = {}) => {
+    const end = Date.now() + timeoutMs;
     for (;;) {
       const text = screen();
       if (typeof what === "string" ? text.includes(what) : what.test(text)) return text;
@@ -63,11 +65,11 @@ export async function openDesk({ columns = 80, rows = 24 }: DeskOptions = {}): P
   const desk: Desk = {
     ...{ folder, press, type, screen, shows },
     resize: (to) => void tmux("resize-window", "-x", String(to)),
-    async run(line) {
+    async run(line, patience) {
       const mark = `end-${++runs}`;
       type(`clear; ${line}; echo "${mark.replace("-", '"-"')}"`);
       press("Enter");
-      const text = await shows(new RegExp(`^${mark}$`, "m"));
+      const text = await shows(new RegExp(`^${mark}$`, "m"), patience);
       return text.slice(0, text.indexOf(mark)).trim();
     },
     isCursorShown: () => tmux("display-message", "-p", "#{cursor_flag}").trim() === "1",
