@@ -1,3 +1,3 @@
-/** What bin/vidgen.js starts, in one file. */
+/** What bin/vidgen.cjs starts, in one file. */
 export { systemIo } from "./io.ts";
 export { main } from "./main.ts";

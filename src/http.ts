@@ -11,8 +11,12 @@ import type { FetchInit, HttpResponse, Io } from "./io.ts";
  */
 const tieringBudget = 100_000_000;
 
-/** For a process that is vidgen's own: V8 is told so once, for all that runs in it. */
-export function delayTiering(): void {
+/**
+ * For a process that is vidgen's own: V8 is told so once, before the first connection. From then on Node compiles its own modules anew,
+ * since what it has compiled was made with other flags: those for TLS take 10 ms, unless they are loaded before.
+ */
+export async function delayTiering(url: string): Promise<void> {
+  if (url.startsWith("https:")) await import("node:tls");
   setFlagsFromString(`--wasm-tiering-budget=${tieringBudget}`);
 }
 

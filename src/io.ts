@@ -1,8 +1,9 @@
 import { setMaxListeners } from "node:events";
 import { homedir } from "node:os";
-import process from "node:process";
 import type { Readable, Writable } from "node:stream";
 import { systemCode, VidgenError } from "./errors.ts";
+
+const { process } = globalThis;
 
 /** A time limit: `signal` aborts when the time is over or the parent aborts; `clear` ends it. */
 export type Limit = { signal: AbortSignal; clear(): void };
@@ -79,7 +80,10 @@ export function systemIo(): Io {
   const { signal, leave } = catchSignals();
   process.on("uncaughtException", onUncaught);
   return {
-    stdin: process.stdin,
+    // Opened when it is read: that takes 2 ms, and few commands read it.
+    get stdin() {
+      return process.stdin;
+    },
     stdout: quietWhenClosed(process.stdout),
     stderr: quietWhenClosed(process.stderr),
     env: process.env,
@@ -159,7 +163,7 @@ function isPausedParser(error: unknown): boolean {
     error instanceof Error &&
     "code" in error &&
     error.code === "ERR_ASSERTION" &&
-    /client-h1\.js|[\\/]undici-[\w-]+\.js/.test(error.stack ?? "")
+    /client-h1\.js|[\\/]undici-[\w-]+\.cjs/.test(error.stack ?? "")
   );
 }
 
@@ -227,13 +231,13 @@ function quietWhenClosed<Stream extends Writable>(stream: Stream): Stream {
 /** undici's parts, loaded with the first request. */
 function createFetch({ isOwnProcess }: { isOwnProcess: boolean }): Io["fetch"] {
   let loaded: Promise<Io["fetch"]> | undefined;
-  const load = async () => {
+  const load = async (url: string) => {
     const http = await import("./http.ts");
-    if (isOwnProcess) http.delayTiering();
+    if (isOwnProcess) await http.delayTiering(url);
     return http.createFetch(process.env);
   };
   return async (url, init) => {
-    loaded ??= load();
+    loaded ??= load(url);
     return (await loaded)(url, init);
   };
 }

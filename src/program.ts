@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Argument, Command, type Help, Option } from "commander";
 import { directives } from "./directives.ts";
 import type { Io } from "./io.ts";
@@ -295,5 +296,5 @@ function baseUrlOption(description = "the service's address (default: VIDGEN_BAS
 }
 
 function readVersion(): string {
-  return JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")).version;
+  return JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8")).version;
 }

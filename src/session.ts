@@ -73,7 +73,8 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   const local = options.local ? await openLocal(io, output.note) : undefined;
   const { baseUrl, apiKey } = local ?? (await checkSettings(options, io));
   output.hide(apiKey);
-  const world: Io = { ...io, fetch: traced(local?.fetch ?? io.fetch, baseUrl, output, io) };
+  const { now, date, sleep, limit, turn } = io;
+  const world = { now, date, sleep, limit, turn, fetch: traced(local?.fetch ?? io.fetch, baseUrl, output, io) };
   const client = createClient({ baseUrl, apiKey, fetch: world.fetch });
   const kept = await openKept(options.local ?? false, io);
   if (kept.note !== undefined) output.note(kept.note);

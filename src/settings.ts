@@ -124,9 +124,8 @@ export async function readSaved(world: World): Promise<Saved> {
   // Without a home folder this would be a file of whatever folder one happens to be in.
   if (!hasConfig(world) || !(await tighten(path, 0o600))) return {};
   await tighten(dirname(path), 0o700);
-  const { savedSchema } = await import("./saved.ts");
   try {
-    return savedSchema.parse(parseObject(await readFile(path, "utf8")));
+    return asSaved(parseObject(await readFile(path, "utf8")));
   } catch (error) {
     const reason = error instanceof SyntaxError ? "it is no JSON" : "it does not hold what vidgen saves there";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemCode(error)}.`);
@@ -165,6 +164,16 @@ async function openConf(path: string) {
 function parseObject(text: string): Record<string, unknown> {
   const value = JSON.parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new TypeError("not an object");
+  return value;
+}
+
+/** What others have put there is kept. */
+function asSaved(value: Record<string, unknown>): Saved {
+  const { base_url, model, keys = {} } = value;
+  const isMap = typeof keys === "object" && keys !== null && !Array.isArray(keys);
+  const texts = [base_url ?? "", model ?? "", ...(isMap ? Object.values(keys) : [undefined])];
+  if (base_url === null || model === null || texts.some((text) => typeof text !== "string"))
+    throw new TypeError("not what is saved");
   return value;
 }
 

@@ -10,9 +10,9 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 
-// The program as it is installed: bin/vidgen.js over dist/, in processes of their own, over real sockets on loopback.
+// The program as it is installed: bin/vidgen.cjs over dist/, in processes of their own, over real sockets on loopback.
 
-const bin = fileURLToPath(new URL("../bin/vidgen.js", import.meta.url));
+const bin = fileURLToPath(new URL("../bin/vidgen.cjs", import.meta.url));
 const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 let folder: string;
 let server: ReturnType<typeof run>;

@@ -121,21 +121,18 @@ test.each([
   expect(readdirSync(folder).sort()).toEqual(["file", "fox.mp4", "tmp"]);
 });
 
-test.each(["12.22.12", "18.20.8", "20.18.0", "21.7.3", "22.2.0"])(
-  "Node %s is told in one line that it is not enough",
-  async (version) => {
-    const folder = createFolder();
-    const lie = join(folder, "lie.cjs");
-    writeFileSync(
-      lie,
-      `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } });`,
-    );
-    const { code, stdout, stderr } = await spawnProcess(process.execPath, ["--require", lie, bin, "models"], {}, folder)
-      .ended;
-    const line = `error: vidgen needs Node 20.18.1, or 22.3.0 or later; this is ${version}.\n`;
-    expect([code, stdout, stderr]).toEqual([1, "", line]);
-  },
-);
+test.each(["12.22.12", "18.20.8", "20.18.0"])("Node %s is told in one line that it is too old", async (version) => {
+  const folder = createFolder();
+  const lie = join(folder, "lie.cjs");
+  writeFileSync(
+    lie,
+    `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } });`,
+  );
+  const { code, stdout, stderr } = await spawnProcess(process.execPath, ["--require", lie, bin, "models"], {}, folder)
+    .ended;
+  const line = `error: vidgen needs Node 20.18.1 or later; this is ${version}.\n`;
+  expect([code, stdout, stderr]).toEqual([1, "", line]);
+});
 
 test("the program's first file can be read by Node 12", () => {
   const text = readFileSync(bin, "utf8");
@@ -147,7 +144,7 @@ test("the program's first file can be read by Node 12", () => {
   const source = ts.createSourceFile(bin, text, ts.ScriptTarget.ESNext);
   expect([atTop(source), source.statements.some(ts.isImportDeclaration)]).toEqual([false, false]);
   const { engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
-  for (const version of engines.node.match(/[\d.]+/g)) expect(text).toContain(version);
+  expect(text).toContain(engines.node.replace(">=", ""));
 });
 
 test.each([

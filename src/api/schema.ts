@@ -1,32 +1,10 @@
-import * as z from "zod";
-
 /** The three states of interface section 3. */
 export const states = ["processing", "completed", "failed"] as const;
 
 /** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is passed as it is. */
 export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
 
-const text = z.string().nullish().catch(null);
-
-/**
- * A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. Strict about what a
- * program needs to go on, `id` and `status`; anything else of the wrong type reads as absent, and further fields are kept.
- *
- * @internal
- */
-export const generationSchema = z.looseObject({
-  id: z.string().regex(/^[^\s\p{C}]{1,200}$/u),
-  status: z.string(),
-  video_url: text,
-  thumbnail_url: text,
-  created_at: text,
-  completed_at: text,
-  model: text,
-  prompt: text,
-  error: z.unknown().optional(),
-});
-
-/** What the schema reads, in a type that needs no zod. */
+/** A generation as any reply may show it (interface 2.1): the start reply's `data`, the status reply, the callback. */
 export type Generation = {
   id: string;
   status: string;
@@ -40,26 +18,33 @@ export type Generation = {
   [field: string]: unknown;
 };
 
-const remainingCredits = z.number().nullish().catch(null);
+const textFields = ["video_url", "thumbnail_url", "created_at", "completed_at", "model", "prompt"];
 
-const envelope = z.looseObject({
-  success: z.unknown().optional(),
-  data: generationSchema,
-  remaining_credits: remainingCredits,
-});
+/**
+ * Strict about what a program needs to go on, `id` and `status`; anything else of the wrong type reads as absent, and further fields are
+ * kept. Written out, since zod would take longer to load than the request takes; returns `undefined` for what is no generation.
+ */
+function asGeneration(value: unknown): Generation | undefined {
+  if (!isRecord(value)) return undefined;
+  const { id, status } = value;
+  if (typeof id !== "string" || !/^[^\s\p{C}]{1,200}$/u.test(id) || typeof status !== "string") return undefined;
+  const generation: Generation = { ...value, id, status };
+  for (const field of textFields)
+    if (field in generation && typeof generation[field] !== "string") generation[field] = null;
+  return generation;
+}
 
 export type Started = { generation: Generation; remaining_credits: number | undefined };
 
 /** Reads the start reply (interface 2.3), also without its envelope; `undefined` where there is no id to go on with. */
 export function readStarted(json: unknown): Started | undefined {
   if (!isRecord(json)) return undefined;
-  const whole = envelope.safeParse({ ...json, data: withStatus(json.data) });
-  if (whole.success)
-    return { generation: whole.data.data, remaining_credits: whole.data.remaining_credits ?? undefined };
-  const flat = generationSchema.safeParse(withStatus(json));
-  if (!flat.success) return undefined;
-  const credits = remainingCredits.parse(flat.data.remaining_credits);
-  return { generation: flat.data, remaining_credits: credits ?? undefined };
+  const generation = asGeneration(withStatus(json.data)) ?? asGeneration(withStatus(json));
+  return generation && { generation, remaining_credits: readCredits(json.remaining_credits) };
+}
+
+function readCredits(value: unknown): number | undefined {
+  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
 /** A start reply that has an id but no readable status is still accepted: the state it starts in is `processing`. */
@@ -74,8 +59,8 @@ function withStatus(started: unknown): unknown {
  */
 export function readGeneration(json: unknown, askedId: string): Generation | undefined {
   for (const candidate of isRecord(json) ? [json, json.data] : []) {
-    const parsed = isRecord(candidate) ? generationSchema.safeParse({ id: askedId, ...candidate }) : undefined;
-    if (parsed?.success) return parsed.data;
+    const generation = isRecord(candidate) ? asGeneration({ id: askedId, ...candidate }) : undefined;
+    if (generation) return generation;
   }
   return undefined;
 }

@@ -38,19 +38,9 @@ export const withoutUnused = {
   load: (id) => (id.startsWith("\0unused:") ? "module.exports = {}" : undefined),
 };
 
-/**
- * Node's own modules without an `import`: that makes an ES module of each, for which every property is read once. Of `process` these are the
- * three streams, of `http` all of Node's fetch: 8 ms at each start, 40 ms with `http`.
- */
-export const withoutImports = {
-  name: "without imports of Node's own modules",
-  renderChunk: (code) =>
-    code
-      .replace(/^import (?:(.+) from )?"((?:node:)?[a-z]\w*(?:\/\w+)?)";$/gm, (_, names, from) => {
-        if (names === undefined) return "";
-        const pattern = names.replace(/^\* as /, "").replaceAll(" as ", ": ");
-        if (/[,*].*\{/.test(pattern)) throw new Error(`what is imported from ${from} in two ways is not understood`);
-        return `const ${pattern} = ${from === "node:process" ? "globalThis.process" : `globalThis.process.getBuiltinModule("${from}")`};`;
-      })
-      .replace("createRequire(import.meta.url)", "globalThis.process.getBuiltinModule"),
+/** `process` as it is: imported as a module it is wrapped, which defines every one of its properties anew. */
+export const plainProcess = {
+  name: "plain process",
+  resolveId: (id, _, { kind }) => (id === "node:process" && kind === "import-statement" ? "\0process" : undefined),
+  load: (id) => (id === "\0process" ? "export default globalThis.process;" : undefined),
 };

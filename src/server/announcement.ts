@@ -1,14 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import * as z from "zod";
+import * as z from "zod/mini";
 
 /** Where the service leaves its key and its secret, and its addresses for as long as it runs. */
 const schema = z.object({
   api_key: z.string(),
-  webhook_secret: z.string().optional(),
-  base_url: z.string().optional(),
-  media_url: z.string().optional(),
+  webhook_secret: z.optional(z.string()),
+  base_url: z.optional(z.string()),
+  media_url: z.optional(z.string()),
 });
 
 export type Announcement = z.infer<typeof schema>;

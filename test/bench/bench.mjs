@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { startService } from "./service.mjs";
 
 const rounds = Math.max(15, Number(process.env.ROUNDS ?? 15));
-const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
+const bin = fileURLToPath(new URL("../../bin/vidgen.cjs", import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), "vidgen-bench-"));
 const service = await startService();
 const { NODE_EXTRA_CA_CERTS: _, VIDGEN_API_KEY: __, VIDGEN_BASE_URL: ___, ...inherited } = process.env;

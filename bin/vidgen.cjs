@@ -1,22 +1,31 @@
 #!/usr/bin/env node
 // Every Node from 12 on can read this file, and says in one line what is wrong; the rest is loaded after that.
+const { writeSync } = require("node:fs");
+
 const [major, minor, patch] = process.versions.node.split(".").map(Number);
 const isOld = major < 20 || (major === 20 && (minor < 18 || (minor === 18 && patch < 1)));
-// What they lack is `process.getBuiltinModule`.
-const isBetween = major === 21 || (major === 22 && minor < 3);
 
-if (isOld || isBetween) {
-  process.stderr.write(`error: vidgen needs Node 20.18.1, or 22.3.0 or later; this is ${process.versions.node}.\n`);
+if (isOld) {
+  process.stderr.write(`error: vidgen needs Node 20.18.1 or later; this is ${process.versions.node}.\n`);
   process.exitCode = 1;
-} else {
+} else if (!isVersionPrinted(process.argv.slice(2))) {
   run();
 }
 
+/** For `--version` alone all of the program would be loaded for one word. Where it cannot be written, the program finds out why. */
+function isVersionPrinted(argv) {
+  if (argv.length !== 1 || argv[0] !== "--version") return false;
+  try {
+    return writeSync(1, `${require("../package.json").version}\n`) > 0;
+  } catch (_) {
+    return false;
+  }
+}
+
 async function run() {
-  // Nothing is imported from Node: that reads every property of what is imported.
-  const { enableCompileCache } = process.getBuiltinModule("node:module");
+  const { enableCompileCache } = require("node:module");
   if (enableCompileCache) enableCompileCache();
-  const { main, systemIo } = await import("../dist/cli.js");
+  const { main, systemIo } = require("../dist/cli.cjs");
   const io = systemIo();
   // Should the process ever end by itself, with nothing left to wait for, then not as if all were well.
   process.exitCode = 1;
