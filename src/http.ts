@@ -11,6 +11,9 @@ import type { FetchInit, HttpResponse, Io } from "./io.ts";
  */
 const tieringBudget = 100_000_000;
 
+/** So many connections at once for looks at generations: a thousand with TLS would take 100 MB. */
+const mostLooks = 64;
+
 /**
  * For a process that is vidgen's own: V8 is told so once, before the first connection. From then on Node compiles its own modules anew,
  * since what it has compiled was made with other flags: those for TLS take 10 ms, unless they are loaded before.
@@ -25,17 +28,16 @@ export async function delayTiering(url: string): Promise<void> {
  * but never asked for this machine itself.
  */
 export function createFetch(env: Io["env"]): Io["fetch"] {
-  let shared: Promise<Dispatcher> | undefined;
-  const share = () => {
-    shared ??= openDispatcher(env);
-    return shared;
-  };
+  const shareForLooks = once(() => openDispatcher(env, { connections: mostLooks }));
+  const shareForVideos = once(() => openDispatcher(env));
   return async (url, init = {}) => {
     let own: Dispatcher | undefined;
     const watch = watchRequest(init);
     try {
       // A proxy's address may be none; then nothing was sent.
       if (init.method === "POST") own = await openDispatcher(env, { pipelining: 0 });
+      // A video's address gets no key. A download that takes long must not keep a look waiting.
+      const share = init.headers?.Authorization === undefined ? shareForVideos : shareForLooks;
       const dispatcher = own ?? (await share());
       return await send(dispatcher, url, { ...init, signal: watch.signal });
     } catch (error) {
@@ -45,6 +47,14 @@ export function createFetch(env: Io["env"]): Io["fetch"] {
       // Waits for the body of the reply on its own.
       own?.close().catch(() => {});
     }
+  };
+}
+
+function once<Value>(make: () => Value): () => Value {
+  let made: Value | undefined;
+  return () => {
+    made ??= make();
+    return made;
   };
 }
 

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { type EventEmitter, getEventListeners, once } from "node:events";
-import { createServer as createHttpServer } from "node:http";
+import { createServer as createHttpServer, type ServerResponse } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import process from "node:process";
 import { expect, onTestFinished, test, vi } from "vitest";
@@ -185,6 +185,26 @@ test.each(["127.0.0.1", "localhost"])("no proxy is asked for %s", async (host) =
   for (const name of ["http_proxy", "HTTP_PROXY"]) vi.stubEnv(name, proxied);
   expect(await (await io.fetch(url)).text()).toBe("ok");
   expect(await (await post(io, url)).text()).toBe("ok");
+});
+
+test("a thousand looks at once share 64 connections, and no video waits for one of them", async () => {
+  const held: ServerResponse[] = [];
+  const server = createHttpServer((request, response) => {
+    if (request.url === "/video.mp4") response.end("a video");
+    else held.push(response);
+  });
+  const url = await listen(server);
+  const io = createIo();
+  const looks = Array.from({ length: 1000 }, async () => {
+    const reply = await io.fetch(url, { headers: { Authorization: "Bearer a-key" } });
+    return reply.text();
+  });
+  await vi.waitFor(() => expect(held.length).toBe(64));
+  expect(await (await io.fetch(`${url}/video.mp4`)).text()).toBe("a video");
+  expect(held.length).toBe(64);
+  server.on("request", (_, response) => response.end("a look"));
+  for (const response of held) response.end("a look");
+  expect(new Set(await Promise.all(looks))).toEqual(new Set(["a look"]));
 });
 
 test("what is sent arrives: method, headers and body", async () => {
