@@ -43,7 +43,10 @@ test("as text: a line a check, its fix below it", async () => {
   const world = await createWorld();
   world.env.VIDGEN_API_KEY = undefined;
   const { code, stdout, stderr } = await world.vidgen("doctor");
-  expect([code, stderr]).toEqual([3, "error: Not all is well: key.\n"]);
+  expect([code, stderr]).toEqual([
+    3,
+    "error: Not all is well: key.\n  What to do stands under each line that says fail.\n",
+  ]);
   expect(stdout).toMatch(/^pass {2}node +20\.18\.1 on linux\n/);
   expect(stdout).toMatch(/^fail {2}key +No API key for https:.*\n {6}Save one with `vidgen login`/m);
   expect(stdout).toMatch(/^pass {2}service .*asks for a key$/m);
