@@ -55,6 +55,10 @@ async function waitForOne(id: string, session: Session, options: WaitOptions, io
   await collectOne(id, session, options, (collected) => printCollected(collected, print, io));
 }
 
+/** So many are followed from the first moment on; each further one that much later, so that neither side has a thousand looks at once. */
+const atOnce = 64;
+const apartMs = 5;
+
 /** Lines come as the videos do; the JSON document comes last, an array in the order of the ids. */
 async function waitForAll(ids: string[], session: Session, options: WaitOptions, io: Io): Promise<void> {
   const { output, save } = options;
@@ -64,6 +68,7 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
   const errors: VidgenError[] = [];
   const follow = async (id: string, index: number): Promise<object> => {
     try {
+      if (index > atOnce) await io.sleep((index - atOnce) * apartMs, io.signal);
       const saved = options.all ? await takeSaved(id, session, options) : undefined;
       if (saved !== undefined) return saved;
       const use = async (collected: Collected) => {

@@ -26,11 +26,11 @@ export type FollowOptions = {
 const toleranceMs = 60_000;
 
 /**
- * From close to 10 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and typical is 1 to 3 minutes. What the last
+ * From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and typical is 1 to 3 minutes. What the last
  * look took is a part of that: a thousand at once take their time.
  */
 export function remotePace(elapsedMs: number, tookMs = 0): number {
-  return Math.max(5_000, 10_000 - elapsedMs / 12 - tookMs);
+  return Math.max(5_000, 9_500 - elapsedMs * 0.075 - tookMs);
 }
 
 /** The local service renders in seconds and costs nothing to ask. */

@@ -9,8 +9,8 @@ function generation(fields: Record<string, unknown>): Generation {
 }
 
 test.each([
-  [0, 10_000],
-  [30_000, 7_500],
+  [0, 9_500],
+  [30_000, 7_250],
   [60_000, 5_000],
   [61_000, 5_000],
   [3_600_000, 5_000],
@@ -19,7 +19,7 @@ test.each([
 });
 
 test("what a look took is a part of the wait, which is 5 s all the same", () => {
-  expect([remotePace(0, 1_500), remotePace(30_000, 1_000), remotePace(50_000, 30_000)]).toEqual([8_500, 6_500, 5_000]);
+  expect([remotePace(0, 1_500), remotePace(30_000, 1_000), remotePace(50_000, 30_000)]).toEqual([8_000, 6_250, 5_000]);
 });
 
 test("a remote service is asked every 5 to 10 s, as the interface recommends, and never slower than before", () => {
