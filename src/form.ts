@@ -2,8 +2,8 @@ import { aspectRatios, findModel, type Model, models } from "./api/models.ts";
 import type { GenerateOptions } from "./commands/generate.ts";
 import { checkImage, readDuration, type Wish } from "./generations/request.ts";
 import type { Io } from "./io.ts";
-import { askChoice, askText, type Check, type Choice } from "./prompts.ts";
 import { programName, quote } from "./session.ts";
+import { askChoice, askText, type Check, type Choice } from "./terminal/prompts.ts";
 
 /** What is known before anything is asked; `usualModel` is the one to offer first. */
 export type Blank = Omit<Wish, "prompt" | "model"> & { model: string | undefined; usualModel: string };

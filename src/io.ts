@@ -232,7 +232,7 @@ function quietWhenClosed<Stream extends Writable>(stream: Stream): Stream {
 function createFetch({ isOwnProcess }: { isOwnProcess: boolean }): Io["fetch"] {
   let loaded: Promise<Io["fetch"]> | undefined;
   const load = async (url: string) => {
-    const http = await import("./http.ts");
+    const http = await import("./http/fetch.ts");
     if (isOwnProcess) await http.delayTiering(url);
     return http.createFetch(process.env);
   };

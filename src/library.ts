@@ -12,8 +12,8 @@ import { checkPrompt } from "./generations/request.ts";
 import { start } from "./generations/start.ts";
 import { claimTarget, type Target } from "./generations/target.ts";
 import { libraryIo } from "./io.ts";
-import { formsOf, plain } from "./output.ts";
 import { checkApiKey, checkBaseUrl, isLoopback } from "./settings.ts";
+import { formsOf, plain } from "./terminal/output.ts";
 
 export type ClientOptions = {
   /** The service's address; https, except on this machine. */

@@ -2,8 +2,8 @@ import { type Command, CommanderError } from "commander";
 import { asVidgenError, type VidgenError } from "./errors.ts";
 import type { Io } from "./io.ts";
 import { explainMisuse, withNextCommand } from "./misuse.ts";
-import { createOutput } from "./output.ts";
 import { type Close, createProgram, readManner } from "./program.ts";
+import { createOutput } from "./terminal/output.ts";
 
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {

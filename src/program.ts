@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Argument, Command, type Help, Option } from "commander";
 import { directives } from "./directives.ts";
 import type { Io } from "./io.ts";
-import type { Manner, Output } from "./output.ts";
+import type { Manner, Output } from "./terminal/output.ts";
 
 type Flags = Record<string, unknown>;
 

@@ -6,8 +6,8 @@ import { systemCode, usage, VidgenError } from "./errors.ts";
 import type { Collected } from "./generations/collect.ts";
 import { checkTemplate } from "./generations/template.ts";
 import type { Io } from "./io.ts";
-import { openPlace } from "./opener.ts";
-import type { Output } from "./output.ts";
+import { openPlace } from "./terminal/opener.ts";
+import type { Output } from "./terminal/output.ts";
 
 export type PrintOptions = {
   /** `-o` as it was typed. */

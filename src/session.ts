@@ -11,10 +11,10 @@ import type { Target } from "./generations/target.ts";
 import { typicalMs } from "./generations/typical.ts";
 import type { Io } from "./io.ts";
 import { findServiceFolder, openLocal } from "./local.ts";
-import type { Output } from "./output.ts";
-import { createBoard } from "./progress.ts";
 import { isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
 import { findStorage, journalIn, storageNote } from "./storage.ts";
+import type { Output } from "./terminal/output.ts";
+import { createBoard } from "./terminal/progress.ts";
 
 export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
 

@@ -13,36 +13,34 @@ type Rule = { files: RegExp; may: RegExp; mayLater?: RegExp };
 const rules: Rule[] = [
   { files: /^bin\//, may: /^(src\/cli\.ts|package\.json)$/ },
   { files: /^src\/cli\.ts$/, may: /^src\/(main|io)\.ts$/ },
-  { files: /^src\/main\.ts$/, may: /^src\/(program|errors|misuse|output)\.ts$/ },
+  { files: /^src\/main\.ts$/, may: /^src\/((program|errors|misuse)|terminal\/output)\.ts$/ },
   { files: /^src\/program\.ts$/, may: /^src\/directives\.ts$/, mayLater: /^src\/commands\// },
   {
     files: /^src\/commands\/serve\.ts$/,
-    may: /^src\/((generations|api|server)\/|(settings|output|errors|prompts|result|session|local|storage)\.ts$)/,
+    may: /^src\/((generations|api|server|terminal)\/|(settings|errors|result|session|local|storage)\.ts$)/,
   },
   {
     files: /^src\/commands\//,
-    may: /^src\/((generations|api|doctor|help|completion)\/|(settings|output|errors|bell|form|prompts|result|session|local|storage|similar)\.ts$)/,
+    may: /^src\/((generations|api|doctor|help|completion|terminal)\/|(settings|errors|form|result|session|local|storage|similar)\.ts$)/,
   },
   {
     files: /^src\/(session|result)\.ts$/,
-    may: /^src\/((api|generations)\/|(errors|local|opener|progress|settings|storage|output)\.ts$)/,
+    may: /^src\/((api|generations|terminal)\/|(errors|local|settings|storage)\.ts$)/,
   },
-  { files: /^src\/form\.ts$/, may: /^src\/((api|generations)\/|(prompts|session)\.ts$)/ },
+  { files: /^src\/form\.ts$/, may: /^src\/((api|generations|terminal)\/|session\.ts$)/ },
   { files: /^src\/local\.ts$/, may: /^src\/(errors|storage)\.ts$/, mayLater: /^src\/server\// },
-  { files: /^src\/output\.ts$/, may: /^src\/(errors|spinner|terminal)\.ts$/ },
-  { files: /^src\/spinner\.ts$/, may: /^src\/terminal\.ts$/ },
-  { files: /^src\/progress\.ts$/, may: /^src\/task\.ts$/ },
+  {
+    files: /^src\/terminal\//,
+    may: /^src\/(errors|terminal\/(?!inquirer)\w+)\.ts$/,
+    mayLater: /^src\/terminal\/inquirer\.ts$/,
+  },
   { files: /^src\/storage\.ts$/, may: /^src\/(errors|settings)\.ts$/ },
   { files: /^src\/doctor\//, may: /^src\/((doctor|api|generations)\/|(errors|local|settings|storage)\.ts$)/ },
-  { files: /^src\/io\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/http\.ts$/ },
-  { files: /^src\/http\.ts$/, may: /^src\/body\.ts$/, mayLater: /^src\/(proxy|decode)\.ts$/ },
-  { files: /^src\/(body|proxy|decode)\.ts$/, may: /^$/ },
-  { files: /^src\/undici\.d\.ts$/, may: /^src\/undici/ },
-  { files: /^src\/prompts\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/inquirer\.ts$/ },
-  { files: /^src\/inquirer\.ts$/, may: /^$/ },
-  { files: /^src\/(bell|misuse|opener|settings)\.ts$/, may: /^src\/errors\.ts$/ },
+  { files: /^src\/io\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/http\/fetch\.ts$/ },
+  { files: /^src\/http\//, may: /^src\/http\/(body|undici)/, mayLater: /^src\/http\/(proxy|decode)\.ts$/ },
+  { files: /^src\/(misuse|settings)\.ts$/, may: /^src\/errors\.ts$/ },
   // Plain data and plain rules: they may be loaded at start-up, and by anybody.
-  { files: /^src\/(errors|directives|similar|task|terminal)\.ts$/, may: /^$/ },
+  { files: /^src\/(errors|directives|similar)\.ts$/, may: /^$/ },
   { files: /^src\/completion\//, may: /^src\/completion\// },
   { files: /^src\/help\//, may: /^src\/(help\/|(errors|directives)\.ts$)/ },
   { files: /^src\/generations\//, may: /^src\/((api|generations)\/|errors\.ts$)/ },
@@ -50,14 +48,14 @@ const rules: Rule[] = [
   { files: /^src\/server\//, may: /^src\/(server\/|api\/(schema|models)\.ts$)/ },
   {
     files: /^src\/library\.ts$/,
-    may: /^src\/((api|generations)\/|(errors|io|output|settings)\.ts$)/,
+    may: /^src\/((api|generations)\/|(errors|io|settings|terminal\/output)\.ts$)/,
   },
   { files: /^src\/index\.ts$/, may: /^src\/(?!commands\/|server\/)/ },
 ];
 
 /** What loads only when it is needed, since `--help` must not pay for it. */
 const heavy = ["undici", "conf", "zod", "ora", "chalk", "@inquirer/prompts"];
-const startUp = /^src\/(main|program|output|errors|io|misuse|directives|spinner|terminal)\.ts$/;
+const startUp = /^src\/(main|program|errors|io|misuse|directives|terminal\/(output|spinner|terminal))\.ts$/;
 
 const globals = ["console", "setTimeout", "setInterval", "setImmediate", "fetch", "performance"];
 const worldModules = ["timers", "timers/promises", "perf_hooks", "console"];
@@ -230,26 +228,26 @@ test.each([
   ["src/session.ts", 'import { createApp } from "./server/app.ts"', "src/server/app.ts"],
   ["src/local.ts", 'import { createApp } from "./server/app.ts"', "src/server/app.ts"],
   ["src/local.ts", 'await import("./commands/serve.ts")', "src/commands/serve.ts"],
-  ["src/prompts.ts", 'import { plain } from "./output.ts"', "src/output.ts"],
-  ["src/progress.ts", 'import { plain } from "./output.ts"', "src/output.ts"],
+  ["src/terminal/prompts.ts", 'import { startForm } from "../form.ts"', "src/form.ts"],
+  ["src/terminal/prompts.ts", 'import { input } from "./inquirer.ts"', "src/terminal/inquirer.ts"],
   ["src/settings.ts", 'import { parseJson } from "./api/schema.ts"', "src/api/schema.ts"],
-  ["src/output.ts", 'import { folders } from "./settings.ts"', "src/settings.ts"],
+  ["src/terminal/output.ts", 'import { folders } from "../settings.ts"', "src/settings.ts"],
   ["src/generations/start.ts", 'import { folders } from "../settings.ts"', "src/settings.ts"],
   ["src/generations/start.ts", 'import { systemIo } from "../io.ts"', "src/io.ts"],
   ["src/api/client.ts", 'import { start } from "../generations/start.ts"', "src/generations/start.ts"],
   ["src/server/app.ts", 'import { createClient } from "../api/client.ts"', "src/api/client.ts"],
   ["src/server/engines/engine.ts", 'await import("../../settings.ts")', "src/settings.ts"],
   ["src/server/app.ts", 'import { usage } from "../errors.ts"', "src/errors.ts"],
-  ["src/io.ts", 'import { plain } from "./output.ts"', "src/output.ts"],
-  ["src/errors.ts", 'import { plain } from "./output.ts"', "src/output.ts"],
+  ["src/io.ts", 'import { plain } from "./terminal/output.ts"', "src/terminal/output.ts"],
+  ["src/errors.ts", 'import { plain } from "./terminal/output.ts"', "src/terminal/output.ts"],
   ["src/index.ts", 'export { generate } from "./commands/generate.ts"', "src/commands/generate.ts"],
   ["src/library.ts", 'import { openSession } from "./session.ts"', "src/session.ts"],
   ["src/index.ts", 'export { createService } from "./server/service.ts"', "src/server/service.ts"],
   ["src/api/client.ts", 'import { type Wish } from "../generations/request.ts"', "src/generations/request.ts"],
   ["src/api/client.ts", "await import(name)", "(computed)"],
   ["src/api/client.ts", 'import { Command } from "commander"', "commander"],
-  ...heavy.map((name) => ["src/output.ts", `import x from "${name}"`, name]),
-  ["src/output.ts", 'import { z } from "zod/mini"', "zod/mini"],
+  ...heavy.map((name) => ["src/terminal/output.ts", `import x from "${name}"`, name]),
+  ["src/terminal/output.ts", 'import { z } from "zod/mini"', "zod/mini"],
   ["src/stray.ts", "", "no rule"],
 ])("%s: %s is reported", (path, text, said) => {
   expect(breaches(path, text).join("\n")).toContain(said);
@@ -263,7 +261,7 @@ test.each([
   ["src/program.ts", 'await import("./commands/generate.ts")'],
   ["src/local.ts", 'await import("./server/service.ts")'],
   ["src/commands/serve.ts", 'import { listen } from "../server/listen.ts"'],
-  ["src/output.ts", 'await import("chalk")'],
+  ["src/terminal/output.ts", 'await import("chalk")'],
   ["src/api/schema.ts", 'import * as z from "zod"'],
 ])("%s: %s is allowed", (path, text) => {
   expect(breaches(path, text)).toEqual([]);

@@ -1,9 +1,9 @@
 import { open } from "node:fs/promises";
 import type { DatedLine } from "../generations/journal.ts";
 import type { Io } from "../io.ts";
-import { plainLine } from "../output.ts";
 import type { Given } from "../program.ts";
 import { findStorage, journalIn } from "../storage.ts";
+import { plainLine } from "../terminal/output.ts";
 
 /** As much of the journal's end as holds some hundred generations. */
 const tailBytes = 200_000;

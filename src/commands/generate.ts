@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { startInit } from "../api/client.ts";
 import { defaultModel } from "../api/models.ts";
 import type { StartRequest } from "../api/schema.ts";
-import { ringAfter } from "../bell.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { type Blank, commandOf, fillForm, summarize } from "../form.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
@@ -10,12 +9,13 @@ import { findReusable } from "../generations/reuse.ts";
 import { start } from "../generations/start.ts";
 import type { Target } from "../generations/target.ts";
 import type { Io } from "../io.ts";
-import type { Output } from "../output.ts";
 import type { Given } from "../program.ts";
-import { askYes, canAsk, readPrompt } from "../prompts.ts";
 import { checkPlace, printCollected } from "../result.ts";
 import { checkSettings, openSession, type Session } from "../session.ts";
 import { findBaseUrl, findModelSetting, readInterval, readTime } from "../settings.ts";
+import { ringAfter } from "../terminal/bell.ts";
+import type { Output } from "../terminal/output.ts";
+import { askYes, canAsk, readPrompt } from "../terminal/prompts.ts";
 
 export type GenerateOptions = Given & {
   prompt: string | undefined;

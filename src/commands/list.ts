@@ -1,10 +1,10 @@
 import { usage } from "../errors.ts";
 import type { Entry } from "../generations/journal.ts";
 import type { Io } from "../io.ts";
-import { plainLine } from "../output.ts";
 import type { Given } from "../program.ts";
 import { openKept } from "../session.ts";
 import { isLoopback } from "../settings.ts";
+import { plainLine } from "../terminal/output.ts";
 
 export type ListOptions = Given & { status?: string; limit: string; local?: boolean };
 

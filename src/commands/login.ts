@@ -5,10 +5,10 @@ import { isRecord } from "../api/schema.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import { describeFailure, describeReply } from "../generations/look.ts";
 import type { Io } from "../io.ts";
-import type { Output } from "../output.ts";
-import { askSecret, askText, type Check, canAsk, readStdin } from "../prompts.ts";
 import { traced } from "../session.ts";
 import { checkApiKey, checkBaseUrl, configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
+import type { Output } from "../terminal/output.ts";
+import { askSecret, askText, type Check, canAsk, readStdin } from "../terminal/prompts.ts";
 
 export type LoginOptions = { baseUrl?: string; withToken?: boolean; output: Output; input: boolean };
 

@@ -1,6 +1,6 @@
 import type { Io } from "../io.ts";
-import type { Output } from "../output.ts";
 import { removeLogin, resolveBaseUrl } from "../settings.ts";
+import type { Output } from "../terminal/output.ts";
 
 /** Forgets the saved key of the base URL's origin. */
 export async function logout({ output, baseUrl }: { output: Output; baseUrl?: string }, io: Io): Promise<void> {

@@ -1,7 +1,7 @@
 import { models as all, defaultModel } from "../api/models.ts";
 import type { Io } from "../io.ts";
-import type { Output } from "../output.ts";
 import { findModelSetting } from "../settings.ts";
+import type { Output } from "../terminal/output.ts";
 
 /** Prints the models and what each is for (interface section 2.2). */
 export async function models({ output }: { output: Output }, io: Io): Promise<void> {

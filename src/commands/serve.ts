@@ -1,13 +1,13 @@
 import { systemCode, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder } from "../local.ts";
-import type { Output } from "../output.ts";
 import { faultOfAccount } from "../server/accounts.ts";
 import { type DeliveryEvent, deliveryLine, isGivenUp } from "../server/callbacks/delivery.ts";
 import { createPreviewEngine } from "../server/engines/preview/preview.ts";
 import { type Held, type Hosted, host } from "../server/host.ts";
 import { makeKey } from "../server/keys.ts";
 import { isLoopback } from "../settings.ts";
+import type { Output } from "../terminal/output.ts";
 
 export type ServeOptions = {
   host: string;

@@ -3,9 +3,9 @@ import { usage, VidgenError } from "../errors.ts";
 import { failedError, readVideoUrl } from "../generations/follow.ts";
 import { lookPatiently } from "../generations/look.ts";
 import type { Io } from "../io.ts";
-import { plainLine } from "../output.ts";
 import type { Given } from "../program.ts";
 import { openSession, type Session } from "../session.ts";
+import { plainLine } from "../terminal/output.ts";
 
 export type StatusOptions = Given & {
   id: string | undefined;

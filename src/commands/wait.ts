@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
-import { ringAfter } from "../bell.ts";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Collected } from "../generations/collect.ts";
 import { isOpen } from "../generations/journal.ts";
@@ -11,6 +10,7 @@ import type { Given } from "../program.ts";
 import { checkPlace, describe, printCollected } from "../result.ts";
 import { openSession, type Session } from "../session.ts";
 import { readInterval, readTime } from "../settings.ts";
+import { ringAfter } from "../terminal/bell.ts";
 
 export type WaitOptions = Given & {
   ids: string[];

@@ -2,7 +2,7 @@ import type { Agent } from "undici";
 import connect from "undici/lib/api/api-connect.js";
 import Dispatcher from "undici/lib/dispatcher/dispatcher.js";
 import EnvHttpProxyAgent from "undici/lib/dispatcher/env-http-proxy-agent.js";
-import type { Io } from "./io.ts";
+import type { Io } from "../io.ts";
 
 // As undici's own index does: its ProxyAgent asks for the tunnel by it.
 Object.assign(Dispatcher.prototype, { connect });

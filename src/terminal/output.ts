@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import type { ChalkInstance } from "chalk";
-import { asVidgenError, systemCode, VidgenError } from "./errors.ts";
-import type { Io } from "./io.ts";
+import { asVidgenError, systemCode, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
 import { createSpinner } from "./spinner.ts";
 import { hasLinks, linked } from "./terminal.ts";
 

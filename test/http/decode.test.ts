@@ -1,6 +1,6 @@
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { decode } from "../src/decode.ts";
+import { decode } from "../../src/http/decode.ts";
 
 const text = "a red fox runs through snow at dusk. ".repeat(100);
 

@@ -2,8 +2,8 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { setFlagsFromString } from "node:v8";
 import type { Dispatcher } from "undici";
 import Agent from "undici/lib/dispatcher/agent.js";
+import type { FetchInit, HttpResponse, Io } from "../io.ts";
 import { createBody } from "./body.ts";
-import type { FetchInit, HttpResponse, Io } from "./io.ts";
 
 /**
  * V8 would compile undici's parser anew, optimized, from the first reply on: 90 ms on a thread of its own, which the end of the process then

@@ -1,4 +1,4 @@
-import type { Io } from "./io.ts";
+import type { Io } from "../io.ts";
 import type { Output } from "./output.ts";
 import { advance, type Crowd, describeCrowd, newTask, stateOf, type Task } from "./task.ts";
 

@@ -1,4 +1,4 @@
-import type { Io } from "./io.ts";
+import type { Io } from "../io.ts";
 
 /** A shorter one is sat out. */
 const longMs = 15_000;

@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
 import { expect, test, vi } from "vitest";
-import type { TerminalHold } from "../src/io.ts";
-import { createSpinner } from "../src/spinner.ts";
+import type { TerminalHold } from "../../src/io.ts";
+import { createSpinner } from "../../src/terminal/spinner.ts";
 
 const ghostty = { TERM_PROGRAM: "ghostty", TERM: "xterm-ghostty" };
 const [hidden, shown] = ["\u001b[?25l", "\u001b[?25h"];

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import type { Output } from "../src/output.ts";
-import { createBoard } from "../src/progress.ts";
-import { createVirtualClock } from "./clock.ts";
-import { createWorld, isStart } from "./vidgen.ts";
+import type { Output } from "../../src/terminal/output.ts";
+import { createBoard } from "../../src/terminal/progress.ts";
+import { createVirtualClock } from "../clock.ts";
+import { createWorld, isStart } from "../vidgen.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 

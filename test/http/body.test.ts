@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createBody } from "../src/body.ts";
+import { createBody } from "../../src/http/body.ts";
 
 /** A sender that sends the next piece as soon as it is told to go on, as undici does. */
 function createSender(pieces: number[]) {

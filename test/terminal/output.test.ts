@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
 import { expect, test, vi } from "vitest";
-import { VidgenError } from "../src/errors.ts";
-import { colorLevel, createOutput, type Manner, plain, plainLine } from "../src/output.ts";
+import { VidgenError } from "../../src/errors.ts";
+import { colorLevel, createOutput, type Manner, plain, plainLine } from "../../src/terminal/output.ts";
 
 const secret = "canary-key-0123456789";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { hasLinks, hasProgress, hasTitle, progressMark } from "../src/terminal.ts";
+import { hasLinks, hasProgress, hasTitle, progressMark } from "../../src/terminal/terminal.ts";
 
 type Row = [name: string, env: Record<string, string>, progress: boolean, title: boolean, links: boolean];
 

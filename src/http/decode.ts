@@ -1,6 +1,6 @@
 import { pipeline, Readable } from "node:stream";
 import { constants, createBrotliDecompress, createGunzip, createInflate, createInflateRaw } from "node:zlib";
-import type { HttpResponse } from "./io.ts";
+import type { HttpResponse } from "../io.ts";
 
 type Bytes = AsyncIterable<Uint8Array>;
 type Decoder = (coded: Bytes) => Bytes;

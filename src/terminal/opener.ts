@@ -1,7 +1,7 @@
 import { isAbsolute } from "node:path";
 import { pathToFileURL } from "node:url";
-import { systemCode } from "./errors.ts";
-import type { Io } from "./io.ts";
+import { systemCode } from "../errors.ts";
+import type { Io } from "../io.ts";
 
 type World = Pick<Io, "platform" | "env" | "launch">;
 

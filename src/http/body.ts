@@ -1,4 +1,4 @@
-import type { HttpResponse } from "./io.ts";
+import type { HttpResponse } from "../io.ts";
 
 type Flow = { pause(): void; resume(): void; abort(reason: Error): void };
 

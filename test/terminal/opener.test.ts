@@ -1,6 +1,6 @@
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { openPlace } from "../src/opener.ts";
+import { openPlace } from "../../src/terminal/opener.ts";
 
 type Scene = { platform?: string; env?: Record<string, string>; code?: string };
 

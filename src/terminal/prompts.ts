@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { systemCode, usage, VidgenError } from "./errors.ts";
-import type { Io } from "./io.ts";
+import { systemCode, usage, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
 
 export type AskOptions = { input: boolean };
 
