@@ -114,7 +114,10 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
 
 export function failedError(id: string, generation: Generation): VidgenError {
   const reason = errorText(generation.error) ?? "the service gives no reason";
-  return new VidgenError("failed", `The generation failed: ${reason}`, { id });
+  return new VidgenError("failed", `The generation failed: ${reason}`, {
+    id,
+    hint: "Another prompt or model may do; a new start is a new charge.",
+  });
 }
 
 /** The address of the video, when it is one that can be fetched. */

@@ -77,7 +77,10 @@ function readLook(reply: Reply, id: string, clock: Clock): Look {
 export function refusal(reply: Reply): VidgenError {
   const said = describeReply(reply);
   const httpStatus = reply.status;
-  if (lacksCredits(reply)) return new VidgenError("credits", `Credits are lacking: ${said}`, { httpStatus });
+  if (lacksCredits(reply)) {
+    const hint = "Add credits to the account, then try again; `vidgen list` shows what each start had left.";
+    return new VidgenError("credits", `Credits are lacking: ${said}`, { httpStatus, hint });
+  }
   if (httpStatus === 401 || httpStatus === 403) {
     const hint = "Check the key: `vidgen login` saves another, VIDGEN_API_KEY overrides it.";
     return new VidgenError("auth", `The service does not accept the API key: ${said}`, { httpStatus, hint });

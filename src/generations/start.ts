@@ -150,16 +150,22 @@ export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const reason = describeReply(reply);
   if (isNotNow(status))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
-  if (status >= 400 && status < 500 && status !== 408) return { kind: "refused", error: refusal(reply) };
+  if (status >= 400 && status < 500 && status !== 408) return refused(reply);
   if (status < 200 || status >= 300) return unknown(reason, attempt, status);
   // Some servers end a cut reply as if it were whole.
   const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
   if (salvaged) return { kind: "accepted", started: salvaged };
   if (reply.cut !== undefined) return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
-  if (saysNo(reply.json) && errorText(reply.json) !== undefined) return { kind: "refused", error: refusal(reply) };
+  if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refused(reply);
   const started = readStarted(reply.json);
   if (started) return { kind: "accepted", started };
   return unknown(`an answer without an id (HTTP ${status})`, attempt, status);
+}
+
+function refused(reply: Reply): Final {
+  const error = refusal(reply);
+  const hint = "`vidgen generate --help` shows the flags, `vidgen models` the models.";
+  return { kind: "refused", error: error.hint === undefined ? error.with({ hint }) : error };
 }
 
 /** Whether a byte of the request was written; where `fetch` does not say, the careful answer is yes. */
