@@ -36,6 +36,16 @@ test("is one package, without scripts that run at its installation", () => {
   expect(Object.keys(scripts).filter((name) => /install/.test(name))).toEqual([]);
 });
 
+test("is few and small files: npm takes its time by the file and by the byte", () => {
+  const dist = join(folder, "node_modules/vidgen/dist");
+  const sizes = readdirSync(dist, { recursive: true, encoding: "utf8" })
+    .map((name) => statSync(join(dist, name)))
+    .filter((found) => found.isFile())
+    .map(({ size }) => size);
+  expect(sizes.length).toBeLessThan(30);
+  expect(sizes.reduce((sum, size) => sum + size)).toBeLessThan(3_000_000);
+});
+
 test("makes a video, local service and all", async () => {
   const vidgen = join(folder, "node_modules/.bin/vidgen");
   const made = await run(vidgen, ["generate", "a fox", "--local", "-d", "1", "-o", "fox.mp4"]);

@@ -1,28 +1,47 @@
 // Makes dist/: the program in chunks that are loaded when they are needed, with all that it is made of, so that it depends on no package. They
-// are CommonJS: to start Node's loader of ES modules takes as long as half of `--help`.
-import { cpSync, rmSync, writeFileSync } from "node:fs";
-import { basename } from "node:path";
+// are CommonJS: to start Node's loader of ES modules takes as long as half of `--help`. They are few, and what is large is compressed: npm
+// takes its time by the file and by the byte.
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { brotliCompressSync, constants } from "node:zlib";
 import { rolldown } from "rolldown";
 import { findNotices } from "./notices.mjs";
-import { packagedFiles, plainProcess, withoutUnused } from "./plugins.mjs";
+import { http, packedFiles, plainProcess, withoutUnused } from "./plugins.mjs";
+import { bundleTypes } from "./types.mjs";
 
-const copies = new Set(["node_modules/node-sqlite3-wasm/dist/node-sqlite3-wasm.wasm"]);
+/** By their names: their bytes, and the files they come from. */
+const packed = new Map();
 
-/** What is always loaded together, with all that it needs, is one file: each further one costs up to a millisecond. */
-const together = [
-  { name: "cli", test: /src[\\/]cli\.ts$/, priority: 2 },
-  { name: "session", test: /src[\\/]session\.ts$/, priority: 1 },
-];
+/** The last tenth that the highest quality would save takes 15 times as long to compress. */
+const quality = { [constants.BROTLI_PARAM_QUALITY]: 9 };
+
+/** What is loaded together, with all that it needs, is one file: each further one costs up to a millisecond. The first that fits wins. */
+const together = {
+  program: [
+    { name: "cli", test: /src[\\/]cli\.ts$/ },
+    { name: "models", test: /src[\\/](api[\\/]models|similar)\.ts$/ },
+    { name: "session", test: /src[\\/](session|commands[\\/](status|wait|list|complete))\.ts$/ },
+    { name: "words", test: /src[\\/](help|completion|commands[\\/](help|completion))\b/ },
+    { name: "ask", test: /src[\\/]commands[\\/](generate|login|logout|models|doctor)\.ts$/ },
+    { name: "terminal", test: /node_modules[\\/](ora|chalk|signal-exit|mimic-function)[\\/]/ },
+    { name: "announcement", test: /src[\\/]server[\\/]announcement\.ts$/ },
+    { name: "server", test: /src[\\/](server|commands[\\/]serve)\b/ },
+  ],
+  worker: [{ name: "worker", test: /./ }],
+  "undici-http": [
+    { name: "undici-http", test: /src[\\/]http[\\/]fetch\.ts$/ },
+    { name: "undici-more", test: /src[\\/]http[\\/](proxy|decode)\.ts$/ },
+  ],
+};
 
 /** Each by itself: what two of them share would be a further file to load. Returns the entry's exports, and what it was made of. */
-async function bundle(name, input) {
+async function bundle(name, input, groups = []) {
   const made = await rolldown({
     input: { [name]: input },
     preserveEntrySignatures: "allow-extension",
     platform: "node",
     tsconfig: "tsconfig.json",
     transform: { target: "node20.18" },
-    plugins: [packagedFiles(copies), withoutUnused, plainProcess],
+    plugins: [http, packedFiles(packed), withoutUnused, plainProcess],
   });
   const { output } = await made.write({
     dir: "dist",
@@ -30,10 +49,8 @@ async function bundle(name, input) {
     minify: true,
     comments: false,
     entryFileNames: `${name}.cjs`,
-    // io.ts looks for that name in a stack.
-    codeSplitting: { groups: together },
-    chunkFileNames: ({ moduleIds }) =>
-      `${moduleIds.some((id) => /undici.*client-h1/.test(id)) ? "undici" : "[name]"}-[hash].cjs`,
+    codeSplitting: { groups: groups.map((group, i) => ({ ...group, priority: groups.length - i })) },
+    chunkFileNames: "[name]-[hash].cjs",
   });
   const [{ exports }] = output;
   return { exports, sources: output.flatMap(({ moduleIds = [] }) => moduleIds) };
@@ -41,10 +58,19 @@ async function bundle(name, input) {
 
 rmSync("dist", { recursive: true, force: true });
 const library = await bundle("index", "src/index.ts");
-const program = await bundle("cli", "src/cli.ts");
-const worker = await bundle("worker", "src/server/engines/preview/worker.ts");
+const others = [
+  await bundle("cli", "src/cli.ts", together.program),
+  await bundle("worker", "src/server/engines/preview/worker.ts", together.worker),
+  // For both the program and the library; io.ts looks for its name in a stack.
+  await bundle("undici-http", "src/http/fetch.ts", together["undici-http"]),
+];
 writeFileSync("dist/index.js", `export { ${library.exports.join(", ")} } from "./index.cjs";\n`);
-for (const file of copies) cpSync(file, `dist/${basename(file)}`);
-cpSync("src/server/engines/preview/fonts", "dist/fonts", { recursive: true });
-const sources = [library, program, worker].flatMap((each) => each.sources);
-writeFileSync("dist/THIRD_PARTY_NOTICES.txt", findNotices([...sources, ...copies]));
+await bundleTypes("src/index.ts", "dist/index.d.ts");
+for (const [name, { bytes }] of packed)
+  writeFileSync(`dist/${name}.br`, brotliCompressSync(bytes, { params: quality }));
+mkdirSync("dist/fonts");
+for (const name of ["Inter-Medium.otf", "Inter-SemiBold.otf", "OFL.txt"])
+  cpSync(`src/server/engines/preview/fonts/${name}`, `dist/fonts/${name}`);
+const sources = [library, ...others].flatMap((each) => each.sources);
+const origins = [...packed.values()].map(({ from }) => from);
+writeFileSync("dist/THIRD_PARTY_NOTICES.txt", findNotices([...sources, ...origins]));

@@ -1,24 +1,64 @@
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { basename, relative, sep } from "node:path";
+import { basename, sep } from "node:path";
+import { fileURLToPath } from "node:url";
 
 const { resolve } = createRequire(import.meta.url);
 
-/** Files that the code finds in other packages: they are copied to where the chunks are, and the code is told so. */
-export function packagedFiles(copies) {
+/** How the code comes by WebAssembly: it reads a file of a package, or holds it as text. */
+const finds = [
+  {
+    by: /engines[\\/]preview[\\/](rasterize|webp)\.ts$/,
+    how: /readFile\(createRequire\(import\.meta\.url\)\.resolve\("([^"]+)"\)\)/,
+    read: (name) => fileAt(resolve(name)),
+    become: (unpacked) => `Promise.resolve(${unpacked})`,
+  },
+  {
+    by: /node-sqlite3-wasm\.js$/,
+    how: /(?<=return )readBinary\(file\)/,
+    read: () => fileAt(resolve("node-sqlite3-wasm/dist/node-sqlite3-wasm.wasm")),
+    become: (unpacked) => unpacked,
+  },
+  {
+    by: /h264-mp4-encoder\.node\.js$/,
+    how: /"data:application\/octet-stream;base64,([\w+/=]+)"/,
+    read: (text, from) => ({ name: "h264-mp4-encoder.wasm", from, bytes: Buffer.from(text, "base64") }),
+    become: (unpacked) => `("data:application/octet-stream;base64,"+${unpacked}.toString("base64"))`,
+  },
+];
+
+function fileAt(from) {
+  return { name: basename(from), from, bytes: readFileSync(from) };
+}
+
+/** WebAssembly goes into files of its own, compressed, and the code is told to unpack it from there. `packed` is told of each. */
+export function packedFiles(packed) {
+  const unpack = fileURLToPath(new URL("unpack.mjs", import.meta.url)).replaceAll(sep, "/");
   return {
-    name: "packaged files",
+    name: "packed files",
     transform(code, id) {
-      if (!/engines[\\/]preview[\\/](rasterize|webp)\.ts$/.test(id)) return undefined;
-      const mended = code.replace(/createRequire\(import\.meta\.url\)\.resolve\("([^"]+)"\)/g, (_, name) => {
-        const file = relative(".", resolve(name));
-        copies.add(file);
-        return `new URL("./${basename(file)}", import.meta.url)`;
-      });
-      if (mended === code) throw new Error(`${id} names no file of a package any more`);
-      return mended;
+      const found = finds.find(({ by }) => by.test(id));
+      if (!found) return undefined;
+      const [all, what] = found.how.exec(code) ?? [];
+      if (all === undefined) throw new Error(`${id} holds or names no WebAssembly any more`);
+      const file = found.read(what, id);
+      packed.set(file.name, file);
+      const isScript = id.endsWith(".js");
+      const call = `${isScript ? `require("${unpack}").` : ""}unpack("${file.name}")`;
+      const mended = code.replace(all, () => found.become(call));
+      return isScript ? mended : `import { unpack } from "${unpack}";\n${mended}`;
     },
   };
 }
+
+/** Loaded with the first request, and bundled by itself, for both the program and the library. */
+export const http = {
+  name: "http",
+  resolveId(source, importer) {
+    const isLoaded = importer !== undefined && /\/http\/fetch\.ts$/.test(source);
+    return isLoaded ? { id: "./undici-http.cjs", external: true } : undefined;
+  },
+};
 
 /** What packages load and never use here: undici HTTP/2 and the bodies of forms, commander programs for subcommands. */
 const unused = [

@@ -6,10 +6,13 @@ let ready: Promise<void> | undefined;
 /** Starts the WebAssembly of resvg, which can be done but once in a thread. */
 async function loadResvg() {
   const resvg = await import("@resvg/resvg-wasm");
-  const file = createRequire(import.meta.url).resolve("@resvg/resvg-wasm/index_bg.wasm");
-  ready ??= readFile(file).then((bytes) => resvg.initWasm(bytes));
+  ready ??= readWasm().then((bytes) => resvg.initWasm(bytes));
   await ready;
   return resvg;
+}
+
+function readWasm(): Promise<Uint8Array> {
+  return readFile(createRequire(import.meta.url).resolve("@resvg/resvg-wasm/index_bg.wasm"));
 }
 
 /** Returns the pixels of an SVG, set in the given fonts alone: red, green, blue (each times alpha) and alpha, row by row. */
