@@ -77,6 +77,8 @@ test("brings the notices of what it holds", () => {
 test("is CommonJS but for the library's one line: Node's loader of ES modules alone takes as long as all of --help", () => {
   const names = readdirSync(join(folder, "node_modules/vidgen/dist"));
   expect(names.filter((name) => /\.m?js$/.test(name))).toEqual(["index.js"]);
+  const chunks = names.filter((name) => name.endsWith(".cjs"));
+  expect(chunks.filter((name) => /[^.\w]import\(/.test(read(`dist/${name}`)))).toEqual([]);
   expect(read("dist/index.js")).toMatch(/^export \{ [\w, ]+ \} from ".\/index.cjs";\n$/);
 });
 

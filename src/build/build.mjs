@@ -46,6 +46,8 @@ async function bundle(name, input, groups = []) {
   const { output } = await made.write({
     dir: "dist",
     format: "cjs",
+    // By `import()` even a module of Node, or a chunk of another bundle, starts its loader of ES modules.
+    dynamicImportInCjs: false,
     minify: true,
     comments: false,
     entryFileNames: `${name}.cjs`,
