@@ -23,7 +23,8 @@ function isVersionPrinted(argv) {
 }
 
 async function run() {
-  const { enableCompileCache } = require("node:module");
+  // Node 20 has none.
+  const { enableCompileCache } = major > 20 ? require("node:module") : {};
   if (enableCompileCache) enableCompileCache();
   const { main, systemIo } = require("../dist/cli.cjs");
   const io = systemIo();

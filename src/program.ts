@@ -13,6 +13,8 @@ export type Close = (isOk: boolean) => Promise<void>;
 /** What every command gets besides its own flags. */
 export type Given = {
   output: Output;
+  /** Prints help. */
+  print(text: string): void;
   /** Has something tidied up once the command's last word is printed, the newest first. */
   defer(close: Close): void;
 };
@@ -27,14 +29,16 @@ export function createProgram(given: Given, io: Io): Command {
     .helpOption("-h, --help", "print this help")
     .exitOverride()
     .configureOutput({
-      writeOut: (text) => void io.stdout.write(text),
+      writeOut: given.print,
       // With --json nothing but the error's document may be on stderr.
       writeErr: (text) => void (given.output.json || io.stderr.write(text)),
-      getOutHelpWidth: () => widthOf(io.stdout),
+      getOutHelpWidth: () => io.columns ?? 80,
+      // It has none; commander would open stdout to find out whether that shows any.
+      getOutHasColors: () => false,
       // main prints errors, in one shape.
       outputError: () => {},
     })
-    .configureHelp({ showGlobalOptions: true, ...(widthOf(io.stdout) < 60 ? { minWidthToWrap: 20, formatItem } : {}) })
+    .configureHelp({ showGlobalOptions: true, ...((io.columns ?? 80) < 60 ? { minWidthToWrap: 20, formatItem } : {}) })
     .showSuggestionAfterError()
     .addOption(new Option("--json", "print one JSON document instead of text"))
     .addOption(new Option("--quiet", "print nothing on stderr but errors"))
@@ -244,10 +248,6 @@ export function readManner(argv: readonly string[]): Manner {
     verbose: flags.includes("--verbose"),
     color: colors.length === 0 ? undefined : colors.at(-1) === "--color",
   };
-}
-
-function widthOf({ isTTY, columns = 80 }: Io["stdout"]): number {
-  return isTTY ? columns : 80;
 }
 
 /** On a narrow terminal what a flag does goes below it: there is no room beside it. */

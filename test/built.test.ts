@@ -139,6 +139,17 @@ test("a pipe that is closed in the middle of the video ends quietly", async () =
   expect(await ended).toMatchObject({ code: 0, stderr: "" });
 });
 
+test("--help is written at once: no stream is opened for it, which would load Node's network", async () => {
+  const tell = join(folder, "tell.cjs");
+  const list = `require("node:fs").writeFileSync("loaded.txt", process.moduleLoadList.join("\\n"))`;
+  writeFileSync(tell, `process.on("exit", () => ${list})`);
+  const { stdout } = await vidgen(["--help"], { NODE_OPTIONS: `--require=${tell}` });
+  expect(stdout).toMatch(/^Examples:[\s\S]*\n {2}help .*\n$/);
+  const loaded = readFileSync(join(folder, "loaded.txt"), "utf8");
+  expect(loaded).toContain("NativeModule events");
+  expect(loaded).not.toMatch(/NativeModule (net|tty|stream)$/m);
+});
+
 test("a full disk behind stdout is an error", { skip: !existsSync("/dev/full") }, async () => {
   const child = spawn("sh", ["-c", `"$0" "$1" models > /dev/full`, process.execPath, bin], { cwd: folder });
   let stderr = "";

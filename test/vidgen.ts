@@ -123,6 +123,8 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     stdin: Readable.from([]),
     stdout: new PassThrough(),
     stderr: new PassThrough(),
+    writeAtOnce: (text) => Buffer.from(text),
+    columns: undefined,
     env: { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey },
     platform: "linux",
     nodeVersion: "20.18.1",
@@ -190,6 +192,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
           { isTTY, columns: world.columns },
         ),
         stderr: Object.assign(collect(onStderr), { isTTY, columns: world.columns }),
+        columns: isTTY ? world.columns : undefined,
       });
       return Object.assign(run, { code });
     },
