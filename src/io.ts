@@ -20,8 +20,11 @@ export type FetchInit = Pick<RequestInit, "method" | "signal" | "redirect"> & {
 export type HttpResponse = {
   status: number;
   headers: Pick<Headers, "get" | "has">;
-  /** Leaving the loop early ends the reply, as `cancel` does. */
-  body: (AsyncIterable<Uint8Array> & { cancel(): Promise<void> }) | null;
+  /**
+   * Leaving the loop early ends the reply, as `cancel` does. Who has no more use for a piece may `release` it, once: its memory then holds
+   * a later one.
+   */
+  body: (AsyncIterable<Uint8Array> & { cancel(): Promise<void>; release?(piece: Uint8Array): void }) | null;
   text(): Promise<string>;
 };
 

@@ -37,7 +37,7 @@ const rules: Rule[] = [
   { files: /^src\/storage\.ts$/, may: /^src\/(errors|settings)\.ts$/ },
   { files: /^src\/doctor\//, may: /^src\/((doctor|api|generations)\/|(errors|local|settings|storage)\.ts$)/ },
   { files: /^src\/io\.ts$/, may: /^src\/errors\.ts$/, mayLater: /^src\/http\/fetch\.ts$/ },
-  { files: /^src\/http\//, may: /^src\/http\/(body|undici)/, mayLater: /^src\/http\/(proxy|decode)\.ts$/ },
+  { files: /^src\/http\//, may: /^src\/http\/(blocks|body|undici)/, mayLater: /^src\/http\/(proxy|decode)\.ts$/ },
   { files: /^src\/(misuse|settings)\.ts$/, may: /^src\/errors\.ts$/ },
   // Plain data and plain rules: they may be loaded at start-up, and by anybody.
   { files: /^src\/(errors|directives|similar)\.ts$/, may: /^$/ },

@@ -193,6 +193,7 @@ async function writeBody(response: HttpResponse, file: FileHandle, have: Have, w
       done += bytesWritten;
       have.size += bytesWritten;
     }
+    response.body?.release?.(chunk);
     options.onProgress(have.size, total);
   }
   if (total !== undefined && have.size !== total) {

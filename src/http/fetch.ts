@@ -1,15 +1,18 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import type { Dispatcher } from "undici";
+import buildConnector from "undici/lib/core/connect.js";
 import Agent from "undici/lib/dispatcher/agent.js";
 import type { FetchInit, HttpResponse, Io } from "../io.ts";
+import { type Blocks, createBlocks } from "./blocks.ts";
 import { createBody } from "./body.ts";
 
 /**
  * V8 would compile undici's parser anew, optimized, from the first reply on: 90 ms on a thread of its own, which the end of the process then
- * waits for. With a larger budget (bytes of code run) that is left to those who go on asking.
+ * waits for, and 35 MB meanwhile. With a larger budget (bytes of code run; this is the largest) that is left to those who go on asking.
  */
-const tieringBudget = 100_000_000;
+const tieringBudget = 2 ** 31 - 1;
 
 /** So many connections at once for looks at generations: a thousand with TLS would take 100 MB. */
 const mostLooks = 64;
@@ -29,7 +32,8 @@ export async function delayTiering(url: string): Promise<void> {
  */
 export function createFetch(env: Io["env"]): Io["fetch"] {
   const shareForLooks = once(() => openDispatcher(env, { connections: mostLooks }));
-  const shareForVideos = once(() => openDispatcher(env));
+  const blocks = createBlocks();
+  const shareForVideos = once(() => openDispatcher(env, { connect: connectInto(blocks) }));
   return async (url, init = {}) => {
     let own: Dispatcher | undefined;
     const watch = watchRequest(init);
@@ -39,7 +43,7 @@ export function createFetch(env: Io["env"]): Io["fetch"] {
       // A video's address gets no key. A download that takes long must not keep a look waiting.
       const share = init.headers?.Authorization === undefined ? shareForVideos : shareForLooks;
       const dispatcher = own ?? (await share());
-      return await send(dispatcher, url, { ...init, signal: watch.signal });
+      return await send(dispatcher, url, { ...init, signal: watch.signal, blocks });
     } catch (error) {
       throw Object.assign(error instanceof Error ? error : new Error(String(error)), { sent: watch.sent() });
     } finally {
@@ -65,9 +69,23 @@ async function openDispatcher(env: Io["env"], options: Agent.Options = {}): Prom
   return createProxyAgent(env, options);
 }
 
-type Sending = FetchInit & { signal: AbortSignal };
+/** Connections that receive into blocks (`onread` of node:net), and hand out what came with each read by itself. */
+function connectInto(blocks: Blocks): buildConnector.connector {
+  return (options, callback) => {
+    const inlet = blocks.open();
+    const onread = { buffer: inlet.room, callback: (length: number) => socket.push(inlet.take(length)) };
+    // With more than one read waiting, undici would have them copied into one.
+    const socket: Socket = buildConnector({ onread, highWaterMark: 1 })(options, callback);
+  };
+}
 
-function send(dispatcher: Dispatcher, url: string, { method, headers, body, signal }: Sending): Promise<HttpResponse> {
+type Sending = FetchInit & { signal: AbortSignal; blocks: Blocks };
+
+function send(
+  dispatcher: Dispatcher,
+  url: string,
+  { method, headers, body, signal, blocks }: Sending,
+): Promise<HttpResponse> {
   const { origin, pathname, search } = new URL(url);
   return new Promise((resolve, reject) => {
     let controller: Dispatcher.DispatchController | undefined;
@@ -92,7 +110,7 @@ function send(dispatcher: Dispatcher, url: string, { method, headers, body, sign
       },
       onResponseStart(given, status, fields) {
         if (status < 200) return;
-        received = createBody(given);
+        received = createBody(given, blocks);
         readResponse(status, fields, received.body).then(resolve, reject);
       },
       onResponseData: (_, chunk) => received?.push(chunk),

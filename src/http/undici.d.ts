@@ -16,3 +16,16 @@ declare module "undici/lib/api/api-connect.js" {
   const connect: import("undici").Dispatcher["connect"];
   export default connect;
 }
+
+declare module "undici/lib/core/connect.js" {
+  import type { buildConnector as names } from "undici";
+
+  namespace buildConnector {
+    type connector = names.connector;
+  }
+  /** Its own types leave out that it returns the socket. */
+  function buildConnector(
+    options: import("node:net").ConnectOpts & { highWaterMark: number },
+  ): (...args: Parameters<names.connector>) => import("node:net").Socket;
+  export default buildConnector;
+}

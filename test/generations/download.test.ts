@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { VidgenError } from "../../src/errors.ts";
 import { type DownloadOptions, download } from "../../src/generations/download.ts";
-import type { Clock, FetchInit } from "../../src/io.ts";
+import type { Clock, FetchInit, HttpResponse } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
 
@@ -13,7 +13,7 @@ const fresh = "https://media.video.example/fox.mp4?fresh";
 const video = tinyMp4("a red fox runs through snow");
 
 /** What the media address does at one request. */
-type Answer = (signal: AbortSignal, clock: Clock) => Response | Promise<Response>;
+type Answer = (signal: AbortSignal, clock: Clock) => HttpResponse | Promise<HttpResponse>;
 
 function whole(headers: Record<string, string> = { "Content-Length": String(video.length) }): Answer {
   return () => new Response(video.slice(), { headers });
@@ -98,6 +98,21 @@ test("a whole video is saved, byte for byte, with one request", async () => {
   expect(content).toEqual(video);
   expect(requests).toHaveLength(1);
   expect(notes).toEqual([]);
+});
+
+test("the memory of a piece is given back once, when it is in the file", async () => {
+  const log: string[] = [];
+  const pieces = [video.slice(0, 20), video.slice(20)];
+  const body = Object.assign(ReadableStream.from(pieces), {
+    release: (piece: Uint8Array) => {
+      log.push(`released ${piece.byteLength}`);
+      piece.fill(0);
+    },
+  });
+  const answer = () => ({ status: 200, headers: new Headers(), body, text: async () => "" });
+  const { content } = await run([answer]);
+  expect(content).toEqual(video);
+  expect(log).toEqual(["released 20", `released ${video.length - 20}`]);
 });
 
 test("the media address gets no key, and does the redirecting through us", async () => {

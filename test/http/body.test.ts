@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
+import { createBlocks, type Inlet } from "../../src/http/blocks.ts";
 import { createBody } from "../../src/http/body.ts";
 
 /** A sender that sends the next piece as soon as it is told to go on, as undici does. */
 function createSender(pieces: number[]) {
   const said: string[] = [];
   let isHeld = false;
-  const received = createBody({
+  const flow = {
     pause() {
       isHeld = true;
     },
@@ -13,8 +14,10 @@ function createSender(pieces: number[]) {
       isHeld = false;
       send();
     },
-    abort: ({ message }) => void said.push(message),
-  });
+    abort: ({ message }: Error) => void said.push(message),
+  };
+  const blocks = createBlocks();
+  const received = createBody(flow, blocks);
   function send() {
     for (let size = pieces.shift(); size !== undefined; size = pieces.shift()) {
       received.push(Buffer.alloc(size, 1));
@@ -22,7 +25,7 @@ function createSender(pieces: number[]) {
     }
     received.end();
   }
-  return { ...received, send, said };
+  return { ...received, blocks, send, said };
 }
 
 const megabyte = 1024 * 1024;
@@ -67,4 +70,38 @@ test("leaving the loop early ends the reply; reading to its end does not", async
   await lengths(read.body);
   await read.body.cancel();
   expect(read.said).toEqual([]);
+});
+
+/** Lets text come into a block, as a connection does. */
+function receive(inlet: Inlet, text: string): Uint8Array {
+  return inlet.take(Buffer.from(text).copy(inlet.room()));
+}
+
+test("what came into one block while nobody read comes in one piece, where it lies", async () => {
+  const { body, blocks, push, end } = createSender([]);
+  const inlet = blocks.open();
+  const first = receive(inlet, "a fox ");
+  push(first);
+  push(receive(inlet, "runs"));
+  end();
+  const pieces: Uint8Array[] = [];
+  for await (const piece of body) pieces.push(piece);
+  expect(String(Buffer.concat(pieces))).toBe("a fox runs");
+  expect(pieces).toHaveLength(1);
+  expect(pieces[0]?.buffer).toBe(first.buffer);
+});
+
+test("what lies in a block is kept apart from what does not, and from what another connection has received", async () => {
+  const { body, blocks, push, end } = createSender([]);
+  const [one, other] = [blocks.open(), blocks.open()];
+  push(Buffer.from("a "));
+  push(Buffer.from("red "));
+  push(receive(one, "fox "));
+  push(receive(other, "runs "));
+  push(receive(one, "through "));
+  push(Buffer.from("snow"));
+  end();
+  const pieces = [];
+  for await (const piece of body) pieces.push(String(Buffer.from(piece)));
+  expect(pieces).toEqual(["a red ", "fox ", "runs ", "through ", "snow"]);
 });
