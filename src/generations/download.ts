@@ -2,6 +2,7 @@ import type { FileHandle } from "node:fs/promises";
 import { backoffMs, isTransient, retryAfterMs } from "../api/retry.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, HttpResponse, Io } from "../io.ts";
+import { createDisk } from "./disk.ts";
 import { describeFailure } from "./look.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { outputError } from "./target.ts";
@@ -186,15 +187,16 @@ type Writing = { total: number | undefined; options: DownloadOptions; onBytes():
 
 async function writeBody(response: HttpResponse, file: FileHandle, have: Have, writing: Writing): Promise<void> {
   const { total, options, onBytes } = writing;
-  for await (const chunk of response.body ?? []) {
-    onBytes();
-    for (let done = 0; done < chunk.byteLength; ) {
-      const { bytesWritten } = await onDisk(file.write(chunk, done, chunk.byteLength - done, have.size));
-      done += bytesWritten;
-      have.size += bytesWritten;
+  const disk = createDisk(file);
+  try {
+    for await (const chunk of response.body ?? []) {
+      onBytes();
+      have.size = await onDisk(disk.write(chunk, have.size));
+      response.body?.release?.(chunk);
+      options.onProgress(have.size, total);
     }
-    response.body?.release?.(chunk);
-    options.onProgress(have.size, total);
+  } finally {
+    await onDisk(disk.settle());
   }
   if (total !== undefined && have.size !== total) {
     const { size } = have;
