@@ -221,7 +221,8 @@ function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
 
 async function launch(command: string, args: string[]): Promise<void> {
   const { spawn } = await import("node:child_process");
-  const child = spawn(command, args, { detached: true, stdio: "ignore" });
+  const { VIDGEN_API_KEY: _, ...env } = process.env;
+  const child = spawn(command, args, { detached: true, stdio: "ignore", env });
   child.unref();
   await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
 }
@@ -274,8 +275,13 @@ function createFetch({ isOwnProcess }: { isOwnProcess: boolean }): Io["fetch"] {
     if (isOwnProcess) await http.delayTiering(url);
     return http.createFetch(process.env);
   };
+  // A program that was replaced while it ran has sent nothing.
+  const onMissing = (error: unknown) => {
+    loaded = undefined;
+    throw Object.assign(error instanceof Error ? error : new Error(String(error)), { sent: false });
+  };
   return async (url, init) => {
-    loaded ??= load(url);
+    loaded ??= load(url).catch(onMissing);
     return (await loaded)(url, init);
   };
 }

@@ -30,6 +30,8 @@ export function isNotNow(status: number): boolean {
 export function isFinalConnectFailure(code: string | undefined): boolean {
   return (
     code !== undefined &&
-    /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_)/.test(code)
+    /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_|UND_ERR_INVALID_|(ERR_)?MODULE_NOT_FOUND)/.test(
+      code,
+    )
   );
 }

@@ -109,7 +109,12 @@ function errorCode(json: unknown): string | undefined {
 /** An answer in a few words: what it says, if that is readable, and its HTTP status. */
 export function describeReply(reply: Reply): string {
   const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : undefined);
-  return said === undefined ? `HTTP ${reply.status}` : `${said.slice(0, 500)} (HTTP ${reply.status})`;
+  return said === undefined ? `HTTP ${reply.status}` : `${shorten(said)} (HTTP ${reply.status})`;
+}
+
+/** Between words: half of a key would not be known as one, and be shown. */
+function shorten(text: string): string {
+  return text.length <= 500 ? text : `${text.slice(0, 500).replace(/\S*$/, "")}…`;
 }
 
 function looksReadable(text: string): boolean {

@@ -31,9 +31,18 @@ function decoderOf(coding: string): Decoder | undefined {
   return coding === "br" ? (coded) => through(coded, createBrotliDecompress(brotliAsFarAsItGoes)) : undefined;
 }
 
-/** An error reaches whoever reads what comes out. */
-function through(coded: Bytes, decoder: NodeJS.ReadWriteStream): Bytes {
-  return pipeline(Readable.from(coded), decoder, () => {}) as unknown as Bytes;
+/** Where what comes breaks off, all that came is handed out before the error is. */
+async function* through(coded: Bytes, decoder: NodeJS.ReadWriteStream): Bytes {
+  let broken: { error: unknown } | undefined;
+  async function* untilItBreaks() {
+    try {
+      yield* coded;
+    } catch (error) {
+      broken = { error };
+    }
+  }
+  yield* pipeline(Readable.from(untilItBreaks()), decoder, () => {}) as unknown as Bytes;
+  if (broken) throw broken.error;
 }
 
 /** Some servers leave out the two bytes at the beginning that belong to "deflate". */

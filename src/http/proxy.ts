@@ -4,8 +4,18 @@ import Dispatcher from "undici/lib/dispatcher/dispatcher.js";
 import EnvHttpProxyAgent from "undici/lib/dispatcher/env-http-proxy-agent.js";
 import type { Io } from "../io.ts";
 
+/** A client of undici's takes UND_ERR_SOCKET for something that passes, and connects again at once, for ever. */
+async function connectOnce(this: Dispatcher, ...request: Parameters<Dispatcher["connect"]>): Promise<unknown> {
+  try {
+    return await connect.apply(this, request);
+  } catch (cause) {
+    const isCut = cause instanceof Error && "code" in cause && cause.code === "UND_ERR_SOCKET";
+    throw isCut ? new Error("the proxy ended the connection", { cause }) : cause;
+  }
+}
+
 // As undici's own index does: its ProxyAgent asks for the tunnel by it.
-Object.assign(Dispatcher.prototype, { connect });
+Object.assign(Dispatcher.prototype, { connect: connectOnce });
 
 /** Goes through the proxies that the environment names; loaded where it names one. */
 export function createProxyAgent(env: Io["env"], options: Agent.Options): Dispatcher {

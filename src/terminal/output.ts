@@ -48,7 +48,8 @@ export function createOutput(manner: Manner, io: World): Output {
   const { stdout, stderr, env } = io;
   const secrets: string[] = [];
   const redact = (text: string) => secrets.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text);
-  const isLive = stderr.isTTY === true && env.TERM !== "dumb" && !env.CI;
+  // A terminal that says it has no columns would be cleared without end.
+  const isLive = stderr.isTTY === true && stderr.columns !== 0 && env.TERM !== "dumb" && !env.CI;
   // With --json a program reads stderr: nothing but the error's document may be on it, unless a person watches.
   const isQuiet = manner.quiet || (manner.json && !stderr.isTTY);
   const line = (text: string) => void stderr.write(`${redact(plain(text))}\n`);

@@ -45,7 +45,7 @@ export function createBoard(output: Output, io: Pick<Io, "now" | "sleep">): Boar
         pulse.stop();
         output.rest();
       };
-      return { ...listen(task, pen, io), onNote: output.note, stop };
+      return { ...listen(task, pen, output, io), onNote: output.note, stop };
     },
   };
 }
@@ -74,13 +74,18 @@ function createPen(crowd: Crowd, output: Output, io: Pick<Io, "now">) {
   };
 }
 
-function listen(task: Task, pen: Pen, io: Pick<Io, "now">): Pick<Progress, "onState" | "onProgress" | "expect"> {
+function listen(
+  task: Task,
+  pen: Pen,
+  output: Pick<Output, "redact">,
+  io: Pick<Io, "now">,
+): Pick<Progress, "onState" | "onProgress" | "expect"> {
   return {
     expect(typicalMs) {
       task.typicalMs = typicalMs;
     },
     onState(said) {
-      const status = said.replace(/\s+/g, " ").trim().slice(0, 40);
+      const status = output.redact(said).replace(/\s+/g, " ").trim().slice(0, 40);
       if (status === task.status) return;
       task.status = status;
       pen.change(task);
