@@ -8,7 +8,7 @@ export type Disk = {
 };
 
 /** What is written is sent to the disk each time it comes to this much. */
-const syncBytes = 32 * 1024 * 1024;
+const syncBytes = 64 * 1024 * 1024;
 
 /**
  * Writes to a file, and has the disk work meanwhile, so that the sync at the end is a short one. A failure of that is told by the next

@@ -47,26 +47,26 @@ test("a piece that is written bit by bit is written whole, one bit after the oth
   ]);
 });
 
-test("the disk is put to work every 32 MB, one sync at a time, and nothing that comes waits for it", async () => {
+test("the disk is put to work every 64 MB, one sync at a time, and nothing that comes waits for it", async () => {
   const { file, waiting, written } = createFile();
   const disk = createDisk(file);
-  await writeMegabytes(disk, 31);
+  await writeMegabytes(disk, 63);
   expect(waiting).toHaveLength(0);
-  await writeMegabytes(disk, 1, 31);
+  await writeMegabytes(disk, 1, 63);
   expect(waiting).toHaveLength(1);
-  await writeMegabytes(disk, 68, 32);
+  await writeMegabytes(disk, 68, 64);
   expect(waiting).toHaveLength(1);
-  expect(written).toHaveLength(100);
+  expect(written).toHaveLength(132);
   waiting[0]?.resolve();
   await disk.settle();
-  await writeMegabytes(disk, 1, 100);
+  await writeMegabytes(disk, 1, 132);
   expect(waiting).toHaveLength(2);
 });
 
 test("the file is let go of when the sync under way has ended", async () => {
   const { file, waiting } = createFile();
   const disk = createDisk(file);
-  await writeMegabytes(disk, 32);
+  await writeMegabytes(disk, 64);
   let isSettled = false;
   const settling = disk.settle().then(() => {
     isSettled = true;
@@ -80,12 +80,12 @@ test("the file is let go of when the sync under way has ended", async () => {
 test("what the disk has not kept is told by the next write, and by each settle", async () => {
   const { file, waiting, written } = createFile();
   const disk = createDisk(file);
-  await writeMegabytes(disk, 32);
+  await writeMegabytes(disk, 64);
   const error = Object.assign(new Error("i/o error"), { code: "EIO" });
   waiting[0]?.reject(error);
   await new Promise(setImmediate);
-  await expect(disk.write(piece, 32 * megabyte)).rejects.toBe(error);
-  expect(written).toHaveLength(32);
+  await expect(disk.write(piece, 64 * megabyte)).rejects.toBe(error);
+  expect(written).toHaveLength(64);
   await expect(disk.settle()).rejects.toBe(error);
   await expect(disk.settle()).rejects.toBe(error);
 });

@@ -377,7 +377,7 @@ test("a disk that has not kept what it was given is an error at once, and is tol
   let requests = 0;
   const fetch = async () => {
     requests++;
-    return new Response(new Uint8Array(32 * 1024 * 1024));
+    return new Response(new Uint8Array(64 * 1024 * 1024));
   };
   const rest = { etag: undefined, onEtag: async () => {}, freshUrl: async () => url, onProgress() {}, onNote() {} };
   const options = { ...rest, signal: new AbortController().signal };
