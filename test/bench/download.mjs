@@ -18,7 +18,10 @@ export async function measureDownload({ bin, env, folder, print }) {
   const taken = { vidgen: [], curl: [], synced: [] };
   const peaks = [];
   const growths = [];
+  // Nobody pays for what another one has left: the disk is at rest before each.
+  const rest = () => run({ command: "sync", args: ["-f", folder], env });
   for (let round = 0; round < times; round++) {
+    rest();
     const start = performance.now();
     const measured = await runMeasured({ args: [bin, "wait", "x", "-o", file], env: { ...env, ...more }, folder });
     taken.vidgen.push(performance.now() - start);
@@ -27,6 +30,7 @@ export async function measureDownload({ bin, env, folder, print }) {
     const { size } = statSync(file);
     rmSync(file);
     for (const name of ["curl", "synced"]) {
+      rest();
       const curl = run({ command: "curl", args: ["-s", "-o", file, `${url}/video.mp4`], env });
       const sync = name === "synced" ? run({ command: "sync", args: [file], env }) : 0;
       taken[name].push(curl + sync);
