@@ -19,9 +19,9 @@ const together = {
   program: [
     { name: "cli", test: /src[\\/]cli\.ts$/ },
     { name: "models", test: /src[\\/](api[\\/]models|similar)\.ts$/ },
-    { name: "session", test: /src[\\/](session|commands[\\/](status|wait|list|complete))\.ts$/ },
+    { name: "session", test: /src[\\/](session|commands[\\/](status|list|complete))\.ts$/ },
     { name: "words", test: /src[\\/](help|completion|commands[\\/](help|completion))\b/ },
-    { name: "ask", test: /src[\\/]commands[\\/](generate|login|logout|models|doctor)\.ts$/ },
+    { name: "ask", test: /src[\\/]commands[\\/](generate|wait|login|logout|models|doctor)\.ts$/ },
     { name: "terminal", test: /node_modules[\\/](ora|chalk|signal-exit|mimic-function)[\\/]/ },
     { name: "announcement", test: /src[\\/]server[\\/]announcement\.ts$/ },
     { name: "server", test: /src[\\/](server|commands[\\/]serve)\b/ },

@@ -66,16 +66,42 @@ const unused = [
   { by: "commander", what: /^node:child_process$/ },
 ];
 
+/** What undici asks of them, in little: Node's own take 4 ms to load, and no other part of the program needs them. */
+const inLittle = {
+  "node:assert": `
+    module.exports = (value, message) => {
+      if (!value) throw Object.assign(message instanceof Error ? message : new Error(message), { code: "ERR_ASSERTION" });
+    };`,
+  // No body here is a message, and the limit is Node's own, unless it is told another.
+  "node:http": `
+    const told = [process.env.NODE_OPTIONS, ...process.execArgv].join(" ");
+    module.exports = /max.http.header.size/.test(told)
+      ? require("node:http")
+      : { maxHeaderSize: 16384, IncomingMessage: class {} };`,
+};
+
+function isIn(name, file) {
+  return file.includes(`${sep}node_modules${sep}${name}${sep}`);
+}
+
 export const withoutUnused = {
   name: "without what is unused",
   async resolveId(source, importer = "") {
-    const isBy = (name) => importer.includes(`${sep}node_modules${sep}${name}${sep}`);
-    if (unused.some(({ by, what }) => isBy(by) && what.test(source))) return `\0unused:${source}`;
+    if (unused.some(({ by, what }) => isIn(by, importer) && what.test(source))) return `\0unused:${source}`;
+    if (isIn("undici", importer) && Object.hasOwn(inLittle, source)) return `\0in little:${source}`;
     // The parser once more, for processors with SIMD.
     if (/llhttp_simd-wasm\.js$/.test(source)) return this.resolve(source.replace("_simd", ""), importer);
     return undefined;
   },
-  load: (id) => (id.startsWith("\0unused:") ? "module.exports = {}" : undefined),
+  transform(code, id) {
+    if (isIn("undici", id) && /\bassert\.\w/.test(code))
+      throw new Error(`${id} asks more of node:assert than there is`);
+  },
+  load(id) {
+    const [, kind, source] = /^\0(unused|in little):(.*)/.exec(id) ?? [];
+    if (kind === "unused") return "module.exports = {}";
+    return kind === undefined ? undefined : inLittle[source];
+  },
 };
 
 /**
