@@ -33,7 +33,17 @@ test("is one package, without scripts that run at its installation", () => {
   expect(readdirSync(join(folder, "node_modules")).filter((name) => !name.startsWith("."))).toEqual(["vidgen"]);
   const { dependencies, scripts } = JSON.parse(read("package.json"));
   expect(dependencies).toBeUndefined();
-  expect(Object.keys(scripts).filter((name) => /install/.test(name))).toEqual([]);
+  // `prepare` counts as one: npm warns about it at each installation.
+  expect(Object.keys(scripts).filter((name) => /install|^prepare/.test(name))).toEqual([]);
+});
+
+test("installed for all, it brings the page that `man vidgen` shows", {
+  skip: process.platform === "win32",
+}, async () => {
+  const prefix = join(folder, "all");
+  const [tarball = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
+  await run("npm", ["install", "--global", "--prefix", prefix, "--offline", "--no-audit", "--no-fund", `./${tarball}`]);
+  expect(readFileSync(join(prefix, "share/man/man1/vidgen.1"), "utf8")).toMatch(/^\.TH /m);
 });
 
 test("is few and small files: npm takes its time by the file and by the byte", () => {
@@ -53,12 +63,12 @@ test("makes a video, local service and all", async () => {
   expect(statSync(join(folder, "fox.mp4")).size).toBeGreaterThan(1000);
 });
 
-test("gives the library, with types that need no other package", async () => {
+test("gives the library, with types that need no other package, not even Node's", async () => {
   const code = 'import { models, type Generation } from "vidgen";\nconst id: string = models[0]!.id;\n';
   const wrong =
     "// @ts-expect-error\nconst no: number = models[0]!.id;\n// @ts-expect-error\nexport const bad: Generation = 1;\n";
   writeFileSync(join(folder, "use.ts"), `${code}${wrong}export { id, no };\n`);
-  const flags = ["--noEmit", "--strict", "--module", "nodenext", "--types", "node", "--typeRoots", tool("@types")];
+  const flags = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom"];
   await run(process.execPath, [tool("typescript/bin/tsc"), ...flags, "use.ts"]);
   const { stdout } = await run(process.execPath, [
     "-e",
