@@ -7,7 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import ts from "typescript";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { systemIo } from "../src/io.ts";
 import { createCertificate } from "./faults/certificate.ts";
 import { bin, spawnProcess, spawnVidgen } from "./faults/spawned.ts";
 import { createWorld } from "./vidgen.ts";
@@ -194,4 +195,35 @@ test("a terminal of 40 columns: the help is wrapped to it", async () => {
   const flags = (text: string) => text.slice(text.indexOf("Options:")).split("\n");
   expect(flags(narrow).length).toBeGreaterThan(flags(wide).length);
   expect(Math.max(...flags(narrow).map(({ length }) => length))).toBeLessThanOrEqual(40);
+});
+
+test.each(["", "HTTP/1.1 100 Continue\r\n\r\n"])(
+  "a proxy that says %j to CONNECT and hangs up is asked once a try, and nothing was sent",
+  async (says) => {
+    let calls = 0;
+    const proxy = createServer().on("connect", (_, socket) => {
+      calls++;
+      socket.end(says);
+    });
+    vi.stubEnv("HTTPS_PROXY", `http://127.0.0.1:${await listen(proxy)}`);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { createFetch } = await import("../src/http/fetch.ts");
+    const headers = { "Idempotency-Key": "attempt-1" };
+    const posting = createFetch(process.env)(`https://${host}/`, { method: "POST", headers, body: "{}" });
+    await expect(posting).rejects.toMatchObject({ sent: false });
+    expect(calls).toBe(1);
+  },
+);
+
+test("an opened player is not told the key", async () => {
+  const folder = createFolder();
+  vi.stubEnv("VIDGEN_API_KEY", "canary-key-0123456789");
+  vi.stubEnv("SEEN_BY_PLAYER", "yes");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const seen = join(folder, "seen.json");
+  const script = `require("node:fs").writeFileSync(${JSON.stringify(`${seen}.part`)}, JSON.stringify(process.env)); require("node:fs").renameSync(${JSON.stringify(`${seen}.part`)}, ${JSON.stringify(seen)})`;
+  await systemIo().launch(process.execPath, ["-e", script]);
+  await vi.waitFor(() => readFileSync(seen), { timeout: 10_000 });
+  const env = JSON.parse(readFileSync(seen, "utf8"));
+  expect([env.SEEN_BY_PLAYER, env.VIDGEN_API_KEY]).toEqual(["yes", undefined]);
 });

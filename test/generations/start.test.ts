@@ -113,3 +113,11 @@ test.each([
 ])("%i %j reads as: %s", (status, body, message) => {
   expect(outcomeOf(status, body)).toMatchObject({ error: { message } });
 });
+
+test("a long refusal is cut between words: half a key would not be known as one", () => {
+  const outcome = outcomeOf(400, { error: `${"no ".repeat(160)}such key: key-ABCDEFGHIJKLMNOPQRSTUVWXYZ` });
+  expect(outcome).toMatchObject({
+    kind: "refused",
+    error: { message: expect.stringMatching(/such key: … \(HTTP 400\)$/) },
+  });
+});

@@ -67,3 +67,13 @@ test("cancelling it ends the reply", async () => {
   await decode(body, "gzip")?.cancel();
   expect(seen.cancelled).toBe(true);
 });
+
+test("what came before a coded reply broke off is handed out", async () => {
+  const { body } = bodyOf(gzipSync(text), new Error("other side closed"));
+  let seen = "";
+  const reading = read(decode(body, "gzip"), (all) => {
+    seen = all;
+  });
+  await expect(reading).rejects.toThrow("other side closed");
+  expect(seen).toBe(text);
+});

@@ -5,10 +5,10 @@ import { colorLevel, createOutput, type Manner, plain, plainLine } from "../../s
 
 const secret = "canary-key-0123456789";
 
-type Scene = Partial<Manner> & { isTTY?: boolean; env?: Record<string, string>; failing?: string };
+type Scene = Partial<Manner> & { isTTY?: boolean; columns?: number; env?: Record<string, string>; failing?: string };
 
 /** An output, and what it has written so far. */
-function createScene({ isTTY = false, env = {}, failing, ...flags }: Scene = {}) {
+function createScene({ isTTY = false, columns = 80, env = {}, failing, ...flags }: Scene = {}) {
   const written = { stdout: "", stderr: "" };
   const stream = (name: keyof typeof written, code?: string) => {
     const write = (chunk: unknown, _: unknown, done: (error?: Error) => void) => {
@@ -16,7 +16,7 @@ function createScene({ isTTY = false, env = {}, failing, ...flags }: Scene = {})
       written[name] += String(chunk);
       done();
     };
-    const terminal = { isTTY, cursorTo: () => true, clearLine: () => true, moveCursor: () => true };
+    const terminal = { isTTY, columns, cursorTo: () => true, clearLine: () => true, moveCursor: () => true };
     return Object.assign(new Writable({ write }), terminal).on("error", () => {});
   };
   const manner = { json: false, quiet: false, verbose: false, color: undefined, ...flags };
@@ -284,4 +284,12 @@ test.each([
   output.hide(secret);
   await output.result("fox.mp4", {}, href);
   expect(written.stdout).toBe(isLink ? `\u001b]8;;${href}\u001b\\fox.mp4\u001b]8;;\u001b\\\n` : "fox.mp4\n");
+});
+
+test("a terminal that has no columns gets lines: to clear one of them would take for ever", () => {
+  const { output, written } = createScene({ isTTY: true, columns: 0 });
+  output.progress("Generating 1", "  2 s");
+  output.rest();
+  expect(output.isLive).toBe(false);
+  expect(written.stderr).toBe("Generating 1\n");
 });
