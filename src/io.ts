@@ -10,7 +10,7 @@ const { process } = globalThis;
 export type Limit = { signal: AbortSignal; clear(): void };
 
 /** `unsentSignal` aborts the request as long as no byte of it was written, and does nothing after that. */
-export type FetchInit = Pick<RequestInit, "method" | "signal" | "redirect"> & {
+export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
   body?: string;
   unsentSignal?: AbortSignal;

@@ -33,7 +33,7 @@ export function createClient(options: { baseUrl: string; apiKey: string; fetch: 
     "Accept-Encoding": "identity",
   };
   const send = async (path: string, init: FetchInit) =>
-    readReply(await fetch(baseUrl + path, { ...init, headers: { ...headers, ...init.headers }, redirect: "manual" }));
+    readReply(await fetch(baseUrl + path, { ...init, headers: { ...headers, ...init.headers } }));
   return {
     baseUrl,
     start: (request, attempt, signals) => send("/api/generate", { ...signals, ...startInit(request, attempt) }),

@@ -170,7 +170,7 @@ async function fetchMedia(
   const headers = { "Accept-Encoding": "identity", ...range };
   let at = url;
   for (let redirects = 0; ; redirects++) {
-    const response = await fetch(at, { signal, redirect: "manual", headers });
+    const response = await fetch(at, { signal, headers });
     const location = response.headers.get("Location");
     if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response;
     await response.body?.cancel();
