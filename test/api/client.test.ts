@@ -38,7 +38,6 @@ test("the start request, as it is sent", async () => {
       init: {
         ...signals,
         method: "POST",
-        redirect: "manual",
         headers: {
           Authorization: `Bearer ${apiKey}`,
           Accept: "application/json",
@@ -60,7 +59,6 @@ test("the status request, as it is sent", async () => {
       url: "https://api.video.example/api/generation-status?id=1b4e28ba-2fa1-41d2-883f-0016d3cca427",
       init: {
         signal,
-        redirect: "manual",
         headers: { Authorization: `Bearer ${apiKey}`, Accept: "application/json", "Accept-Encoding": "identity" },
       },
     },

@@ -71,7 +71,9 @@ function wrongs(all: (sql: string) => Row[], cost: number): string[] {
   const found = [
     ...all(`SELECT * FROM (${sums}) WHERE balance <> sum OR sum < 0`),
     ...all(`SELECT * FROM (${unpaid}) WHERE paid IS NOT ${-cost}`),
-    ...all("SELECT 'ledger' AS name, generation FROM ledger WHERE generation NOT IN (SELECT number FROM generations)"),
+    ...all(
+      "SELECT 'ledger' AS name, generation FROM ledger WHERE generation IS NOT NULL AND generation NOT IN (SELECT number FROM generations)",
+    ),
     ...all("PRAGMA quick_check").filter(({ quick_check }) => quick_check !== "ok"),
   ];
   return found.map((row) => `the books do not add up: ${JSON.stringify(row)}`);
