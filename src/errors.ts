@@ -68,6 +68,9 @@ export function usage(message: string, hint?: string): VidgenError {
   return new VidgenError("usage", message, { hint });
 }
 
+/** The way on where the service cannot be reached. */
+export const doctorHint = "`vidgen doctor` looks for what is in the way.";
+
 /** Anything thrown, as the one error. What is not a `VidgenError` already is a defect of vidgen. */
 export function asVidgenError(error: unknown): VidgenError {
   if (error instanceof VidgenError) return error;

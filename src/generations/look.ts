@@ -1,7 +1,7 @@
 import type { Client, Reply } from "../api/client.ts";
 import { backoffMs, isTransient, retryAfterMs } from "../api/retry.ts";
 import { errorText, type Generation, isRecord, readGeneration, saysNo } from "../api/schema.ts";
-import { systemCode, VidgenError } from "../errors.ts";
+import { doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 
 /** What one look at a generation shows. `trouble` is anything that may pass: looking again is free. */
@@ -53,6 +53,7 @@ export async function lookPatiently(
       throw new VidgenError("network", `Could not get an answer: ${seen.reason}. Nothing was charged.`, {
         id,
         httpStatus: seen.httpStatus,
+        hint: doctorHint,
       });
     }
     await clock.sleep(waitMs, signal);

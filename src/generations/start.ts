@@ -1,7 +1,7 @@
 import type { Client, Reply } from "../api/client.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "../api/retry.ts";
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "../api/schema.ts";
-import { asVidgenError, systemCode, VidgenError } from "../errors.ts";
+import { asVidgenError, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, refusal } from "./look.ts";
@@ -199,7 +199,7 @@ function givenUp(outcome: Again): End {
   const { reason } = outcome;
   if (outcome.kind === "unsent") {
     const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
-    return { kind: "unsent", error: new VidgenError("network", message) };
+    return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
   }
   const message = `The service did not take the request: ${reason}. Try again later.`;
   return { kind: "refused", error: new VidgenError("network", message, { httpStatus: outcome.httpStatus }) };

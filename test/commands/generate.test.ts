@@ -299,6 +299,7 @@ describe("the start request is sent once", () => {
     );
     const run = await world.vidgen("generate", "a fox");
     expect(run).toMatchObject({ code: 8, stderr: expect.stringContaining("Nothing was sent, nothing was charged") });
+    expect(run.stderr).toContain("`vidgen doctor` looks for what is in the way.");
     expect(world.requests.length).toBeGreaterThan(5);
     expect(world.io.now()).toBeLessThan(60_000);
   });

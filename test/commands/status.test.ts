@@ -63,7 +63,11 @@ test("survives passing trouble, and gives up within half a minute: exit 8", asyn
   expect(await world.vidgen("status", id)).toMatchObject({ code: 0 });
   world.faults.push(() => Promise.reject(failure("ECONNREFUSED", false)));
   const start = world.io.now();
-  expect(await world.vidgen("status", id)).toMatchObject({ code: 8, stdout: "" });
+  expect(await world.vidgen("status", id)).toMatchObject({
+    code: 8,
+    stdout: "",
+    stderr: expect.stringContaining("`vidgen doctor` looks for what is in the way."),
+  });
   expect(world.io.now() - start).toBeLessThanOrEqual(30_000);
 });
 
