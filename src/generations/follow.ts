@@ -40,8 +40,8 @@ export function localPace(elapsedMs: number): number {
 
 /**
  * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network trouble, 429 and 5xx are survived
- * until the time is over. Throws `failed`, `pending` (the time is over), `not_found`, `auth`, `credits`, `rejected`, or the signal's
- * reason.
+ * until the time is over. Throws `failed`, `pending` (the time is over), `not_found`, `auth`, `credits`, `rejected` (also where it is
+ * completed and no video is named), or the signal's reason.
  */
 export async function follow(client: Client, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
   const start = clock.now();
@@ -58,6 +58,8 @@ export async function follow(client: Client, id: string, options: FollowOptions,
       const intervalMs = options.intervalMs(asked - start, clock.now() - asked);
       await clock.sleep(judge.waitMs(seen, intervalMs), limit.signal);
     }
+  } catch (error) {
+    throw error === overdue ? judge.overdue(overdue) : error;
   } finally {
     limit.clear();
   }
@@ -67,17 +69,15 @@ export async function follow(client: Client, id: string, options: FollowOptions,
 function createJudge(id: string, options: FollowOptions, clock: Clock) {
   const said = new Set<string>();
   let failures = 0;
-  let oddSince: number | undefined;
+  let missingSince: number | undefined;
+  let completedSince: number | undefined;
   const say = (text: string) => {
     if (!said.has(text)) options.onNote(text);
     said.add(text);
   };
-  /** Throws once an odd state has lasted too long to be a mere delay. */
-  const tolerate = (error: VidgenError, forMs: number) => {
-    oddSince ??= clock.now();
-    if (clock.now() - oddSince >= forMs) throw error;
-  };
   return {
+    /** What to throw when the time to wait is over: one that has completed does not run. */
+    overdue: (pending: VidgenError) => (completedSince === undefined ? pending : namelessError(id)),
     completed(seen: Look): Completed | undefined {
       failures = seen.kind === "trouble" ? failures + 1 : 0;
       if (seen.kind === "trouble") {
@@ -85,31 +85,38 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
         return undefined;
       }
       if (seen.kind === "missing") {
-        tolerate(
-          new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 }),
-          options.isNew ? toleranceMs : 0,
-        );
-        return undefined;
+        missingSince ??= clock.now();
+        if (clock.now() - missingSince < (options.isNew ? toleranceMs : 0)) return undefined;
+        throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
       }
       const { generation } = seen;
       if (generation.status === "failed") throw failedError(id, generation);
       if (generation.status === "completed") {
         const videoUrl = readVideoUrl(generation);
         if (videoUrl !== undefined) return { generation, videoUrl };
-        tolerate(new VidgenError("rejected", "The service says completed, but names no video.", { id }), toleranceMs);
-        return undefined;
+        completedSince ??= clock.now();
+        if (clock.now() - completedSince < toleranceMs) return undefined;
+        throw namelessError(id);
       }
-      oddSince = undefined;
+      missingSince = undefined;
+      completedSince = undefined;
       options.onState?.(errorText(generation.status) ?? "");
       if (!states.some((state) => state === generation.status))
         say(`The service reports the state "${errorText(generation.status) ?? ""}"; taken as still running.`);
       return undefined;
     },
     waitMs(seen: Look, intervalMs: number): number {
-      if (seen.kind !== "trouble") return intervalMs;
-      return Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
+      if (seen.kind === "trouble") return Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
+      if (seen.kind !== "generation" || completedSince === undefined) return intervalMs;
+      // However seldom it is asked, it is given no longer than that.
+      return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
     },
   };
+}
+
+function namelessError(id: string): VidgenError {
+  const hint = "`vidgen status <id> --json` shows all that the service says.";
+  return new VidgenError("rejected", "The generation is completed, but the service names no video.", { id, hint });
 }
 
 export function failedError(id: string, generation: Generation): VidgenError {

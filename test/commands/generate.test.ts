@@ -494,6 +494,26 @@ describe("following", () => {
     },
   );
 
+  test.each([
+    ["the time to wait is over before that", "--timeout", "20s", 20_000],
+    ["it is asked more seldom than that", "--interval", "10m", 660_000],
+  ])("completed without a url is not said to be running, though %s", async (_, flag, value, endsAtMs) => {
+    const world = await createWorld();
+    world.faults.push(reply({ status: "completed" }));
+    const run = await world.vidgen("generate", "a fox", flag, value);
+    expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.not.stringContaining("Still running") });
+    expect(run.stderr).toContain("error: The generation is completed, but the service names no video.");
+    expect(run.stderr).toContain("`vidgen status <id> --json` shows all that the service says.");
+    expect(run.stderr).toMatch(new RegExp(`vidgen wait ${uuid}`));
+    expect(world.io.now()).toBe(endsAtMs);
+  });
+
+  test("completed without a url and then running again is running when the time is over", async () => {
+    const world = await createWorld();
+    world.faults.push((request) => reply(world.io.now() < 20_000 ? { status: "completed" } : {})(request));
+    expect(await world.vidgen("generate", "a fox", "--timeout", "3m")).toMatchObject({ code: 5 });
+  });
+
   test("a new id that is not known everywhere yet is given 60 s", async () => {
     const world = await createWorld();
     world.faults.push((request) =>

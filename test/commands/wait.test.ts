@@ -141,6 +141,19 @@ test("--all takes a video that has its name for saved, though the process died b
   expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({ code: 0, stdout: "" });
 });
 
+test("--all is not held up by one that is completed without a video for longer than a minute", async () => {
+  const world = await createWorld();
+  const odd = await start(world, "odd");
+  await start(world, "a fox");
+  world.faults.push((request) =>
+    request.url.endsWith(odd) ? Response.json({ id: odd, status: "completed", video_url: null }) : undefined,
+  );
+  const run = await world.vidgen("wait", "--all");
+  expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining("the service names no video") });
+  expect(run.stdout.trim().split("\n")).toHaveLength(1);
+  expect(world.requests.findLast(({ url }) => url.endsWith(odd))?.at).toBe(60_000);
+});
+
 test("--all is about this service: what was started elsewhere is left alone", async () => {
   const world = await createWorld();
   await start(world);
