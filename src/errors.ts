@@ -61,6 +61,12 @@ export class VidgenError extends Error {
       cause: this.cause ?? details.cause,
     });
   }
+
+  /** The same error where several generations are spoken of: its message says which of them it is about. */
+  about(id: string): VidgenError {
+    if (this.message.includes(id)) return this;
+    return new VidgenError(this.code, `${id}: ${this.message}`, { ...this, cause: this.cause });
+  }
 }
 
 /** A usage error: exit 2, nothing was sent. */

@@ -11,6 +11,7 @@ import { checkPlace, describe, printCollected } from "../result.ts";
 import { openSession, type Session } from "../session.ts";
 import { readInterval, readTime } from "../settings.ts";
 import { ringAfter } from "../terminal/bell.ts";
+import { errorDocument } from "../terminal/output.ts";
 
 export type WaitOptions = Given & {
   ids: string[];
@@ -78,9 +79,9 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
       };
       return await collectOne(id, session, { ...options, first: index + 1 }, use);
     } catch (thrown) {
-      const error = asVidgenError(thrown);
-      errors.push(error);
-      return { id, error: { code: error.code, message: error.message } };
+      const error = asVidgenError(thrown).with({ id });
+      errors.push(output.json ? error : error.about(id));
+      return { id, ...errorDocument(error) };
     }
   };
   const documents = await Promise.all(ids.map(follow));

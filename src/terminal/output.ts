@@ -102,7 +102,7 @@ export function createOutput(manner: Manner, io: World): Output {
 }
 
 /** The error as `--json` shows it: one document, in the service's own way of naming fields. */
-function errorDocument({ code, message, hint, id, httpStatus }: VidgenError) {
+export function errorDocument({ code, message, hint, id, httpStatus }: VidgenError) {
   return { error: { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null } };
 }
 

@@ -54,13 +54,25 @@ test("several ids with --json are one array, in the order of the ids, and the ex
     { error: { code: "not_found" } },
   ]);
   expect(documents.map(({ id }: { id: string }) => id)).toEqual(ids);
+  const fields = ["code", "message", "hint", "id", "http_status"];
+  expect(documents.slice(1).map(({ error }: { error: object }) => Object.keys(error))).toEqual([fields, fields]);
+  expect(documents[1].error).toMatchObject({ message: expect.stringMatching(/^The generation failed/), id: ids[1] });
+  expect(documents[2].error).toMatchObject({ id: unknownId, http_status: 404 });
   expect(JSON.parse(run.stderr)).toMatchObject({ error: { code: "not_found", id: unknownId } });
 });
 
-test("each of several errors is printed", async () => {
+test("each of several errors is printed, and says which generation it is about", async () => {
   const world = await createWorld();
-  const run = await world.vidgen("wait", await start(world, "[fail]"), unknownId);
-  expect(run.stderr.match(/^error: /gm)).toHaveLength(2);
+  const ids = [await start(world, "[fail] one"), await start(world, "[fail] two"), unknownId];
+  const { stderr } = await world.vidgen("wait", ...ids);
+  const lines = stderr.split("\n").filter((line) => line.startsWith("error: "));
+  expect(lines.map((line) => line.replace(/failed: .*/, "failed")).sort()).toEqual(
+    [
+      `error: ${ids[0]}: The generation failed`,
+      `error: ${ids[1]}: The generation failed`,
+      `error: The service knows no generation ${unknownId}.`,
+    ].sort(),
+  );
 });
 
 test.each([
