@@ -172,7 +172,9 @@ async function startOnce(session: Session, request: StartRequest, options: Start
   const { attempt, output } = options;
   const place = options.place === "-" ? undefined : options.place;
   const how = { attempt, place, journal: session.journal, signal: io.signal, leave: io.leave, onNote: output.note };
-  const { generation, remaining_credits } = await start(session.client, request, how, io);
+  // Elsewhere than at a terminal there is a line once there is something to tell.
+  if (output.isLive) output.progress("Starting...");
+  const { generation, remaining_credits } = await start(session.client, request, how, io).finally(output.rest);
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   output.note(`Started ${generation.id} (${request.model}${credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { tinyMp4 } from "../mp4.ts";
 import { apiKey, baseUrl, createWorld, failure, isStart, mediaUrl, onStart } from "../vidgen.ts";
 
@@ -540,6 +540,31 @@ describe("following", () => {
     const document = await world.vidgen("generate", "a fox", "--json");
     expect(text.stderr).toContain("bad");
     for (const { stderr } of [text, document]) expect(stderr).not.toMatch(/[^\P{Cc}\n]|\u202e/u);
+  });
+});
+
+describe("while the start request is out", () => {
+  const [hidden, shown] = ["\u001b[?25l", "\u001b[?25h"];
+  const isGone = (stderr: string) => stderr.lastIndexOf(shown) > stderr.lastIndexOf(hidden);
+
+  test.each([
+    ["it is taken", () => undefined, 0],
+    ["it is refused", () => new Response(null, { status: 401 }), 3],
+  ])("a terminal shows that it is, until %s", async (_, answer, code) => {
+    const world = await createWorld();
+    world.isTerminal = true;
+    world.faults.push(async () => {
+      await vi.waitFor(() => expect(world.printed.stderr).toContain("Starting..."));
+      return answer();
+    });
+    const run = await world.vidgen("generate", "a fox", "--no-wait");
+    expect([run.code, isGone(run.stderr)]).toEqual([code, true]);
+    expect(run.stderr.slice(run.stderr.lastIndexOf(shown))).not.toContain("Starting...");
+  });
+
+  test("elsewhere nothing is said of it", async () => {
+    const world = await createWorld();
+    expect((await world.vidgen("generate", "a fox")).stderr).not.toContain("Starting...");
   });
 });
 
