@@ -32,7 +32,8 @@ export async function lookLocal(
   return { ...(await findServiceFolder(io)), baseUrl: (await findRunning(io))?.baseUrl };
 }
 
-const baseUrl = "http://vidgen.localhost";
+/** How the journal names the local service, whoever runs it. */
+export const localBaseUrl = "http://vidgen.localhost";
 
 /**
  * The local service: the process that runs it on this machine, else this one, for as long as the command runs. When the other ends meanwhile,
@@ -44,11 +45,11 @@ export async function openLocal(io: Io, onNote: (text: string) => void): Promise
   const pass = async (url: string, init?: FetchInit) => {
     const { origin } = new URL(url);
     const base = mediaUrls.has(origin) ? door.mediaUrl : door.baseUrl;
-    return door.fetch(url.replace(mediaUrls.has(origin) ? origin : baseUrl, base), init);
+    return door.fetch(url.replace(mediaUrls.has(origin) ? origin : localBaseUrl, base), init);
   };
   const { apiKey } = door;
   return {
-    baseUrl,
+    baseUrl: localBaseUrl,
     apiKey,
     async fetch(url, init) {
       try {

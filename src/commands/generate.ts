@@ -5,13 +5,14 @@ import type { StartRequest } from "../api/schema.ts";
 import { usage, VidgenError } from "../errors.ts";
 import { type Blank, commandOf, fillForm, summarize } from "../form.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
-import { findReusable } from "../generations/reuse.ts";
+import { findReusable, type Reusable } from "../generations/reuse.ts";
 import { start } from "../generations/start.ts";
 import type { Target } from "../generations/target.ts";
 import type { Io } from "../io.ts";
+import { localBaseUrl } from "../local.ts";
 import type { Given } from "../program.ts";
 import { checkPlace, printCollected } from "../result.ts";
-import { checkSettings, openSession, type Session } from "../session.ts";
+import { checkSettings, openKept, openSession, type Session } from "../session.ts";
 import { findBaseUrl, findModelSetting, readInterval, readTime } from "../settings.ts";
 import { ringAfter } from "../terminal/bell.ts";
 import type { Output } from "../terminal/output.ts";
@@ -99,10 +100,35 @@ async function findEarlier(
 ): Promise<Begun | undefined> {
   const found = findReusable(await session.entries(), request, io.date());
   if (!found) return undefined;
-  const { id, at, status, remaining_credits } = found;
-  output.note(`Going on with ${id}, which was started ${at.slice(0, 16)}Z; nothing is sent, nothing is charged.`);
-  const { model, prompt } = request;
-  return { id, document: { id, status, model, prompt, created_at: at, remaining_credits } };
+  output.note(`Going on with ${startedText(found)}; nothing is sent, nothing is charged.`);
+  return { id: found.id, document: describeEarlier(found) };
+}
+
+function startedText({ id, at }: Reusable): string {
+  return `${id}, which was started ${at.slice(0, 16)}Z`;
+}
+
+function describeEarlier({ id, at, status, remaining_credits, request: { model, prompt } }: Reusable): object {
+  return { id, status, model, prompt, created_at: at, remaining_credits };
+}
+
+/** The same with `--dry-run`, which wants no key, and runs no local service. */
+async function findEarlierUnasked(
+  request: StartRequest,
+  baseUrl: string | undefined,
+  { local = false, output }: GenerateOptions,
+  io: Io,
+): Promise<Reusable | undefined> {
+  const { journal, note } = await openKept(local, io);
+  if (note !== undefined) output.note(note);
+  const origin = local ? localBaseUrl : baseUrl;
+  const entries = (await journal.entries()).filter((entry) => entry.base_url === origin);
+  return findReusable(entries, request, io.date());
+}
+
+async function printEarlier(earlier: Reusable, output: Output): Promise<void> {
+  const text = `It would go on with ${startedText(earlier)}; no request would be sent, nothing would be charged.`;
+  await output.result(text, { reuse: describeEarlier(earlier) });
 }
 
 /** Where the video goes; `undefined` when it is not to be saved. */
@@ -180,10 +206,15 @@ async function startOnce(session: Session, request: StartRequest, options: Start
   return { id: generation.id, document: { ...generation, remaining_credits } };
 }
 
-/** `--dry-run`: the request as it would be sent, the key left out. Needs neither key nor base URL, and says when one is missing. */
+/**
+ * `--dry-run`: the request as it would be sent, the key left out; with `--reuse` what it would go on with, where there is such. Needs
+ * neither key nor base URL, and says when one is missing.
+ */
 async function printDryRun(request: StartRequest, attempt: string, options: GenerateOptions, io: Io): Promise<void> {
   const baseUrl = options.local ? "{local service}" : await findBaseUrl(options.baseUrl, io);
   if (baseUrl === undefined) options.output.note("No base URL is known; without --dry-run this would stop here.");
+  const earlier = options.reuse ? await findEarlierUnasked(request, baseUrl, options, io) : undefined;
+  if (earlier) return printEarlier(earlier, options.output);
   const { method, headers, body } = startInit(request, attempt);
   const url = `${baseUrl ?? "{base_url}"}/api/generate`;
   const all = { Authorization: "Bearer [key left out]", ...headers };

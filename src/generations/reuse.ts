@@ -3,6 +3,9 @@ import type { StartRequest } from "../api/schema.ts";
 import { VidgenError } from "../errors.ts";
 import type { Entry } from "./journal.ts";
 
+/** An entry of the journal whose generation can be gone on with. */
+export type Reusable = Entry & { id: string };
+
 const reusableMs = 24 * 3600 * 1000;
 
 /**
@@ -10,7 +13,7 @@ const reusableMs = 24 * 3600 * 1000;
  * 24 hours and did not fail; `undefined` when there is none. Throws `unknown` when the newest such attempt may have been charged, but its id never
  * came: starting another could pay twice.
  */
-export function findReusable(entries: Entry[], request: StartRequest, now: Date): (Entry & { id: string }) | undefined {
+export function findReusable(entries: Entry[], request: StartRequest, now: Date): Reusable | undefined {
   const isSame = (entry: Entry) =>
     now.getTime() - new Date(entry.at).getTime() < reusableMs &&
     isDeepStrictEqual(entry.request, JSON.parse(JSON.stringify(request)));

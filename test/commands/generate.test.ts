@@ -155,6 +155,29 @@ describe("--dry-run", () => {
   });
 });
 
+describe("--reuse --dry-run", () => {
+  test("says what it would go on with, instead of a request that would not be sent", async () => {
+    const world = await createWorld();
+    const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    world.env.VIDGEN_API_KEY = undefined;
+    const run = await world.vidgen("generate", "a fox", "--reuse", "--dry-run");
+    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`It would go on with ${id}`) });
+    expect(run.stdout).not.toContain("POST");
+    const { stdout } = await world.vidgen("generate", "a fox", "--reuse", "--dry-run", "--json");
+    expect(JSON.parse(stdout)).toMatchObject({ reuse: { id, status: "processing", prompt: "a fox" } });
+    expect(world.requests).toHaveLength(1);
+  });
+
+  test("shows the request where there is nothing to go on with, or it was started elsewhere", async () => {
+    const world = await createWorld();
+    await world.vidgen("generate", "a fox", "--no-wait");
+    for (const argv of [["an owl"], ["a fox", "--local"], ["a fox", "--base-url", "https://other.example"]]) {
+      const run = await world.vidgen("generate", ...argv, "--reuse", "--dry-run");
+      expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining("POST ") });
+    }
+  });
+});
+
 describe("nothing is sent", () => {
   const refused: [string, string[], number][] = [
     ["an unknown flag", ["generate", "x", "--nope"], 2],
