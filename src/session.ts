@@ -5,12 +5,14 @@ import { type Collected, collect } from "./generations/collect.ts";
 import { compactJournal } from "./generations/compact.ts";
 import { localPace, remotePace } from "./generations/follow.ts";
 import { type Entry, type Journal, type Line, openJournal } from "./generations/journal.ts";
+import { idsBeginningWith, otherServiceOf } from "./generations/known.ts";
+import { lookPatiently } from "./generations/look.ts";
 import type { Naming } from "./generations/name.ts";
 import { claimPlace, fillWords } from "./generations/place.ts";
 import type { Target } from "./generations/target.ts";
 import { typicalMs } from "./generations/typical.ts";
 import type { Io } from "./io.ts";
-import { findServiceFolder, openLocal } from "./local.ts";
+import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
 import { isLoopback, resolveApiKey, resolveBaseUrl } from "./settings.ts";
 import { findStorage, journalIn, storageNote } from "./storage.ts";
 import type { Output } from "./terminal/output.ts";
@@ -29,6 +31,11 @@ export type Session = {
   entries(): Promise<Entry[]>;
   /** What the journal tells of a generation of this service. */
   find(id: string): Promise<Entry | undefined>;
+  /**
+   * The id that was meant: what was typed, unless the service knows no such id and this machine has started one that begins so. Throws
+   * `usage` when it has started several.
+   */
+  fullId(typed: string): Promise<string>;
   /** The newest generation of this service that has not ended. Throws `not_found` when there is none. */
   newestRunning(): Promise<string>;
   /** Claims the place that `-o` names; with `id` its file name is known, and a `.part` of an earlier run is gone on with. */
@@ -37,6 +44,8 @@ export type Session = {
   placeOf(place: string, id: string): Promise<string | undefined>;
   /** Follows a generation to its end and saves its video; errors carry the id and the command to go on. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
+  /** A `not_found` with a hint where this machine has started that id; any other error as it is. */
+  whereElse(error: unknown, id: string): Promise<unknown>;
   /** An error that came after a generation was paid for, with its id and the command to go on. */
   explain(error: unknown, id: string, place: string | undefined): unknown;
   /** Waits for what is still to be sent, then ends; without `isDone` it ends at once. */
@@ -87,13 +96,24 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   };
   // Read once: a command that follows a thousand generations looks each of them up.
   let entries: Promise<Entry[]> | undefined;
-  const ownEntries = async () => {
+  const allEntries = () => {
     entries ??= journal.entries();
-    return (await entries).filter((entry) => entry.base_url === baseUrl);
+    return entries;
   };
+  const ownEntries = async () => (await allEntries()).filter((entry) => entry.base_url === baseUrl);
   const board = createBoard(output, io);
   const claimed = new Map<string, string>();
   const find = async (id: string) => (await ownEntries()).find((entry) => entry.id === id);
+  const isKnownThere = async (id: string) => {
+    // Whatever else is wrong will be so for the command too, which says it better.
+    const outcome = await lookPatiently(client, id, world, io.signal).catch(asVidgenError);
+    return !(outcome instanceof VidgenError && outcome.code === "not_found");
+  };
+  const whereElse = async (error: unknown, id: string) => {
+    if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
+    const other = otherServiceOf(await allEntries(), id, baseUrl);
+    return other === undefined ? error : error.with({ hint: hintToGoThere(other, options) });
+  };
 
   return {
     client,
@@ -101,7 +121,15 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     journal,
     entries: ownEntries,
     find,
+    whereElse,
     explain,
+    async fullId(typed) {
+      const meant = idsBeginningWith(await ownEntries(), typed);
+      const [only = typed, ...others] = meant;
+      if (meant.length === 0 || meant.includes(typed) || (await isKnownThere(typed))) return typed;
+      if (others.length > 0) throw usage(`Several ids begin with ${typed}.`, meant.join("\n"));
+      return only;
+    },
     async newestRunning() {
       const { id } = (await ownEntries()).find((entry) => entry.status === "processing") ?? {};
       if (id !== undefined) return id;
@@ -146,7 +174,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
         const how = { ...rest, ...known, intervalMs: interval, signal: io.signal, onNote, onState, onProgress };
         return await collect(client, id, how, world);
       } catch (error) {
-        throw explain(error, id, place);
+        throw explain(await whereElse(error, id), id, place);
       } finally {
         progress.stop();
       }
@@ -214,6 +242,11 @@ function commandToGoOn(id: string, place: string | undefined, options: SessionOp
   ];
   const all = id.startsWith("-") ? [...words, "--", id] : [id, ...words];
   return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
+}
+
+function hintToGoThere(other: string, { local }: SessionOptions): string {
+  if (other === localBaseUrl) return "It was started with --local: add --local.";
+  return `It was started at ${other}: add --base-url ${quote(other)}${local ? " in the place of --local" : ""}.`;
 }
 
 function hintToGoOn({ code }: VidgenError, command: string): string | undefined {

@@ -19,8 +19,10 @@ export async function status(options: StatusOptions, io: Io): Promise<void> {
   if (options.id === "") throw usage("The id is empty.");
   const session = await openSession(options, io);
   options.defer(session.close);
-  const id = options.id ?? (await session.newestRunning());
-  const generation = await lookPatiently(session.client, id, io, io.signal);
+  const id = await (options.id === undefined ? session.newestRunning() : session.fullId(options.id));
+  const generation = await lookPatiently(session.client, id, io, io.signal).catch(async (error) => {
+    throw await session.whereElse(error, id);
+  });
   await writeDown(generation, session);
   const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
   await options.output.result(fields.map(plainLine).join("\t"), generation);

@@ -35,7 +35,7 @@ export async function wait(options: WaitOptions, io: Io): Promise<void> {
   readTimes(options);
   const session = await openSession(options, io);
   options.defer(session.close);
-  const ids = options.all ? await openIds(session) : [...new Set(options.ids)];
+  const ids = options.all ? await openIds(session) : await fullIds(options.ids, session);
   const isOne = !options.all && ids.length < 2;
   if (options.open && !isOne) throw usage("--open opens one video: name one id.");
   const follow = async () =>
@@ -49,6 +49,11 @@ export async function wait(options: WaitOptions, io: Io): Promise<void> {
 async function openIds(session: Session): Promise<string[]> {
   const open = (await session.entries()).filter(isOpen);
   return open.flatMap(({ id }) => id ?? []).reverse();
+}
+
+/** Each generation once, however it was named. */
+async function fullIds(typed: string[], session: Session): Promise<string[]> {
+  return [...new Set(await Promise.all(typed.map(session.fullId)))];
 }
 
 async function waitForOne(id: string, session: Session, options: WaitOptions, io: Io): Promise<void> {
