@@ -95,3 +95,29 @@ export function systemCode(error: unknown): string | undefined {
   }
   return undefined;
 }
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: "it does not exist",
+  ENOTDIR: "a part of the path is not a folder",
+  EISDIR: "it is a folder",
+  EACCES: "no permission",
+  EPERM: "no permission",
+  EROFS: "the file system is read-only",
+  ENOSPC: "the disk is full",
+  EDQUOT: "the disk quota is used up",
+  ENAMETOOLONG: "the name is too long",
+  ELOOP: "its links lead in a circle",
+  EMFILE: "too many files are open",
+};
+
+/** Why a file or folder could not be used, in words; `own` are those for the place at hand. */
+export function systemReason(error: unknown, own: Readonly<Record<string, string>> = {}): string {
+  const code = systemCode(error) ?? "";
+  return own[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
+}
+
+/** The error of what has to be done before anything is paid for. */
+export function beforePaying(error: unknown): VidgenError {
+  const { code, message, hint } = asVidgenError(error);
+  return new VidgenError(code, `${message} Nothing was sent, nothing was charged.`, { hint, cause: error });
+}

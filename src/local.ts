@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { VidgenError } from "./errors.ts";
+import { systemReason, VidgenError } from "./errors.ts";
 import type { FetchInit, Io } from "./io.ts";
 import { findStorage, storageNote } from "./storage.ts";
 
@@ -122,7 +122,7 @@ async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door
     },
     io,
   ).catch((error) => {
-    throw new VidgenError("output", `Cannot use ${folder}: ${error instanceof Error ? error.message : error}.`, {
+    throw new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
       hint: "VIDGEN_HOME names another folder.",
       cause: error,
     });

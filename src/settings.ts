@@ -1,7 +1,7 @@
 import { chmod, mkdir, readFile, stat } from "node:fs/promises";
 import { isIP } from "node:net";
 import { dirname, isAbsolute, join } from "node:path";
-import { systemCode, usage, VidgenError } from "./errors.ts";
+import { systemCode, systemReason, usage, VidgenError } from "./errors.ts";
 import type { Io } from "./io.ts";
 
 type World = Pick<Io, "env" | "home" | "platform">;
@@ -44,7 +44,7 @@ export async function resolveBaseUrl(flag: string | undefined, world: World, oth
   if (baseUrl !== undefined) return baseUrl;
   throw usage(
     "No base URL is known: the service's address.",
-    `Give --base-url <url>, set VIDGEN_BASE_URL${otherWays}.`,
+    `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
   );
 }
 
@@ -128,7 +128,7 @@ export async function readSaved(world: World): Promise<Saved> {
     return asSaved(parseObject(await readFile(path, "utf8")));
   } catch (error) {
     const reason = error instanceof SyntaxError ? "it is no JSON" : "it does not hold what vidgen saves there";
-    if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemCode(error)}.`);
+    if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
     throw usage(`Cannot use ${path}: ${reason}.`, "Mend it or move it away; vidgen leaves it as it is.");
   }
 }
@@ -142,7 +142,7 @@ async function writeSaved(saved: Saved, world: World): Promise<string> {
     (await openConf(path)).store = JSON.parse(JSON.stringify(saved));
     await tighten(path, 0o600);
   } catch (error) {
-    throw new VidgenError("output", `Cannot write ${path}: ${systemCode(error) ?? error}.`, {
+    throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {
       hint: notSaved,
       cause: error,
     });
@@ -185,7 +185,7 @@ async function tighten(path: string, mode: number): Promise<boolean> {
     return true;
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return false;
-    throw usage(`Cannot read ${path}: ${systemCode(error)}.`);
+    throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
   }
 }
 

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { access, chmod, lstat, mkdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
-import { systemCode, VidgenError } from "./errors.ts";
+import { systemCode, systemReason, VidgenError } from "./errors.ts";
 import type { Io } from "./io.ts";
 import { folders } from "./settings.ts";
 
@@ -47,16 +47,9 @@ export async function whyNotWritable(folder: string): Promise<string | undefined
     const code = systemCode(error);
     const parent = dirname(folder);
     if (code === "ENOENT" && parent !== folder) return whyNotWritable(parent);
-    return reasons[code ?? ""] ?? String(code ?? error);
+    return systemReason(error);
   }
 }
-
-const reasons: Record<string, string> = {
-  EROFS: "the file system is read-only",
-  EACCES: "no permission",
-  EPERM: "no permission",
-  ENOTDIR: "a part of the path is not a folder",
-};
 
 /** Others may write to the temporary folder too: what is found there counts only when it is this user's own, and closed to them. */
 async function openTemporary(reason: string, { env, uid }: World): Promise<string> {
@@ -72,7 +65,7 @@ async function openTemporary(reason: string, { env, uid }: World): Promise<strin
     if (uid !== undefined && (found.mode & 0o077) !== 0) await chmod(folder, 0o700);
     return folder;
   } catch (error) {
-    const why = systemCode(error) ?? (error instanceof Error ? error.message : error);
+    const why = systemReason(error);
     throw new VidgenError("output", `There is no folder to keep anything in: ${reason}; the temporary one: ${why}.`, {
       hint: "VIDGEN_HOME names one.",
       cause: error,

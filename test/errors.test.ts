@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { asVidgenError, type ErrorCode, exits, systemCode, usage, VidgenError } from "../src/errors.ts";
+import { asVidgenError, type ErrorCode, exits, systemCode, systemReason, usage, VidgenError } from "../src/errors.ts";
 
 function failure(code: string | number | undefined, cause?: unknown): Error {
   return Object.assign(new Error("it went wrong", { cause }), code === undefined ? {} : { code });
@@ -105,4 +105,10 @@ test("an error that is its own cause does not go on for ever", () => {
   const error = failure(undefined);
   error.cause = error;
   expect(systemCode(error)).toBe(undefined);
+});
+
+test("why a file could not be used is said in words; a failure nobody has words for speaks for itself", () => {
+  expect(systemReason(failure("ENOSPC"))).toBe("the disk is full");
+  expect(systemReason(failure("ENOENT"), { ENOENT: "there is no such file" })).toBe("there is no such file");
+  expect(systemReason(failure("EWHAT"))).toBe("it went wrong");
 });

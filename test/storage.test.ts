@@ -49,7 +49,10 @@ test("what is paid for needs a journal, in the temporary folder if nowhere else;
 test("a VIDGEN_HOME that cannot be written is an error: it was asked for", async () => {
   const world = await createWorld("a file");
   world.env.VIDGEN_HOME = world.usual;
-  expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 9 });
+  expect(await world.vidgen("generate", "a fox")).toMatchObject({
+    code: 9,
+    stderr: expect.stringMatching(/journal \S+: .*\. Nothing was sent, nothing was charged\.\n/),
+  });
   expect(world.requests).toEqual([]);
 });
 

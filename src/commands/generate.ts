@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { startInit } from "../api/client.ts";
 import { defaultModel } from "../api/models.ts";
 import type { StartRequest } from "../api/schema.ts";
-import { usage, VidgenError } from "../errors.ts";
+import { beforePaying, usage, VidgenError } from "../errors.ts";
 import { type Blank, commandOf, fillForm, summarize } from "../form.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
 import { findReusable, type Reusable } from "../generations/reuse.ts";
@@ -185,9 +185,7 @@ async function claimBeforePaying(session: Session, place: string, options: Claim
   try {
     return await session.claim(place, { overwrite, unique, naming, ...(earlier ? { id: earlier.id } : {}) });
   } catch (error) {
-    if (!(error instanceof VidgenError)) throw error;
-    const message = `${error.message} Nothing was sent, nothing was charged.`;
-    throw new VidgenError(error.code, message, { hint: error.hint, cause: error });
+    throw error instanceof VidgenError ? beforePaying(error) : error;
   }
 }
 

@@ -80,7 +80,7 @@ function checkBaseUrlAnswer(text: string): string {
 }
 
 async function readKey(options: LoginOptions, baseUrl: string, io: Io): Promise<string> {
-  if (options.withToken) return checkApiKey(await readStdin(io));
+  if (options.withToken) return checkApiKey((await readStdin(io)).toString("utf8"));
   if (!canAsk(options, io))
     throw usage("There is nobody to ask for the key here.", "Pipe it in: vidgen login --with-token < key.txt");
   options.output.note(`The key will be stored in plain text in ${configPath(io)}.`);

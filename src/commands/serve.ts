@@ -1,4 +1,4 @@
-import { systemCode, usage, VidgenError } from "../errors.ts";
+import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder } from "../local.ts";
 import { faultOfAccount } from "../server/accounts.ts";
@@ -92,8 +92,7 @@ function openingError(error: unknown, folder: string, host: string): VidgenError
     );
   if (error instanceof Error && "syscall" in error && /listen|getaddrinfo/.test(String(error.syscall)))
     return usage(`Cannot listen on ${host}: ${code}.`);
-  const reason = code ?? (error instanceof Error ? error.message : error);
-  return new VidgenError("output", `Cannot use ${folder}: ${reason}.`, {
+  return new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
     hint: "VIDGEN_HOME names another folder.",
     cause: error,
   });

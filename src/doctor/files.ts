@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { systemCode } from "../errors.ts";
+import { systemCode, systemReason } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { configPath, hasConfig, readSaved } from "../settings.ts";
 import { findStorage, storageNote, whyNotWritable } from "../storage.ts";
@@ -59,6 +59,6 @@ async function whyFileNotWritable(path: string): Promise<string | undefined> {
     await access(path, constants.R_OK | constants.W_OK);
     return (await stat(path)).isFile() ? undefined : "it is no file";
   } catch (error) {
-    return systemCode(error) === "ENOENT" ? undefined : (systemCode(error) ?? String(error));
+    return systemCode(error) === "ENOENT" ? undefined : systemReason(error);
   }
 }

@@ -1,7 +1,7 @@
 import { type FileHandle, mkdir, open, readFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isRecord, parseJson, type StartRequest } from "../api/schema.ts";
-import { systemCode, VidgenError } from "../errors.ts";
+import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 
 /** What is written down, one JSON object a line, with the time as `at`. It never holds a key, nor an address that may hold a secret. */
@@ -59,7 +59,7 @@ export function openJournal(path: string, clock: Pick<Clock, "date">): Journal {
         await mkdir(dirname(path), { recursive: true, mode: 0o700 });
         await appendText(path, `${JSON.stringify({ at: clock.date().toISOString(), ...line })}\n`);
       } catch (error) {
-        throw new VidgenError("output", `Cannot write the journal ${path}: ${systemCode(error) ?? error}.`, {
+        throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
           hint: "vidgen writes down what it starts before it pays; VIDGEN_HOME names another folder for that.",
           cause: error,
         });
@@ -121,7 +121,7 @@ async function readOptional(path: string): Promise<string> {
     return await readFile(path, "utf8");
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return "";
-    throw new VidgenError("output", `Cannot read the journal ${path}: ${systemCode(error) ?? error}.`, {
+    throw new VidgenError("output", `Cannot read the journal ${path}: ${systemReason(error)}.`, {
       cause: error,
     });
   }

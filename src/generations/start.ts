@@ -1,7 +1,7 @@
 import type { Client, Reply } from "../api/client.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "../api/retry.ts";
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "../api/schema.ts";
-import { asVidgenError, doctorHint, systemCode, VidgenError } from "../errors.ts";
+import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, refusal } from "./look.ts";
@@ -55,7 +55,9 @@ export async function start(
   clock: Clock,
 ): Promise<Started> {
   const { attempt, place, journal } = options;
-  await journal.append({ kind: "intent", attempt, base_url: client.baseUrl, request, place });
+  await journal.append({ kind: "intent", attempt, base_url: client.baseUrl, request, place }).catch((error) => {
+    throw beforePaying(error);
+  });
   const end = await startUntilKnown(client, request, options, clock);
   const line =
     end.kind === "accepted"

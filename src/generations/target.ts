@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { access, type FileHandle, link, lstat, mkdir, mkdtemp, open, rename, rm, stat, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { systemCode, VidgenError } from "../errors.ts";
+import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { fileName, idWord, type Naming } from "./name.ts";
 import { fillIn } from "./template.ts";
@@ -72,7 +72,9 @@ async function claimLater(folder: string, named: Named, options: ClaimOptions): 
 
 async function claimFile(path: string, named: Named, options: ClaimOptions): Promise<Target> {
   await checkFree(path, options.overwrite);
-  await access(dirname(path), constants.W_OK);
+  await access(dirname(path), constants.W_OK).catch((error) => {
+    throw withFolderHint(error, path);
+  });
   const target = await claim(`${path}.part`, named, options);
   try {
     // The one whose `.part` was there before may have saved its video since the check.
@@ -238,17 +240,23 @@ export function outputError(error: unknown, path: string): VidgenError {
   const hint =
     code === "EEXIST" ? "Another vidgen may be saving there. If none is, delete that .part file." : undefined;
   const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
-  const reasons: Record<string, string> = {
+  const reason = systemReason(error, {
     EEXIST: `${basename(file)} exists`,
     ENOENT: "the folder does not exist",
-    ENOTDIR: "a part of the path is not a folder",
     EACCES: "no permission to write there",
-    EROFS: "the file system is read-only",
-    ENOSPC: "the disk is full",
-    EDQUOT: "the disk quota is used up",
-  };
-  const reason = (code && reasons[code]) ?? (error instanceof Error ? error.message : String(error));
+  });
   return new VidgenError("output", `Cannot save ${path}: ${reason}.`, { hint, cause: error });
+}
+
+/** What to do where the folder that a file was to go to is not there. */
+function withFolderHint(error: unknown, path: string): unknown {
+  const folder = dirname(path);
+  if (systemCode(error) !== "ENOENT" || folder === ".") return error;
+  // A name that a shell would read as something else is left out.
+  const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
+  return outputError(error, path).with({
+    hint: `Make it first${command}, or end -o in / for a folder that is made.`,
+  });
 }
 
 /** The whole video that an earlier run has saved there for this generation; `undefined` when there is none. */

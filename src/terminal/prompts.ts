@@ -1,5 +1,6 @@
+import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
-import { systemCode, usage, VidgenError } from "../errors.ts";
+import { systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 
 export type AskOptions = { input: boolean };
@@ -91,8 +92,8 @@ export async function askYes(message: string, io: Io): Promise<void> {
   if (!isYes) throw new VidgenError("interrupted", "Not started. Nothing was sent.");
 }
 
-/** All of stdin as text, at most 1 MB of it. Throws `usage` for more. */
-export async function readStdin(io: Io): Promise<string> {
+/** All of stdin, at most 1 MB of it. Throws `usage` for more. */
+export async function readStdin(io: Io): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
   const onAbort = () => io.stdin.destroy(io.signal.reason);
@@ -106,28 +107,33 @@ export async function readStdin(io: Io): Promise<string> {
   } finally {
     io.signal.removeEventListener("abort", onAbort);
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return Buffer.concat(chunks);
 }
 
 /**
  * The text of a prompt as it was typed: itself, "-" for stdin, "@path" for a file; without one, what is piped in. `undefined` when there
- * is none of these. Throws `usage` for a file that cannot be read.
+ * is none of these. Throws `usage` for a file that cannot be read, and for what is not text: it would cost credits all the same.
  */
 export async function readPrompt(typed: string | undefined, io: Io): Promise<string | undefined> {
-  if (typed === "-") return (await readStdin(io)).trim();
+  if (typed === "-") return textOf(await readStdin(io), "on stdin").trim();
   if (typed?.startsWith("@")) return (await readPromptFile(typed.slice(1))).trim();
   if (typed !== undefined) return typed;
   if (io.stdin.isTTY) return undefined;
-  return (await readStdin(io)).trim() || undefined;
+  return textOf(await readStdin(io), "on stdin").trim() || undefined;
+}
+
+function textOf(bytes: Buffer, source: string): string {
+  const isText = isUtf8(bytes) && !bytes.includes(0);
+  if (!isText) throw usage(`The prompt ${source} is not text (UTF-8).`);
+  return bytes.toString("utf8");
 }
 
 async function readPromptFile(path: string): Promise<string> {
   try {
-    return await readFile(path, "utf8");
+    return textOf(await readFile(path), `in ${path}`);
   } catch (error) {
-    throw usage(
-      `Cannot read the prompt from ${path}: ${systemCode(error)}.`,
-      "A prompt that begins with @ can be piped in.",
-    );
+    if (error instanceof VidgenError) throw error;
+    const reason = systemReason(error, { ENOENT: "there is no such file" });
+    throw usage(`Cannot read the prompt from ${path}: ${reason}.`, "A prompt that begins with @ can be piped in.");
   }
 }

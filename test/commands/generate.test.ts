@@ -111,7 +111,28 @@ describe("the request", () => {
     writeFileSync(file, "a fox\n");
     await world.vidgen("generate", `@${file}`, "--no-wait");
     expect(JSON.parse(world.requests[0]?.body ?? "null").prompt).toBe("a fox");
-    expect(await world.vidgen("generate", `@${file}.missing`)).toMatchObject({ code: 2, stdout: "" });
+    expect(await world.vidgen("generate", `@${file}.missing`)).toMatchObject({
+      code: 2,
+      stdout: "",
+      stderr: expect.stringContaining(`Cannot read the prompt from ${file}.missing: there is no such file.\n`),
+    });
+    expect((await world.vidgen("generate", `@${world.folder}`)).stderr).toContain(": it is a folder.\n");
+  });
+
+  test.each([
+    ["a video", Buffer.from("\0\0\0\x18ftypmp42")],
+    ["UTF-16, as some editors save", Buffer.from("\ufeffa fox", "utf16le")],
+    ["Latin-1", Buffer.from("caf\xe9", "latin1")],
+  ])("a file that is no text (%s) costs nothing", async (_, bytes) => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    writeFileSync(file, bytes);
+    const run = await world.vidgen("generate", `@${file}`, "--no-wait");
+    expect(run).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(`The prompt in ${file} is not text (UTF-8).`),
+    });
+    expect(world.requests).toEqual([]);
   });
 
   test("uses VIDGEN_MODEL when no flag names a model", async () => {

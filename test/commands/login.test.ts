@@ -130,3 +130,13 @@ test("Ctrl-C at the prompt is exit 130, and nothing is sent or saved", async () 
   expect(run).toMatchObject({ code: 130, stdout: "" });
   expect([world.requests, existsSync(config)]).toEqual([[], false]);
 });
+
+test.each(["login", "logout"])("%s with no base URL says both ways to give one", async (command) => {
+  const { world } = await loggedOut();
+  world.env.VIDGEN_BASE_URL = undefined;
+  const run = await world.vidgen(command);
+  expect(run).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("Give --base-url <url> or set VIDGEN_BASE_URL."),
+  });
+});

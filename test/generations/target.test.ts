@@ -170,6 +170,17 @@ test.each([
   expect(await readdir(folder)).toEqual(["file"]);
 });
 
+test("a folder that is not there is not made for a file, but how to is said", async () => {
+  const folder = await createFolder();
+  await expect(claim(join(folder, "new/fox.mp4"))).rejects.toMatchObject({
+    hint: `Make it first (mkdir -p ${folder}/new), or end -o in / for a folder that is made.`,
+  });
+  await expect(claim(join(folder, "a $(b)/fox.mp4"))).rejects.toMatchObject({
+    hint: expect.stringMatching(/^Make it first, or/),
+  });
+  expect(await readdir(folder)).toEqual([]);
+});
+
 test.each([
   ["/dev/null", false],
   ["/dev/null", true],
