@@ -7,6 +7,9 @@ import type { Manner, Output } from "./terminal/output.ts";
 
 type Flags = Record<string, unknown>;
 
+/** What there is help on besides the commands. */
+const topics = "exit-codes, environment, output, directives";
+
 /** Tidies up after a command; `isOk` when that came to a good end. */
 export type Close = (isOk: boolean) => Promise<void>;
 
@@ -56,6 +59,7 @@ export function createProgram(given: Given, io: Io): Command {
     'url=$(vidgen generate "waves at night" --model veo-3.1)',
     "vidgen wait <id> -o waves.mp4",
   ]);
+  program.addHelpText("after", `\nHelp topics, for vidgen help <topic>: ${topics}`);
 
   /** Every run function gets its options first and `io` last. */
   const runs = <Options>(
@@ -229,7 +233,7 @@ export function createProgram(given: Given, io: Io): Command {
     .description(
       "The help of a command or a topic. With --json, the whole of it for programs: commands, flags, exit codes.",
     )
-    .argument("[name]", "a command, or exit-codes, environment, output, directives")
+    .argument("[name]", `a command, or ${topics}`)
     .option("--man", "print the manual page, for `man -l -`")
     .action(runs(async () => (await import("./commands/help.ts")).help, ["name"], { program, examplesOf }));
   examples(help, ["vidgen help generate", "vidgen help exit-codes", "vidgen help --json"]);

@@ -144,7 +144,7 @@ test("--help is written at once: no stream is opened for it, which would load No
   const list = `require("node:fs").writeFileSync("loaded.txt", process.moduleLoadList.join("\\n"))`;
   writeFileSync(tell, `process.on("exit", () => ${list})`);
   const { stdout } = await vidgen(["--help"], { NODE_OPTIONS: `--require=${tell}` });
-  expect(stdout).toMatch(/^Examples:[\s\S]*\n {2}help .*\n$/);
+  expect(stdout).toMatch(/^Examples:[\s\S]*\n {2}help .*\n\nHelp topics.*\n$/);
   const loaded = readFileSync(join(folder, "loaded.txt"), "utf8");
   expect(loaded).toContain("NativeModule events");
   expect(loaded).not.toMatch(/NativeModule (net|tty|stream)$/m);
@@ -242,6 +242,14 @@ test("SIGTERM ends serve with 0, and takes its addresses back", async () => {
   expect(await own.ended).toMatchObject({ code: 0 });
   const left = JSON.parse(readFileSync(join(folder, "fourth-home/service/service.json"), "utf8"));
   expect(Object.keys(left)).toEqual(["api_key", "webhook_secret"]);
+});
+
+test("serve --quiet prints its address alone: no key, no hints", async () => {
+  const home = { VIDGEN_HOME: join(folder, "eighth-home") };
+  const own = run(["serve", "--port", "0", "--media-port", "0", "--quiet"], home);
+  while (!own.stdout.includes("\n")) await once(own.child.stdout as NodeJS.ReadableStream, "data");
+  own.child.kill("SIGTERM");
+  expect(await own.ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/^http:\S+\n$/), stderr: "" });
 });
 
 test("a port in use is a usage error that names the flag", async () => {

@@ -12,7 +12,7 @@ import { askSecret, askText, type Check, canAsk, readStdin } from "../terminal/p
 
 export type LoginOptions = { baseUrl?: string; withToken?: boolean; output: Output; input: boolean };
 
-/** Asks for a key, checks it with the service, and saves it. */
+/** Asks for a key, checks it with the service, and saves it. Prints nothing; with `--json` for which address that was. */
 export async function login(options: LoginOptions, io: Io): Promise<void> {
   const { output } = options;
   const baseUrl = await chooseBaseUrl(options, io);
@@ -20,6 +20,7 @@ export async function login(options: LoginOptions, io: Io): Promise<void> {
   output.hide(key);
   const verdict = await checkKey(baseUrl, key, { ...io, fetch: traced(io.fetch, baseUrl, output, io) });
   const path = await saveLogin(baseUrl, key, io);
+  await output.result("", { ok: true, base_url: baseUrl });
   output.note(`${verdict} Saved in plain text in ${path}, which only you can read.`);
   if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and goes before the saved key.");
 }

@@ -120,7 +120,8 @@ async function printKey(account: string, options: ServeOptions, io: Io): Promise
 async function printAddress(hosted: Hosted, { output, host, allowRemote }: ServeOptions, io: Io): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = hosted.address;
   await output.result(base_url, { base_url, media_url, api_key, webhook_secret });
-  if (!output.json) io.stderr.write(`export VIDGEN_BASE_URL=${base_url}\nexport VIDGEN_API_KEY=${api_key}\n`);
+  if (!output.json && !output.quiet)
+    io.stderr.write(`export VIDGEN_BASE_URL=${base_url}\nexport VIDGEN_API_KEY=${api_key}\n`);
   output.note(`Callbacks are signed with ${webhook_secret}`);
   if (allowRemote && !isLoopback(host))
     output.note(

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { exits } from "../../src/errors.ts";
 import { variables } from "../../src/help/environment.ts";
 import { errorFields } from "../../src/help/results.ts";
+import { createTopics } from "../../src/help/topics.ts";
 import { createWorld } from "../vidgen.ts";
 
 test.each(["generate", "serve", "help"])("help %s is what %s --help prints", async (command) => {
@@ -108,4 +109,11 @@ test("help --json tells of each flag what it takes", async () => {
   expect(serve.flags).toContainEqual(
     expect.objectContaining({ long: "--pace", choices: ["fast", "realistic"], default: "fast", repeatable: false }),
   );
+});
+
+test("--help names the topics that there is help on", async () => {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("--help");
+  const [, names = ""] = /^Help topics, for vidgen help <topic>: (.*)$/m.exec(stdout) ?? [];
+  expect(names.split(", ")).toEqual(createTopics().map(({ name }) => name));
 });

@@ -140,3 +140,17 @@ test.each(["login", "logout"])("%s with no base URL says both ways to give one",
     stderr: expect.stringContaining("Give --base-url <url> or set VIDGEN_BASE_URL."),
   });
 });
+
+test("with --json each prints one document, which holds no key", async () => {
+  const { world } = await loggedOut();
+  world.stdin = apiKey;
+  const runs = [];
+  for (const argv of [["login", "--with-token"], ["logout"], ["logout"]])
+    runs.push(await world.vidgen(...argv, "--json"));
+  expect(runs.map(({ stdout }) => JSON.parse(stdout))).toEqual([
+    { ok: true, base_url: baseUrl },
+    { ok: true, base_url: baseUrl, was_saved: true },
+    { ok: true, base_url: baseUrl, was_saved: false },
+  ]);
+  expect(runs.map(({ stderr }) => stderr)).toEqual(["", "", ""]);
+});
