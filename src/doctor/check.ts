@@ -18,12 +18,12 @@ export function warn(name: string, says: string, fix: string): Check {
   return { name, state: "warn", says, fix, code: undefined };
 }
 
-export function fail(name: string, says: string, { code, fix }: { code: ErrorCode; fix: string | undefined }): Check {
+export function fail(name: string, says: string, { code, fix }: { code: ErrorCode; fix: string }): Check {
   return { name, state: "fail", says, fix, code };
 }
 
-/** A check that could not be made, or found what a command would stop at, fails as that command would. */
-export function failBy(name: string, thrown: unknown): Check {
+/** A check that could not be made, or found what a command would stop at, fails as that command would; `fix` where the error has no hint. */
+export function failBy(name: string, thrown: unknown, fix: string): Check {
   const error: VidgenError = asVidgenError(thrown);
-  return fail(name, error.message, { code: error.code, fix: error.hint });
+  return fail(name, error.message, { code: error.code, fix: error.hint ?? fix });
 }

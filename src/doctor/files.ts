@@ -6,6 +6,7 @@ import type { Io } from "../io.ts";
 import { configPath, hasConfig, readSaved } from "../settings.ts";
 import { findStorage, storageNote, whyNotWritable } from "../storage.ts";
 import { type Check, fail, failBy, pass, warn } from "./check.ts";
+import { roomElsewhere, whyNotKept } from "./room.ts";
 
 const otherPlace = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
 
@@ -21,7 +22,7 @@ export async function checkConfig(io: Io): Promise<Check> {
     if (before === undefined) return pass("config", `none yet; \`vidgen login\` makes ${path}`);
     return judgeMode(path, before, (await modeOf(path)) ?? before);
   } catch (error) {
-    return failBy("config", error);
+    return failBy("config", error, otherPlace);
   }
 }
 
@@ -39,18 +40,22 @@ async function modeOf(path: string): Promise<number | undefined> {
   return found && found.mode & 0o777;
 }
 
+const otherFolder =
+  "Nothing is paid for that cannot be written down: mend it, make room, or name another folder with VIDGEN_HOME.";
+
 /** The journal: without one nothing is paid for. */
 export async function checkJournal(io: Io): Promise<Check> {
   try {
     const storage = await findStorage("state", io);
     const path = join(storage.folder, "journal.jsonl");
-    const reason = (await whyFileNotWritable(path)) ?? (await whyNotWritable(storage.folder));
-    const fix = "Nothing is paid for that cannot be written down: mend it, or name another folder with VIDGEN_HOME.";
-    if (reason !== undefined) return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix });
+    const reason = (await whyFileNotWritable(path)) ?? (await whyNotKept(storage.folder));
+    if (reason !== undefined)
+      return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix: otherFolder });
     const note = storageNote(storage);
-    return note === undefined ? pass("journal", path) : warn("journal", path, note);
+    const says = `${path}${await roomElsewhere(storage.folder)}`;
+    return note === undefined ? pass("journal", says) : warn("journal", says, note);
   } catch (error) {
-    return failBy("journal", error);
+    return failBy("journal", error, otherFolder);
   }
 }
 

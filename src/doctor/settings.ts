@@ -21,7 +21,10 @@ async function checkBaseUrl(flag: string | undefined, io: Io): Promise<{ check: 
     const source = flag !== undefined ? "--base-url" : sourceOf("VIDGEN_BASE_URL", io);
     return { check: pass("base URL", `${baseUrl}, from ${source}`), baseUrl };
   } catch (error) {
-    return { check: failBy("base URL", error), baseUrl: undefined };
+    return {
+      check: failBy("base URL", error, "Correct it: such as https://video.example, without a password, ? or #."),
+      baseUrl: undefined,
+    };
   }
 }
 
@@ -30,7 +33,10 @@ async function checkKey(baseUrl: string, io: Io): Promise<{ check: Check; apiKey
     const apiKey = await resolveApiKey(baseUrl, io);
     return { check: pass("key", `${tail(apiKey)}, from ${sourceOf("VIDGEN_API_KEY", io)}`), apiKey };
   } catch (error) {
-    return { check: failBy("key", error), apiKey: undefined };
+    return {
+      check: failBy("key", error, "Correct VIDGEN_API_KEY, or save the key anew with `vidgen login`."),
+      apiKey: undefined,
+    };
   }
 }
 

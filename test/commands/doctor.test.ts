@@ -1,6 +1,8 @@
-import { chmod, mkdir, stat, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { chmod, mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
+import { roomElsewhere } from "../../src/doctor/room.ts";
 import { apiKey, baseUrl, createWorld, type Fault, failure } from "../vidgen.ts";
 
 type Shown = { name: string; state: string; says: string; fix: string | null };
@@ -143,6 +145,38 @@ test("a corrupt config, a journal that cannot be written, no base URL: each fail
   expect(stdout).toMatch(/^fail {2}config .*no JSON/m);
   expect(stdout).toMatch(/^fail {2}journal .*no file\n {6}.*VIDGEN_HOME/m);
   expect(stdout).toMatch(/^fail {2}base URL /m);
+});
+
+test.skipIf(!existsSync("/proc/self"))("a folder that takes no files fails, though its mode lets one in", async () => {
+  const { run, failed } = await examine(undefined, { VIDGEN_HOME: "/proc" });
+  expect([run.code, failed.map(({ name }) => name)]).toEqual([9, ["journal", "local service"]]);
+  for (const { says } of failed) expect(says).toContain("cannot be written: ");
+});
+
+test("the room of a folder on another file system is told", async () => {
+  expect((await examine()).find("journal")?.says).toMatch(/journal\.jsonl(; \S+ GB free there)?$/);
+  expect(await roomElsewhere(resolve("."))).toBe("");
+  if (existsSync("/dev/shm")) expect(await roomElsewhere("/dev/shm/not/there/yet")).toMatch(/^; \S+ GB free there$/);
+});
+
+test("what was tried leaves nothing behind", async () => {
+  const { world } = await examine();
+  expect(await readdir(world.folder)).toEqual([]);
+  expect(existsSync(world.home) ? await readdir(world.home) : []).toEqual([]);
+});
+
+test.each<[string, Record<string, string | undefined>]>([
+  ["no address at all", { VIDGEN_BASE_URL: "foo" }],
+  ["a password in it", { VIDGEN_BASE_URL: "https://a:b@video.example" }],
+  ["not https", { VIDGEN_BASE_URL: "http://video.example" }],
+  ["none known", { VIDGEN_BASE_URL: undefined }],
+  ["a key that none can be", { VIDGEN_API_KEY: "two words" }],
+  ["no key", { VIDGEN_API_KEY: undefined }],
+  ["a file for a home", { VIDGEN_HOME: "/dev/null" }],
+])("no failure comes without what to do about it: %s", async (_, env) => {
+  const { failed } = await examine(undefined, env);
+  expect(failed.length).toBeGreaterThan(0);
+  for (const { name, fix } of failed) expect([name, fix]).toEqual([name, expect.stringMatching(/\w/)]);
 });
 
 test("without a home: warnings, and the way out", async () => {
