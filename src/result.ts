@@ -29,14 +29,35 @@ export async function printCollected(collected: Collected, options: PrintOptions
   if (options.open) await open(collected, options, io);
 }
 
+type SavedOptions = Pick<PrintOptions, "open" | "extra" | "output">;
+
+/** A video that an earlier run has saved: its file, for which the service need not be asked. */
+export async function printSaved(id: string, file: string, options: SavedOptions & { io: Io }): Promise<void> {
+  const { open: isOpened, extra, output, io } = options;
+  const place = { file, videoUrl: "" };
+  await output.result(file, { ...extra, ...describeSaved(id, file) }, hrefOf(place, { isHere: false }, io));
+  if (isOpened) await open(place, { isHere: false, output }, io);
+}
+
+/** The same as `--json` shows it. */
+export function describeSaved(id: string, file: string): object {
+  return { id, status: "completed", file };
+}
+
+type Place = Pick<Collected, "file" | "videoUrl">;
+
 /** Where a click leads; nowhere when the address ends with this process, or the file is on another machine than the one that shows it. */
-function hrefOf({ file, videoUrl }: Collected, { isHere }: PrintOptions, { env }: Io): string | undefined {
+function hrefOf({ file, videoUrl }: Place, { isHere }: Pick<PrintOptions, "isHere">, { env }: Io): string | undefined {
   if (file === undefined) return isHere ? undefined : videoUrl;
   return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
 }
 
 /** What is not opened is there all the same. */
-async function open({ file, videoUrl }: Collected, { isHere, output }: PrintOptions, io: Io): Promise<void> {
+async function open(
+  { file, videoUrl }: Place,
+  { isHere, output }: Pick<PrintOptions, "isHere" | "output">,
+  io: Io,
+): Promise<void> {
   const isGone = file === undefined && isHere;
   const reason = isGone ? "its address ends with this command" : await openPlace(file ? resolve(file) : videoUrl, io);
   if (reason !== undefined) output.note(`Not opened: ${reason}.`);

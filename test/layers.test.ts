@@ -21,12 +21,13 @@ const rules: Rule[] = [
   },
   {
     files: /^src\/commands\//,
-    may: /^src\/((generations|api|doctor|help|completion|terminal)\/|(settings|errors|form|result|session|local|storage|similar)\.ts$)/,
+    may: /^src\/((generations|api|doctor|help|completion|terminal)\/|(settings|errors|form|result|saved|session|local|storage|similar)\.ts$)/,
   },
   {
     files: /^src\/(session|result)\.ts$/,
     may: /^src\/((api|generations|terminal)\/|(errors|local|settings|storage)\.ts$)/,
   },
+  { files: /^src\/saved\.ts$/, may: /^src\/((generations|terminal)\/|session\.ts$)/ },
   { files: /^src\/form\.ts$/, may: /^src\/((api|generations|terminal)\/|session\.ts$)/ },
   { files: /^src\/local\.ts$/, may: /^src\/(errors|storage)\.ts$/, mayLater: /^src\/server\// },
   {

@@ -11,7 +11,8 @@ import type { Target } from "../generations/target.ts";
 import type { Io } from "../io.ts";
 import { localBaseUrl } from "../local.ts";
 import type { Given } from "../program.ts";
-import { checkPlace, printCollected } from "../result.ts";
+import { checkPlace, printCollected, printSaved } from "../result.ts";
+import { findAlreadySaved } from "../saved.ts";
 import { checkSettings, openKept, openSession, type Session } from "../session.ts";
 import { findBaseUrl, findModelSetting, readInterval, readTime } from "../settings.ts";
 import { ringAfter } from "../terminal/bell.ts";
@@ -54,6 +55,7 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   const session = await openSession(options, io);
   options.defer(session.close);
   const earlier = options.reuse ? await findEarlier(session, request, options.output, io) : undefined;
+  if (earlier && (await printAlreadySaved(earlier, session, { ...options, place: asked }, io))) return;
   const naming = { prompt: request.prompt, model: request.model };
   const target =
     asked === undefined ? undefined : await claimBeforePaying(session, asked, { ...options, attempt, earlier, naming });
@@ -129,6 +131,19 @@ async function findEarlierUnasked(
 async function printEarlier(earlier: Reusable, output: Output): Promise<void> {
   const text = `It would go on with ${startedText(earlier)}; no request would be sent, nothing would be charged.`;
   await output.result(text, { reuse: describeEarlier(earlier) });
+}
+
+/** Whether there was nothing left to do: its video is where it is to go. */
+async function printAlreadySaved(
+  { id, document: extra }: Begun,
+  session: Session,
+  options: Pick<GenerateOptions, "overwrite" | "open" | "output"> & { place: string | undefined },
+  io: Io,
+): Promise<boolean> {
+  const file = await findAlreadySaved(id, session, options);
+  if (file === undefined) return false;
+  await printSaved(id, file, { extra, open: options.open ?? false, output: options.output, io });
+  return true;
 }
 
 /** Where the video goes; `undefined` when it is not to be saved. */

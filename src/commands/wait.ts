@@ -3,11 +3,12 @@ import { resolve } from "node:path";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Collected } from "../generations/collect.ts";
 import { isOpen } from "../generations/journal.ts";
-import { findSaved, isFolder } from "../generations/target.ts";
+import { isFolder } from "../generations/target.ts";
 import { isDistinct } from "../generations/template.ts";
 import type { Io } from "../io.ts";
 import type { Given } from "../program.ts";
-import { checkPlace, describe, printCollected } from "../result.ts";
+import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../result.ts";
+import { findAlreadySaved, findSavedVideo } from "../saved.ts";
 import { openSession, type Session } from "../session.ts";
 import { readInterval, readTime } from "../settings.ts";
 import { ringAfter } from "../terminal/bell.ts";
@@ -57,6 +58,8 @@ async function fullIds(typed: string[], session: Session): Promise<string[]> {
 }
 
 async function waitForOne(id: string, session: Session, options: WaitOptions, io: Io): Promise<void> {
+  const saved = await takeSaved(id, session, options);
+  if (saved !== undefined) return printSaved(id, saved, { open: options.open ?? false, output: options.output, io });
   const print = { place: options.save, isHere: session.isHere(), open: options.open ?? false, output: options.output };
   await collectOne(id, session, options, (collected) => printCollected(collected, print, io));
 }
@@ -75,8 +78,11 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
   const follow = async (id: string, index: number): Promise<object> => {
     try {
       if (index > atOnce) await io.sleep((index - atOnce) * apartMs, io.signal);
-      const saved = options.all ? await takeSaved(id, session, options) : undefined;
-      if (saved !== undefined) return saved;
+      const saved = await takeSaved(id, session, options);
+      if (saved !== undefined) {
+        if (!output.json) await output.result(saved, undefined);
+        return describeSaved(id, saved);
+      }
       const use = async (collected: Collected) => {
         const print = { place: save, isHere: session.isHere(), open: false, output };
         if (!output.json) await printCollected(collected, print, io);
@@ -97,17 +103,17 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
   throw worst;
 }
 
-/** A video that has its name already, though the process that gave it one died before it could write that down. */
-async function takeSaved(id: string, session: Session, options: WaitOptions): Promise<object | undefined> {
-  const { request } = (await session.find(id)) ?? {};
-  if (options.save === undefined || options.overwrite || !request) return undefined;
-  const place = await session.placeOf(options.save, id);
-  if (place === undefined) return undefined;
-  const file = await findSaved(place, { id, prompt: request.prompt, model: request.model });
-  if (file === undefined) return undefined;
-  await session.journal.append({ kind: "saved", id, file: resolve(file) });
-  if (!options.output.json) await options.output.result(file, undefined);
-  return { id, status: "completed", file };
+/**
+ * A video that is saved already; with `--all` also one that has its name, though the process that gave it one died before it could write
+ * that down.
+ */
+async function takeSaved(id: string, session: Session, options: WaitOptions): Promise<string | undefined> {
+  const { output, overwrite } = options;
+  const how = { place: options.save, overwrite, output };
+  if (!options.all) return findAlreadySaved(id, session, how);
+  const saved = await findSavedVideo(id, session, how);
+  if (saved) await session.journal.append({ kind: "saved", id, file: resolve(saved.file) });
+  return saved?.file;
 }
 
 async function collectOne<Result>(

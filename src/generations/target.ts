@@ -262,7 +262,7 @@ function withFolderHint(error: unknown, path: string): unknown {
 /** The whole video that an earlier run has saved there for this generation; `undefined` when there is none. */
 export async function findSaved(output: string, naming: Naming): Promise<string | undefined> {
   const byId = fillIn(output, { id: idWord(naming.id) });
-  const path = byId === output ? join(output, fileName(naming)) : byId;
+  const path = (await isFolder(byId)) ? join(byId, fileName(naming)) : byId;
   const file = await open(path, "r").catch(() => undefined);
   if (!file) return undefined;
   const fault = await faultOfMp4(file).finally(() => file.close());
