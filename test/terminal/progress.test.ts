@@ -6,6 +6,8 @@ import { createWorld, isStart } from "../vidgen.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 
+const key = "canary-key-0123456789-0123456789-0123456789";
+
 function createScene(isLive: boolean) {
   const clock = createVirtualClock();
   const lines: string[] = [];
@@ -19,6 +21,7 @@ function createScene(isLive: boolean) {
       fractions.push(fraction);
     },
     rest: () => void rests++,
+    redact: (text: string) => text.replaceAll(key, "[key]"),
   };
   const board = createBoard(output as unknown as Output, clock);
   return { clock, board, lines, fractions, rests: () => rests };
@@ -148,4 +151,10 @@ test("--quiet is silent but for errors, however long it takes", async () => {
   expect(await world.vidgen("generate", "a fox", "--quiet")).toMatchObject({ code: 0, stderr: "" });
   world.faults.push((request) => (isStart(request) ? undefined : new Response(null, { status: 401 })));
   expect((await world.vidgen("generate", "a fox", "--quiet")).stderr).toMatch(/^error: /);
+});
+
+test("a long state is cut when no key is in it any more", () => {
+  const { board, lines } = createScene(true);
+  board.follow(id, "veo-3.1").onState(`failed for ${key}`);
+  expect(lines.at(-1)).toContain("failed for [key]");
 });
