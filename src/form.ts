@@ -1,6 +1,6 @@
 import { aspectRatios, findModel, type Model, models } from "./api/models.ts";
 import type { GenerateOptions } from "./commands/generate.ts";
-import { checkImage, readDuration, type Wish } from "./generations/request.ts";
+import { checkImage, type Wish } from "./generations/request.ts";
 import type { Io } from "./io.ts";
 import { programName, quote } from "./session.ts";
 import { askChoice, askText, type Check, type Choice } from "./terminal/prompts.ts";
@@ -12,10 +12,26 @@ export type Blank = Omit<Wish, "prompt" | "model"> & { model: string | undefined
 export async function fillForm({ usualModel, ...blank }: Blank, io: Io): Promise<Wish> {
   const prompt = (await askText("What should the video show?", isAnswered, io)).trim();
   const model = blank.model ?? (await askChoice("Which model?", modelChoices(usualModel), usualModel, io));
-  const aspectRatio = blank.aspectRatio ?? (await askChoice("Which aspect ratio?", ratioChoices, "16:9", io));
+  const aspectRatio = blank.aspectRatio ?? (await askRatio(io));
   const duration = blank.duration ?? (await askDuration(io));
   const images = await askImages(model, blank.images, io);
   return { ...blank, prompt, model, aspectRatio, duration, images };
+}
+
+export type PlaceQuestion = {
+  /** What becomes of the video without an answer. */
+  usual: string;
+  /** Throws for a place that no video can go to. */
+  check(place: string): void;
+};
+
+/** Where the video is to go, as `-o` takes it; `undefined` for the usual place. Throws `interrupted` at Esc and Ctrl-C. */
+export async function askPlace({ usual, check }: PlaceQuestion, io: Io): Promise<string | undefined> {
+  // No shell reads what is typed here.
+  const isPlace = (text: string) => !text.startsWith("~") && passes(check, text);
+  const validate: Check = (text) =>
+    text.trim() === "" || isPlace(text.trim()) || "A file such as fox.mp4, a folder/, or . for this one, please.";
+  return (await askText(`Where to save it? (Enter: ${usual})`, validate, io)).trim() || undefined;
 }
 
 /** What a wish comes to, for a person to look over. */
@@ -24,8 +40,8 @@ export function summarize({ prompt, model, aspectRatio, duration, resolution, im
   const rows = [
     ["Prompt", prompt],
     ["Model", characteristic === undefined ? model : `${model} (${characteristic})`],
-    ["Ratio", aspectRatio],
-    ["Length", duration ?? "as the service has it"],
+    ["Ratio", aspectRatio ?? asTheServiceHasIt],
+    ["Length", duration ?? asTheServiceHasIt],
     ["Resolution", resolution],
     ...images.map((image) => ["Image", image.length > 200 ? `${image.slice(0, 200)}…` : image]),
   ];
@@ -64,7 +80,16 @@ function flagWords(wish: Wish, options: GenerateOptions): string[] {
   ];
 }
 
-const ratioChoices: Choice[] = aspectRatios.map((ratio) => ({ value: ratio, name: ratio }));
+const asTheServiceHasIt = "as the service has it";
+
+const ratioChoices: Choice[] = [
+  { value: "", name: asTheServiceHasIt },
+  ...aspectRatios.map((ratio) => ({ value: ratio, name: ratio })),
+];
+
+async function askRatio(io: Io): Promise<string | undefined> {
+  return (await askChoice("Which aspect ratio?", ratioChoices, "", io)) || undefined;
+}
 
 /** All that are known, and the usual one though it may not be. */
 function modelChoices(usual: string): Choice[] {
@@ -75,8 +100,10 @@ function modelChoices(usual: string): Choice[] {
 const isAnswered: Check = (text) => text.trim() !== "" || "A few words, please.";
 
 async function askDuration(io: Io): Promise<string | undefined> {
-  const check: Check = (text) => text.trim() === "" || passes(readDuration, text) || "A length such as 5, please.";
-  const answer = await askText("How long, in seconds? (Enter: as the service has it)", check, io);
+  const isSeconds = (text: string) => /^\d+(\.\d+)?$/.test(text) && Number(text) > 0;
+  const check: Check = (text) =>
+    text.trim() === "" || isSeconds(text.trim()) || "A number of seconds above 0, such as 5, please.";
+  const answer = await askText(`How long, in seconds? (Enter: ${asTheServiceHasIt})`, check, io);
   return answer.trim() || undefined;
 }
 

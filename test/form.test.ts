@@ -7,7 +7,7 @@ import type { GenerateOptions } from "../src/commands/generate.ts";
 import { commandOf } from "../src/form.ts";
 import { createWorld, type World } from "./vidgen.ts";
 
-const [enter, down, esc] = ["\r", "\u001b[B", "\u001b"];
+const [enter, down, esc, clear] = ["\r", "\u001b[B", "\u001b", "\u0015"];
 
 async function createDesk(...answers: World["answers"]): Promise<World> {
   const world = await createWorld();
@@ -22,8 +22,9 @@ test("asks for all that is missing, shows what it comes to and the command line 
   const world = await createDesk(
     ["What should", `a fox's den${enter}`],
     ["Which model", enter],
-    ["Which aspect", down + enter],
+    ["Which aspect", down + down + enter],
     ["How long", `5${enter}`],
+    ["Where to save", enter],
     ["Start it?", `y${enter}`],
   );
   const run = await world.vidgen("generate", "--no-color");
@@ -75,7 +76,7 @@ test("a model that fuses images is given them, two at the least and four at the 
   const run = await world.vidgen("generate", "--no-color", "--no-wait");
   expect(run.code).toBe(0);
   expect(sent(world)).toEqual({
-    ...{ prompt: "a fox", model: "kling-1.6-elements", aspectRatio: "16:9", imageUrls: [one, two] },
+    ...{ prompt: "a fox", model: "kling-1.6-elements", imageUrls: [one, two] },
   });
   expect(run.stderr).toContain(`--image ${one} --image ${two} --no-wait\n`);
 });
@@ -92,6 +93,7 @@ const questions: World["answers"] = [
   ["Which model", enter],
   ["Which aspect", enter],
   ["How long", enter],
+  ["Where to save", enter],
   ["Start it?", `y${enter}`],
 ];
 
@@ -104,7 +106,7 @@ test.each(
     .slice(0, i + 1)
     .map(([question, keys], at): [string, string] => [question, at === i ? JSON.parse(key) : keys]);
   const world = await createDesk(...answers);
-  const run = await world.vidgen("generate", "-o", "fox.mp4");
+  const run = await world.vidgen("generate");
   expect(run).toMatchObject({ code: 130, stdout: "", stderr: expect.stringContaining("Nothing was sent.") });
   expect(world.requests).toEqual([]);
   expect([world.answers, existsSync(join(world.home, "journal.jsonl"))]).toEqual([[], false]);
@@ -121,7 +123,7 @@ test.each([enter, `n${enter}`])("without a yes (%j) nothing is sent", async (key
 });
 
 test("--dry-run asks, and needs no yes", async () => {
-  const world = await createDesk(...questions.slice(0, -1));
+  const world = await createDesk(...questions.slice(0, -2));
   const run = await world.vidgen("generate", "--dry-run", "--no-color");
   expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining('"prompt": "a fox"') });
   expect([run.stderr.includes("Start it?"), world.requests]).toEqual([false, []]);
@@ -136,6 +138,36 @@ test.each([
   Object.assign(world.env, env);
   const run = await world.vidgen("generate", ...flags);
   expect(run).toMatchObject({ code, stderr: expect.not.stringContaining("What should") });
+});
+
+test("where it is saved is asked too, and stands in the command line", async () => {
+  const { folder } = await createWorld();
+  const world = await createDesk(
+    ...questions.slice(0, 4),
+    ["Where to save", `~/fox.mp4${enter}`],
+    ["A file such as", `${clear}${folder}/clips/${enter}`],
+    ["Start it?", `y${enter}`],
+  );
+  const run = await world.vidgen("generate", "--no-color");
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/\/clips\/a-fox-wan-2\.5-\w{8}\.mp4\n$/) });
+  expect(run.stderr).toMatch(/^ {2}vidgen generate 'a fox' --model wan-2\.5 -o \S+\/clips\/$/m);
+  expect(existsSync(run.stdout.trim())).toBe(true);
+});
+
+test("without an answer the ratio and the length are the service's own, and a length is a number of seconds", async () => {
+  const wrong = ["0", "-5", "5s", "long"].map((answer, i): [string, string] => [
+    i === 0 ? "How long" : "A number of seconds",
+    `${clear}${answer}${enter}`,
+  ]);
+  const world = await createDesk(
+    ...questions.slice(0, 3),
+    ...wrong,
+    ["A number of seconds", `${clear}2.5${enter}`],
+    ...questions.slice(4),
+  );
+  const run = await world.vidgen("generate", "--no-color");
+  expect([run.code, sent(world)]).toEqual([0, { prompt: "a fox", model: "wan-2.5", duration: 2.5 }]);
+  expect(run.stderr).toContain("\n  Ratio       as the service has it\n  Length      2.5\n");
 });
 
 test("the key is nowhere in what is shown", async () => {

@@ -3,7 +3,7 @@ import { startInit } from "../api/client.ts";
 import { defaultModel } from "../api/models.ts";
 import type { StartRequest } from "../api/schema.ts";
 import { beforePaying, usage, VidgenError } from "../errors.ts";
-import { type Blank, commandOf, fillForm, summarize } from "../form.ts";
+import { askPlace, type Blank, commandOf, fillForm, summarize } from "../form.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
 import { findReusable, type Reusable } from "../generations/reuse.ts";
 import { start } from "../generations/start.ts";
@@ -47,8 +47,9 @@ export type GenerateOptions = Given & {
 /** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
 export async function generate(options: GenerateOptions, io: Io): Promise<void> {
   const times = { timeoutMs: readTime(options.timeout, "--timeout"), intervalMs: readInterval(options.interval) };
-  const asked = choosePlace(options, io);
-  const wish = await resolveWish(options, io);
+  const given = choosePlace(options, io);
+  const { wish, save } = await resolveWish(options, io);
+  const asked = save ?? given;
   const request = buildRequest(wish);
   const attempt = randomUUID();
   if (options.dryRun) return printDryRun(request, attempt, options, io);
@@ -157,13 +158,16 @@ function choosePlace(options: GenerateOptions, io: Io): string | undefined {
   return asked ?? (options.local && options.wait ? "." : undefined);
 }
 
+/** What is to be made, and where a person wants it saved. */
+type Asked = { wish: Wish; save: string | undefined };
+
 /** What is to be made: from the command line and the settings, or asked for at a terminal. */
-async function resolveWish(options: GenerateOptions, io: Io): Promise<Wish> {
+async function resolveWish(options: GenerateOptions, io: Io): Promise<Asked> {
   const { aspectRatio, duration, resolution, callbackUrl, image: images = [], set = [] } = options;
   const given = { aspectRatio, duration, resolution, callbackUrl, images, set };
   const prompt = await readPrompt(options.prompt, io);
   const usualModel = options.model ?? (await findModelSetting(io)) ?? defaultModel;
-  if (prompt !== undefined) return { ...given, prompt, model: usualModel };
+  if (prompt !== undefined) return { wish: { ...given, prompt, model: usualModel }, save: undefined };
   if (!canAsk(options, io))
     throw usage("There is no prompt.", 'Give one: vidgen generate "...", or - for stdin, or @file.');
   await checkBeforeAsking(given, options, io);
@@ -179,12 +183,22 @@ async function checkBeforeAsking(given: Omit<Wish, "prompt" | "model">, options:
 }
 
 /** The form, what it comes to, and a yes. Throws `interrupted` where that is not given: nothing was sent. */
-async function askForWish(blank: Blank, options: GenerateOptions, io: Io): Promise<Wish> {
+async function askForWish(blank: Blank, options: GenerateOptions, io: Io): Promise<Asked> {
   const wish = await fillForm(blank, io);
   buildRequest(wish);
-  options.output.note(`\n${summarize(wish)}\n\nThe same as:\n  ${commandOf(wish, options, io.env)}\n`);
+  const save = await askWhere(options, io);
+  options.output.note(
+    `\n${summarize(wish)}\n\nThe same as:\n  ${commandOf(wish, save === undefined ? options : { ...options, save }, io.env)}\n`,
+  );
   if (!options.dryRun) await askYes(options.local ? "Start it?" : "Start it? It costs credits.", io);
-  return wish;
+  return { wish, save };
+}
+
+/** Nothing is asked that the flags say already, or that would come to nothing. */
+async function askWhere(options: GenerateOptions, io: Io): Promise<string | undefined> {
+  if (options.save !== undefined || options.download || options.dryRun || !options.wait) return undefined;
+  const usual = options.local ? "the current folder" : "print its URL only";
+  return askPlace({ usual, check: (place) => checkPlace(place, options, io) }, io);
 }
 
 type ClaimOptions = {

@@ -101,7 +101,7 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     desk.press("Down", "Enter");
     await desk.shows("Which aspect ratio?");
     desk.press("Enter");
-    await desk.shows("  vidgen generate 'a fox' --model ray-3 --aspect-ratio 16:9 --duration 1 -o");
+    await desk.shows("  vidgen generate 'a fox' --model ray-3 --duration 1 -o");
     await desk.shows("Start it?");
     desk.press("y", "Enter");
     await desk.shows(/^fox\.mp4\n\$$/m);
