@@ -7,8 +7,8 @@ import { createWorkers } from "./workers.ts";
  * worker thread of its own, so that the service goes on answering. A clip and its thumbnail appear under their names when both are whole;
  * one that fails or is aborted leaves nothing.
  */
-export function createPreviewEngine(workerUrl = new URL("./worker.cjs", import.meta.url)): Engine {
-  const workers = createWorkers(workerUrl);
+export function createPreviewEngine(workerUrl = new URL("./worker.cjs", import.meta.url), keepMs = 1_000): Engine {
+  const workers = createWorkers(workerUrl, keepMs);
   return {
     async render(task, signal) {
       const { file, thumbnail } = task;

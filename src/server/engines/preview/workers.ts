@@ -13,12 +13,13 @@ export type Workers = {
 const resourceLimits = { maxYoungGenerationSizeMb: 4 };
 
 /**
- * Threads that are sent a task and send something back when it is done. One that is done is kept while others still work, for the task that
- * comes next: to load its libraries takes several times as long as a short clip. When none works, none is kept.
+ * Threads that are sent a task and send something back when it is done. One that is done is kept for the task that comes next: to load its
+ * libraries takes several times as long as a short clip. When none has worked for `keepMs`, none is kept; they hold no process open.
  */
-export function createWorkers(url: URL): Workers {
+export function createWorkers(url: URL, keepMs: number): Workers {
   const idle = new Set<Worker>();
   let working = 0;
+  let ending: NodeJS.Timeout | undefined;
 
   const takeIdle = (): Worker | undefined => {
     const [worker] = idle;
@@ -34,25 +35,27 @@ export function createWorkers(url: URL): Workers {
     // An error that comes while the worker is being stopped has nobody else to go to, and would end the service.
     return worker.on("error", () => {});
   };
-  const endIdle = async () => {
-    const ending = [...idle].map((worker) => worker.terminate());
+  const endIdle = () => {
+    for (const worker of idle) worker.terminate();
     idle.clear();
-    await Promise.all(ending);
   };
   return {
     async run(task, signal) {
       signal.throwIfAborted();
-      const worker = takeIdle() ?? start();
+      clearTimeout(ending);
       working++;
+      const worker = takeIdle() ?? start();
+      worker.ref();
       try {
         await untilDone(worker, task, signal);
+        worker.unref();
         idle.add(worker);
       } catch (error) {
         await worker.terminate();
         throw error;
       } finally {
         working--;
-        if (working === 0) await endIdle();
+        if (working === 0) ending = setTimeout(endIdle, keepMs).unref();
       }
     },
   };
