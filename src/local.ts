@@ -116,7 +116,7 @@ async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door
   const hosted = await host(
     {
       // Somebody who has given one up must not wait for it with the next.
-      ...{ folder, engine: createPreviewEngine(), pace: "fast", goesOnWith: "asked for" },
+      ...{ folder, engine: createPreviewEngine(io), pace: "fast", goesOnWith: "asked for" },
       ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
     },

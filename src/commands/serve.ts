@@ -45,7 +45,7 @@ async function open(options: ServeOptions, io: Io): Promise<Hosted> {
     if (options.webhookLog || isGivenUp(event)) output.note(deliveryLine(event));
   };
   const at = readAddress(options);
-  const engine = createPreviewEngine();
+  const engine = createPreviewEngine(io);
   const settings = {
     folder,
     engine,

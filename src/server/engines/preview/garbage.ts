@@ -1,9 +1,8 @@
-import process from "node:process";
-import { setFlagsFromString } from "node:v8";
+import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-/** Bytes of arrays, in use or not, that a thread may have when it has rendered a clip: several frames. */
-const mostArrays = 16_000_000;
+/** What a thread may have beside its heap when it has rendered a clip, in bytes: 45 MB are the WebAssembly's, the rest arrays. */
+const mostBeside = 62_000_000;
 
 setFlagsFromString("--expose-gc");
 const collectGarbage: () => void = runInNewContext("gc");
@@ -13,5 +12,5 @@ const collectGarbage: () => void = runInNewContext("gc");
  * each core; it takes 10 ms.
  */
 export function freeFrames(): void {
-  if (process.memoryUsage().arrayBuffers > mostArrays) collectGarbage();
+  if (getHeapStatistics().external_memory > mostBeside) collectGarbage();
 }

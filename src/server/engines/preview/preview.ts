@@ -1,4 +1,5 @@
 import { rename, rm } from "node:fs/promises";
+import type { Clock } from "../../../io.ts";
 import type { Engine } from "../engine.ts";
 import { createWorkers } from "./workers.ts";
 
@@ -7,8 +8,11 @@ import { createWorkers } from "./workers.ts";
  * worker thread of its own, so that the service goes on answering. A clip and its thumbnail appear under their names when both are whole;
  * one that fails or is aborted leaves nothing.
  */
-export function createPreviewEngine(workerUrl = new URL("./worker.cjs", import.meta.url), keepMs = 1_000): Engine {
-  const workers = createWorkers(workerUrl, keepMs);
+export function createPreviewEngine(
+  clock: Pick<Clock, "sleep">,
+  workerUrl = new URL("./worker.cjs", import.meta.url),
+): Engine {
+  const workers = createWorkers(workerUrl, clock);
   return {
     async render(task, signal) {
       const { file, thumbnail } = task;

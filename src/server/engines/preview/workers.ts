@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import type { Clock } from "../../../io.ts";
 
 export type Workers = {
   /**
@@ -9,17 +10,20 @@ export type Workers = {
   run(task: object, signal: AbortSignal): Promise<void>;
 };
 
+/** Longer than from the end of one clip of a queue to the beginning of the next. */
+const restMs = 1_000;
+
 /** Of JavaScript alone, which has little to keep here: left to itself, a heap grows before it is tidied. */
 const resourceLimits = { maxYoungGenerationSizeMb: 4 };
 
 /**
  * Threads that are sent a task and send something back when it is done. One that is done is kept for the task that comes next: to load its
- * libraries takes several times as long as a short clip. When none has worked for `keepMs`, none is kept; they hold no process open.
+ * libraries takes several times as long as a short clip. When none has worked for a second, none is kept.
  */
-export function createWorkers(url: URL, keepMs: number): Workers {
+export function createWorkers(url: URL, clock: Pick<Clock, "sleep">): Workers {
   const idle = new Set<Worker>();
   let working = 0;
-  let ending: NodeJS.Timeout | undefined;
+  let rest = new AbortController();
 
   const takeIdle = (): Worker | undefined => {
     const [worker] = idle;
@@ -39,23 +43,25 @@ export function createWorkers(url: URL, keepMs: number): Workers {
     for (const worker of idle) worker.terminate();
     idle.clear();
   };
+  const endWhenRested = () => {
+    rest = new AbortController();
+    clock.sleep(restMs, rest.signal).then(endIdle, () => {});
+  };
   return {
     async run(task, signal) {
       signal.throwIfAborted();
-      clearTimeout(ending);
+      rest.abort();
       working++;
       const worker = takeIdle() ?? start();
-      worker.ref();
       try {
         await untilDone(worker, task, signal);
-        worker.unref();
         idle.add(worker);
       } catch (error) {
         await worker.terminate();
         throw error;
       } finally {
         working--;
-        if (working === 0) ending = setTimeout(endIdle, keepMs).unref();
+        if (working === 0) endWhenRested();
       }
     },
   };

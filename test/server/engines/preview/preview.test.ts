@@ -10,7 +10,7 @@ import { aFolder, aTask } from "./requests.ts";
 const never = new AbortController().signal;
 
 /** An engine whose worker writes the prompt to its file and then does something. */
-function anEngineThat(afterwards: string, keepMs?: number) {
+function anEngineThat(afterwards: string, sleep = () => new Promise<void>(() => {})) {
   const source = `
     import { parentPort, threadId } from "node:worker_threads";
     import { writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ function anEngineThat(afterwards: string, keepMs?: number) {
       ${afterwards}
       parentPort.postMessage("done");
     });`;
-  return createPreviewEngine(new URL(`data:text/javascript,${encodeURIComponent(source)}`), keepMs);
+  return createPreviewEngine({ sleep }, new URL(`data:text/javascript,${encodeURIComponent(source)}`));
 }
 
 describe("the preview engine", () => {
@@ -95,7 +95,10 @@ describe("the preview engine", () => {
   test("keeps no thread for long", async () => {
     const folder = aFolder();
     const living = `${folder}/living`;
-    const engine = anEngineThat(`setInterval(() => writeFileSync(${JSON.stringify(living)}, "yes"), 1);`, 50);
+    const engine = anEngineThat(
+      `setInterval(() => writeFileSync(${JSON.stringify(living)}, "yes"), 1);`,
+      async () => {},
+    );
     await engine.render(aTask({}, [], folder), never);
     await vi.waitFor(() => {
       rmSync(living, { force: true });
@@ -117,7 +120,7 @@ describe("the preview engine", () => {
 
   test("as it is built, renders an image to a clip and a thumbnail", async () => {
     const task = aTask({ duration: 0.1 }, [squaresWebp]);
-    await createPreviewEngine(built).render(task, never);
+    await createPreviewEngine({ sleep: async () => {} }, built).render(task, never);
     expect(readMovie(task.file).frames).toBe(1);
     expect(readPng(readFileSync(task.thumbnail))).toMatchObject({ width: 427, height: 240 });
   });
@@ -125,7 +128,7 @@ describe("the preview engine", () => {
   test("as it is built, says which image is broken and leaves nothing", async () => {
     const folder = aFolder();
     const task = aTask({}, [squaresWebp.subarray(0, 50)], folder);
-    await expect(createPreviewEngine(built).render(task, never)).rejects.toThrow(
+    await expect(createPreviewEngine({ sleep: async () => {} }, built).render(task, never)).rejects.toThrow(
       "the image at https://images.example/1 cannot be decoded",
     );
     expect(readdirSync(folder)).toEqual([]);
