@@ -16,11 +16,11 @@ export type Blocks = {
 
 type Block = { memory: Uint8Array; filled: number; released: number; isFull: boolean };
 
-const blockBytes = 512 * 1024;
+const blockBytes = 1024 * 1024;
 /** Less room than this is left unused: it would be filled in small pieces. */
 const leastRoom = 64 * 1024;
-/** So many blocks wait for their next use; more than that are left to the garbage collector. */
-const mostFree = 8;
+/** So many blocks wait for their next use; more are left to the garbage collector. A new one takes the system longer than to fill it. */
+const mostFree = 16;
 
 /**
  * Memory that is received into over and over: Node's own takes new memory for each 64 kB, and of what is used up 60 MB are there at a time.

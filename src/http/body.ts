@@ -11,8 +11,8 @@ type Received = {
   body: NonNullable<HttpResponse["body"]>;
 };
 
-/** So much may wait to be read, in bytes; the sender is told to wait for the rest. */
-const mostWaiting = 1024 * 1024;
+/** So much may wait to be read, in bytes; the sender is told to wait for the rest. It is what comes while a slow disk takes one piece. */
+const mostWaiting = 4 * 1024 * 1024;
 
 /**
  * The body of a reply. What came while its reader was busy is handed out in one piece, or in one a block: a large file is written in large

@@ -28,7 +28,7 @@ function createSender(pieces: number[]) {
   return { ...received, blocks, send, said };
 }
 
-const megabyte = 1024 * 1024;
+const most = 4 * 1024 * 1024;
 
 async function lengths(body: AsyncIterable<Uint8Array>): Promise<number[]> {
   const found = [];
@@ -42,10 +42,10 @@ test("what came while nobody read comes in one piece", async () => {
   expect(await lengths(sender.body)).toEqual([60]);
 });
 
-test("of a long body no more waits than a megabyte, and nothing is lost when the rest comes at once", async () => {
-  const sender = createSender([megabyte, megabyte / 2, megabyte / 2, 7]);
+test("of a long body no more waits than a most, and nothing is lost when the rest comes at once", async () => {
+  const sender = createSender([most, most / 2, most / 2, 7]);
   sender.send();
-  expect(await lengths(sender.body)).toEqual([megabyte, megabyte, 7]);
+  expect(await lengths(sender.body)).toEqual([most, most, 7]);
 });
 
 test("a body that breaks off hands out what had come, then says why", async () => {
@@ -61,7 +61,7 @@ test("a body that breaks off hands out what had come, then says why", async () =
 });
 
 test("leaving the loop early ends the reply; reading to its end does not", async () => {
-  const left = createSender([megabyte, megabyte, 1]);
+  const left = createSender([most, most, 1]);
   left.send();
   for await (const _ of left.body) break;
   expect(left.said).toEqual(["no more of it is wanted"]);
