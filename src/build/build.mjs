@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { brotliCompressSync, constants } from "node:zlib";
 import { rolldown } from "rolldown";
 import { findNotices } from "./notices.mjs";
-import { http, packedFiles, pausedParser, plainProcess, withoutUnused } from "./plugins.mjs";
+import { fewConstants, http, packedFiles, pausedParser, plainProcess, readOnce, withoutUnused } from "./plugins.mjs";
 import { bundleTypes } from "./types.mjs";
 
 /** By their names: their bytes, and the files they come from. */
@@ -41,7 +41,7 @@ async function bundle(name, input, groups = []) {
     platform: "node",
     tsconfig: "tsconfig.json",
     transform: { target: "node20.18" },
-    plugins: [http, packedFiles(packed), withoutUnused, pausedParser, plainProcess],
+    plugins: [http, packedFiles(packed), withoutUnused, fewConstants, pausedParser, plainProcess, readOnce],
   });
   const { output } = await made.write({
     dir: "dist",

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-export const rounds = Math.max(15, Number(process.env.ROUNDS ?? 15));
+export const rounds = Math.max(15, Number(process.env.ROUNDS ?? 25));
 
 /** Two commands in turns: `a` and `b` are their medians in milliseconds, `ratio` is a's by b's. */
 export function compare(a, b, times = rounds) {
