@@ -16,8 +16,6 @@ export type Close = (isOk: boolean) => Promise<void>;
 /** What every command gets besides its own flags. */
 export type Given = {
   output: Output;
-  /** Prints help. */
-  print(text: string): void;
   /** Has something tidied up once the command's last word is printed, the newest first. */
   defer(close: Close): void;
 };
@@ -32,7 +30,7 @@ export function createProgram(given: Given, io: Io): Command {
     .helpOption("-h, --help", "print this help")
     .exitOverride()
     .configureOutput({
-      writeOut: given.print,
+      writeOut: given.output.print,
       // With --json nothing but the error's document may be on stderr.
       writeErr: (text) => void (given.output.json || io.stderr.write(text)),
       getOutHelpWidth: () => io.columns ?? 80,

@@ -150,8 +150,9 @@ test("--help is written at once: no stream is opened for it, which would load No
   expect(loaded).not.toMatch(/NativeModule (net|tty|stream)$/m);
 });
 
-test("a full disk behind stdout is an error", { skip: !existsSync("/dev/full") }, async () => {
-  const child = spawn("sh", ["-c", `"$0" "$1" models > /dev/full`, process.execPath, bin], { cwd: folder });
+const printing = ["models", "--help", "--version", "help exit-codes"];
+test.each(printing)("a full disk behind stdout of %s is an error", { skip: !existsSync("/dev/full") }, async (line) => {
+  const child = spawn("sh", ["-c", `"$0" "$1" ${line} > /dev/full`, process.execPath, bin], { cwd: folder });
   let stderr = "";
   child.stderr.on("data", (chunk) => (stderr += chunk));
   const [code] = await once(child, "close");

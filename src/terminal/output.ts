@@ -17,6 +17,10 @@ export type Output = Manner & {
    * Throws `output` where stdout cannot take it.
    */
   result(text: string, document: unknown, href?: string): Promise<void>;
+  /** Text for stdout as it is, such as help. */
+  print(text: string): void;
+  /** Resolves once that is written. Throws `output` where stdout cannot take it. */
+  printed(): Promise<void>;
   /** A line for a person. */
   note(text: string): void;
   /** What goes on right now, and which fraction of it is done: one moving line at a terminal; elsewhere a line for each new `state`. */
@@ -42,38 +46,63 @@ export function formsOf(secret: string): string[] {
   return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];
 }
 
-type World = Pick<Io, "stdout" | "stderr" | "env" | "holdTerminal">;
+type World = Pick<Io, "stdout" | "stderr" | "writeAtOnce" | "env" | "holdTerminal">;
 
 export function createOutput(manner: Manner, io: World): Output {
-  const { stdout, stderr, env } = io;
+  const { env } = io;
   const secrets: string[] = [];
   const redact = (text: string) => secrets.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text);
-  // A terminal that says it has no columns would be cleared without end.
-  const isLive = stderr.isTTY === true && stderr.columns !== 0 && env.TERM !== "dumb" && !env.CI;
+  // A stream is opened when it is needed: that takes up to 3 ms.
+  const opened = new Map<string, Io["stdout"]>();
+  const open = (name: "stdout" | "stderr") => {
+    const stream = opened.get(name) ?? io[name];
+    opened.set(name, stream);
+    return stream;
+  };
   // With --json a program reads stderr: nothing but the error's document may be on it, unless a person watches.
-  const isQuiet = manner.quiet || (manner.json && !stderr.isTTY);
-  const line = (text: string) => void stderr.write(`${redact(plain(text))}\n`);
-  const spinner = createSpinner(io, colorLevel(manner, stderr, env) > 0);
-  const showsLinks = stdout.isTTY === true && hasLinks(env);
-  const withLink = (text: string, href: string | undefined) =>
-    href !== undefined && showsLinks && isPlainHref(href) && redact(href) === href ? linked(text, href) : text;
+  const isQuiet = () => manner.quiet || (manner.json && !open("stderr").isTTY);
+  // A terminal that says it has no columns would be cleared without end.
+  const isLive = () => {
+    const { isTTY, columns } = open("stderr");
+    return isTTY === true && columns !== 0 && env.TERM !== "dumb" && !env.CI && !isQuiet();
+  };
+  const line = (text: string) => void open("stderr").write(`${redact(plain(text))}\n`);
+  const level = () => colorLevel(manner, open("stderr"), env);
+  const spinner = createSpinner(io, () => level() > 0);
+  const withLink = (text: string, href: string | undefined) => {
+    const isLink = href !== undefined && isPlainHref(href) && redact(href) === href;
+    return isLink && hasLinks(env) && open("stdout").isTTY ? linked(text, href) : text;
+  };
+  const send = async (text: string) => {
+    // What was written by the stream may still wait in it.
+    const left = opened.has("stdout") ? text : io.writeAtOnce(text);
+    if (left.length > 0) await write(open("stdout"), left);
+  };
+  let printing = Promise.resolve();
   let lastState = "";
 
   return {
     ...manner,
-    isLive: isLive && !isQuiet,
+    get isLive() {
+      return isLive();
+    },
     async result(text, document, href) {
       spinner.stop();
       const body = manner.json ? jsonText(document, redact) : withLink(redact(plain(text)), href);
-      if (body !== "") await write(stdout, `${body}\n`);
+      if (body !== "") await send(`${body}\n`);
     },
+    print(text) {
+      printing = send(text);
+      printing.catch(() => {});
+    },
+    printed: () => printing,
     note(text) {
-      if (!isQuiet) spinner.around(() => line(text));
+      if (!isQuiet()) spinner.around(() => line(text));
     },
     progress(state, detail = "", fraction = undefined) {
-      if (isQuiet) return;
+      if (isQuiet()) return;
       const shown = redact(plain(`${state}${detail}`));
-      if (isLive) spinner.show({ text: shown, title: `vidgen: ${redact(plain(state))}`, fraction });
+      if (isLive()) spinner.show({ text: shown, title: `vidgen: ${redact(plain(state))}`, fraction });
       else if (state !== lastState) line(state);
       lastState = state;
     },
@@ -89,14 +118,14 @@ export function createOutput(manner: Manner, io: World): Output {
     async fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
-      if (manner.json) stderr.write(`${jsonText(errorDocument(error), redact)}\n`);
-      else stderr.write(redact(await errorText(error, colorLevel(manner, stderr, env))));
+      if (manner.json) open("stderr").write(`${jsonText(errorDocument(error), redact)}\n`);
+      else open("stderr").write(redact(await errorText(error, level())));
       if (manner.verbose && error.code === "bug" && error.cause instanceof Error) line(error.cause.stack ?? "");
       return error.exit;
     },
     async flush() {
       spinner.stop();
-      await Promise.all([stdout, stderr].map((stream) => new Promise((resolve) => stream.write("", resolve))));
+      await Promise.all([...opened.values()].map((stream) => new Promise((resolve) => stream.write("", resolve))));
     },
   };
 }
@@ -147,7 +176,7 @@ function jsonText(document: unknown, redact: (text: string) => string): string {
 }
 
 /** A reader that has gone away, as in `| head`, is no error: it has what it wanted. */
-function write(stream: Io["stdout"], text: string): Promise<void> {
+function write(stream: Io["stdout"], text: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
       if (!error || systemCode(error) === "EPIPE" || systemCode(error) === "ERR_STREAM_DESTROYED") return resolve();

@@ -30,7 +30,7 @@ const redrawMs = 200;
 export function createBoard(output: Output, io: Pick<Io, "now" | "sleep">): Board {
   const crowd: Crowd = { tasks: new Set(), done: 0, since: 0 };
   const pen = createPen(crowd, output, io);
-  const pulse = createPulse(output.isLive ? tickMs : heartbeatMs, pen.draw, io);
+  const pulse = createPulse(() => (output.isLive ? tickMs : heartbeatMs), pen.draw, io);
   return {
     follow(id, model) {
       const task = newTask(id, model, io.now());
@@ -99,11 +99,11 @@ function listen(
   };
 }
 
-function createPulse(everyMs: number, beat: () => void, io: Pick<Io, "sleep">) {
+function createPulse(everyMs: () => number, beat: () => void, io: Pick<Io, "sleep">) {
   let end = new AbortController();
   const run = async ({ signal }: AbortController) => {
     for (;;) {
-      await io.sleep(everyMs, signal);
+      await io.sleep(everyMs(), signal);
       beat();
     }
   };

@@ -30,17 +30,18 @@ type World = Pick<Io, "stderr" | "env" | "holdTerminal">;
  * A moving line at a terminal, by ora, which is loaded when there is something to show; with it the terminal's own progress and title, where it
  * is known to have them. Whatever stops or ends the process, the terminal is given back as it was.
  */
-export function createSpinner({ stderr, env, holdTerminal }: World, hasColor: boolean): Spinner {
-  const marks = createMarks({ stderr, env });
+export function createSpinner(io: World, hasColor: () => boolean): Spinner {
+  const { holdTerminal } = io;
+  const marks = createMarks(io);
   let ora: import("ora").Ora | undefined;
   let isLoading = false;
   let shown: Shown | undefined;
-  const lineOf = ({ text }: Shown) => cut(text, (stderr.columns ?? 80) - 3);
+  const lineOf = ({ text }: Shown) => cut(text, (io.stderr.columns ?? 80) - 3);
   const load = async () => {
     isLoading = true;
     const { default: create } = await import("ora");
-    const stream = stderr as NodeJS.WriteStream;
-    ora = create({ stream, discardStdin: false, isEnabled: true, color: hasColor ? "cyan" : false });
+    const stream = io.stderr as NodeJS.WriteStream;
+    ora = create({ stream, discardStdin: false, isEnabled: true, color: hasColor() ? "cyan" : false });
     begin();
   };
   const begin = () => {
@@ -75,10 +76,10 @@ export function createSpinner({ stderr, env, holdTerminal }: World, hasColor: bo
 }
 
 /** The terminal's own progress and title: written when they change, and taken back. */
-function createMarks({ stderr, env }: Pick<World, "stderr" | "env">) {
-  const [showsProgress, showsTitle] = [hasProgress(env), hasTitle(env)];
+function createMarks(io: Pick<World, "stderr" | "env">) {
+  const [showsProgress, showsTitle] = [hasProgress(io.env), hasTitle(io.env)];
   const now = { progress: "", title: "" };
-  const write = (text: string) => void (text !== "" && stderr.write(text));
+  const write = (text: string) => void (text !== "" && io.stderr.write(text));
   return {
     set({ fraction, title }: Shown) {
       const [progress, named] = [progressMark(fraction), titleMark(title)];

@@ -5,24 +5,41 @@ import { colorLevel, createOutput, type Manner, plain, plainLine } from "../../s
 
 const secret = "canary-key-0123456789";
 
-type Scene = Partial<Manner> & { isTTY?: boolean; columns?: number; env?: Record<string, string>; failing?: string };
+type Scene = Partial<Manner> & {
+  isTTY?: boolean;
+  columns?: number;
+  env?: Record<string, string>;
+  failing?: string;
+  isSlow?: boolean;
+};
 
-/** An output, and what it has written so far. */
-function createScene({ isTTY = false, columns = 80, env = {}, failing, ...flags }: Scene = {}) {
+/** Both streams, and what was written to them so far. */
+function createStreams({ isTTY = false, columns = 80, failing, isSlow }: Scene = {}) {
   const written = { stdout: "", stderr: "" };
   const stream = (name: keyof typeof written, code?: string) => {
     const write = (chunk: unknown, _: unknown, done: (error?: Error) => void) => {
       if (code !== undefined) return done(Object.assign(new Error(`write ${code}`), { code }));
-      written[name] += String(chunk);
-      done();
+      const finish = () => {
+        written[name] += String(chunk);
+        done();
+      };
+      if (isSlow) setImmediate(finish);
+      else finish();
     };
     const terminal = { isTTY, columns, cursorTo: () => true, clearLine: () => true, moveCursor: () => true };
     return Object.assign(new Writable({ write }), terminal).on("error", () => {});
   };
+  return { written, streams: { stdout: stream("stdout", failing), stderr: stream("stderr") } };
+}
+
+/** An output, and what it has written so far. */
+function createScene(scene: Scene = {}) {
+  const { isTTY: _, columns: __, env = {}, failing: ___, isSlow: ____, ...flags } = scene;
+  const { written, streams } = createStreams(scene);
   const manner = { json: false, quiet: false, verbose: false, color: undefined, ...flags };
   const output = createOutput(manner, {
-    stdout: stream("stdout", failing),
-    stderr: stream("stderr"),
+    ...streams,
+    writeAtOnce: (text) => Buffer.from(text),
     env,
     holdTerminal: () => {},
   });
@@ -292,4 +309,50 @@ test("a terminal that has no columns gets lines: to clear one of them would take
   output.rest();
   expect(output.isLive).toBe(false);
   expect(written.stderr).toBe("Generating 1\n");
+});
+
+/** An output to pipes; stdout takes `room` letters at once. `opened` says which streams were opened. */
+function createPiped(room: number) {
+  const { written, streams } = createStreams({ isSlow: true });
+  const opened: string[] = [];
+  const open = (name: keyof typeof written) => {
+    opened.push(name);
+    return streams[name];
+  };
+  const output = createOutput(
+    { json: false, quiet: false, verbose: false, color: undefined },
+    {
+      get stdout() {
+        return open("stdout");
+      },
+      get stderr() {
+        return open("stderr");
+      },
+      writeAtOnce(text) {
+        written.stdout += text.slice(0, room);
+        return Buffer.from(text.slice(room));
+      },
+      env: {},
+      holdTerminal: () => {},
+    },
+  );
+  return { output, written, opened };
+}
+
+test("a result that a pipe takes at once opens no stream", async () => {
+  const { output, written, opened } = createPiped(100);
+  await output.result("gen-1\tprocessing", {});
+  output.print("help\n");
+  await output.printed();
+  await output.flush();
+  expect(written.stdout).toBe("gen-1\tprocessing\nhelp\n");
+  expect(opened).toEqual([]);
+});
+
+test("what a full pipe has not taken comes before what follows", async () => {
+  const { output, written } = createPiped(4);
+  await Promise.all([output.result("first", {}), output.result("second", {})]);
+  output.print("third\n");
+  await output.flush();
+  expect(written.stdout).toBe("first\nsecond\nthird\n");
 });

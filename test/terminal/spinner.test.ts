@@ -23,7 +23,7 @@ function createScene(env: Record<string, string> = ghostty, columns = 80) {
   const stderr = new Writable({ write });
   Object.defineProperties(stderr, Object.getOwnPropertyDescriptors(terminal));
   const world = { stderr, env, holdTerminal: (hold: TerminalHold) => void scene.holds.push(hold) };
-  const spinner = createSpinner(world, false);
+  const spinner = createSpinner(world, () => false);
   const show = (text: string, fraction?: number) => spinner.show({ text, title: `vidgen: ${text}`, fraction });
   return { scene, spinner, show };
 }
