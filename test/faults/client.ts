@@ -32,6 +32,7 @@ export async function vidgen(argv: string[], env: Env, options: RunOptions = {})
     ...createFastClock(speed),
     env,
     stdin: Readable.from([]),
+    writeAtOnce: (text) => Buffer.from(text),
     stdout: collect((text) => (run.stdout += text)),
     stderr: collect((text) => (run.stderr += text)),
     signal: interrupt.signal,
