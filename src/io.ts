@@ -38,7 +38,10 @@ export type Io = {
   stdin: Readable & Terminal;
   stdout: Writable & Terminal;
   stderr: Writable & Terminal;
-  /** Writes to a stdout that is no terminal without opening it as a stream, which takes 3 ms. Returns what is left to be written. */
+  /**
+   * Writes to a stdout that is no terminal without opening it as a stream, which takes 3 ms. Returns what is left to be written. While a pipe is
+   * full nothing else goes on: only for what is the last that a command does.
+   */
   writeAtOnce(text: string): Uint8Array;
   /** How wide the terminal is that stdout is; `undefined` where it is none. */
   columns: number | undefined;

@@ -84,6 +84,8 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
 async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
   try {
     await pipeline(createReadStream(file), stdout, { end: false });
+    // That was handed over to the stream; what follows it is told when all of it has gone.
+    await new Promise<void>((resolve, reject) => stdout.write("", (error) => (error ? reject(error) : resolve())));
   } catch (error) {
     const code = systemCode(error);
     if (code === "EPIPE" || code === "ERR_STREAM_PREMATURE_CLOSE") return;

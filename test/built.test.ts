@@ -69,6 +69,27 @@ test("a real round trip: generate, status, wait", async () => {
   expect(readFileSync(join(folder, "again.mp4"))).toEqual(readFileSync(join(folder, "fox.mp4")));
 });
 
+const slowReader = `
+  const { readSync } = require("node:fs");
+  const piece = Buffer.alloc(4096);
+  let bytes = 0;
+  for (let read; (read = readSync(0, piece)) > 0; bytes += read) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
+  console.log(bytes);`;
+
+test("-o - to a slow reader hands over the last byte, too", async () => {
+  const { stderr } = await vidgen(["generate", "a fox", "-o", "whole.mp4"]);
+  const id = new RegExp(uuid).exec(stderr)?.[0] ?? "";
+  const line = '"$0" "$1" wait "$2" -o - | "$0" -e "$3"';
+  const env = { PATH: process.env.PATH, HOME: folder, VIDGEN_HOME: join(folder, "home"), ...remote() };
+  const child = spawn("sh", ["-c", line, process.execPath, bin, id, slowReader], { cwd: folder, env });
+  let bytes = "";
+  child.stdout.on("data", (chunk) => (bytes += chunk));
+  await once(child, "close");
+  const { size } = statSync(join(folder, "whole.mp4"));
+  expect(size).toBeGreaterThan(200_000);
+  expect(bytes).toBe(`${size}\n`);
+});
+
 test("many ids in one wait are followed side by side, with no word from Node itself", async () => {
   const answer = JSON.stringify({ id: "x", status: "processing", video_url: null });
   const busy = createServer((_, response) => void response.end(answer)).listen(0, "127.0.0.1");

@@ -20,9 +20,11 @@ export async function status(options: StatusOptions, io: Io): Promise<void> {
   const session = await openSession(options, io);
   options.defer(session.close);
   const id = await (options.id === undefined ? session.newestRunning() : session.fullId(options.id));
-  const generation = await lookPatiently(session.client, id, io, io.signal).catch(async (error) => {
-    throw await session.whereElse(error, id);
-  });
+  const generation = await lookPatiently(session.client, id, io, io.signal, options.output.note).catch(
+    async (error) => {
+      throw await session.whereElse(error, id);
+    },
+  );
   await writeDown(generation, session);
   const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
   await options.output.result(fields.map(plainLine).join("\t"), generation);

@@ -34,13 +34,14 @@ export async function look(client: Client, id: string, clock: Clock, signal: Abo
 
 /**
  * Asks for a generation's state until there is an answer, for 30 s. Throws as `look` does, `not_found`, `network` when none came, and the
- * signal's reason.
+ * signal's reason. `onNote` is told of each look that is to be repeated.
  */
 export async function lookPatiently(
   client: Client,
   id: string,
   clock: Clock,
   signal: AbortSignal,
+  onNote: (text: string) => void = () => {},
 ): Promise<Generation> {
   const end = clock.now() + patienceMs;
   for (let failures = 0; ; failures++) {
@@ -56,6 +57,7 @@ export async function lookPatiently(
         hint: doctorHint,
       });
     }
+    onNote(`No answer (${seen.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`);
     await clock.sleep(waitMs, signal);
   }
 }

@@ -5,13 +5,16 @@ const names = ["slug", "model", "id", "date", "n"] as const;
 /** What a template for `-o` may hold in braces. */
 export type Name = (typeof names)[number];
 
-/** Throws `usage` for a name in braces that there is not, and for an `{id}` in a folder, which nobody can make before it is paid for. */
+const hint = `In braces it takes ${names.map((name) => `{${name}}`).join(", ")}. Nothing was sent.`;
+
+/** Throws `usage` for a name in braces that there is not, for half a pair around one that there is, and for an `{id}` in a folder, which nobody can make before it is paid for. */
 export function checkTemplate(place: string): void {
   for (const [, name = ""] of place.matchAll(/\{([^{}]*)\}/g)) {
     if (names.some((known) => known === name)) continue;
-    const known = names.map((name) => `{${name}}`).join(", ");
-    throw usage(`-o knows no {${name}}.`, `In braces it takes ${known}. Nothing was sent.`);
+    throw usage(`-o knows no {${name}}.`, hint);
   }
+  const [, half] = /\{(slug|model|id|date|n)\b(?!\})/.exec(place) ?? [];
+  if (half !== undefined) throw usage(`-o has {${half} without its other brace.`, hint);
   if (/\{id\}.*[/\\]/s.test(place))
     throw usage("-o takes {id} in the file's name alone: its folder has to be there before anything is paid for.");
 }

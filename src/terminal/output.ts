@@ -73,11 +73,6 @@ export function createOutput(manner: Manner, io: World): Output {
     const isLink = href !== undefined && isPlainHref(href) && redact(href) === href;
     return isLink && hasLinks(env) && open("stdout").isTTY ? linked(text, href) : text;
   };
-  const send = async (text: string) => {
-    // What was written by the stream may still wait in it.
-    const left = opened.has("stdout") ? text : io.writeAtOnce(text);
-    if (left.length > 0) await write(open("stdout"), left);
-  };
   let printing = Promise.resolve();
   let lastState = "";
 
@@ -89,10 +84,13 @@ export function createOutput(manner: Manner, io: World): Output {
     async result(text, document, href) {
       spinner.stop();
       const body = manner.json ? jsonText(document, redact) : withLink(redact(plain(text)), href);
-      if (body !== "") await send(`${body}\n`);
+      if (body !== "") await write(open("stdout"), `${body}\n`);
     },
     print(text) {
-      printing = send(text);
+      // What was written by the stream may still wait in it.
+      const left = opened.has("stdout") ? text : io.writeAtOnce(text);
+      if (left.length === 0) return;
+      printing = write(open("stdout"), left);
       printing.catch(() => {});
     },
     printed: () => printing,

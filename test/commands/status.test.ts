@@ -60,7 +60,10 @@ test("survives passing trouble, and gives up within half a minute: exit 8", asyn
   world.faults.push((request) =>
     isStart(request) || trouble-- <= 0 ? undefined : new Response("oops", { status: 503 }),
   );
-  expect(await world.vidgen("status", id)).toMatchObject({ code: 0 });
+  expect(await world.vidgen("status", id)).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/^(No answer \(oops \(HTTP 503\)\); trying again in \d+ s\.\n){2}$/),
+  });
   world.faults.push(() => Promise.reject(failure("ECONNREFUSED", false)));
   const start = world.io.now();
   expect(await world.vidgen("status", id)).toMatchObject({

@@ -96,14 +96,21 @@ test("a folder that the template itself names has to be there", async () => {
   expect(await readdir(folder)).toEqual([]);
 });
 
-test.each(["{slg}.mp4", "{}.mp4", "{ID}.mp4", "{id }.mp4", "a{b}/x.mp4", "{toString}.mp4"])(
-  "%s is a usage error that names what there is",
-  (place) => {
-    expect(() => checkTemplate(place)).toThrow(
-      expect.objectContaining({ exit: 2, hint: expect.stringContaining("{slug}, {model}, {id}, {date}, {n}") }),
-    );
-  },
-);
+test.each([
+  "{slg}.mp4",
+  "{}.mp4",
+  "{ID}.mp4",
+  "{id }.mp4",
+  "a{b}/x.mp4",
+  "{toString}.mp4",
+  "{slug",
+  "{slug.mp4",
+  "clips/{id-{n}",
+])("%s is a usage error that names what there is", (place) => {
+  expect(() => checkTemplate(place)).toThrow(
+    expect.objectContaining({ exit: 2, hint: expect.stringContaining("{slug}, {model}, {id}, {date}, {n}") }),
+  );
+});
 
 test.each(["{id}/fox.mp4", "clips/{id}/", "a-{id}/{slug}.mp4"])("%s: an {id} in a folder is a usage error", (place) => {
   expect(() => checkTemplate(place)).toThrow(expect.objectContaining({ exit: 2 }));

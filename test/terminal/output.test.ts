@@ -339,20 +339,23 @@ function createPiped(room: number) {
   return { output, written, opened };
 }
 
-test("a result that a pipe takes at once opens no stream", async () => {
+test("help that a pipe takes at once opens no stream, a result stdout alone", async () => {
   const { output, written, opened } = createPiped(100);
-  await output.result("gen-1\tprocessing", {});
   output.print("help\n");
   await output.printed();
   await output.flush();
-  expect(written.stdout).toBe("gen-1\tprocessing\nhelp\n");
   expect(opened).toEqual([]);
+  await output.result("gen-1\tprocessing", {});
+  await output.flush();
+  expect(written.stdout).toBe("help\ngen-1\tprocessing\n");
+  expect(opened).toEqual(["stdout"]);
 });
 
 test("what a full pipe has not taken comes before what follows", async () => {
   const { output, written } = createPiped(4);
-  await Promise.all([output.result("first", {}), output.result("second", {})]);
-  output.print("third\n");
+  output.print("first\n");
+  output.print("second\n");
+  await output.result("third", {});
   await output.flush();
   expect(written.stdout).toBe("first\nsecond\nthird\n");
 });

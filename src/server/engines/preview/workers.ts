@@ -50,9 +50,9 @@ export function createWorkers(url: URL, clock: Pick<Clock, "sleep">): Workers {
   return {
     async run(task, signal) {
       signal.throwIfAborted();
+      const worker = takeIdle() ?? start();
       rest.abort();
       working++;
-      const worker = takeIdle() ?? start();
       try {
         await untilDone(worker, task, signal);
         idle.add(worker);
