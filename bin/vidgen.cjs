@@ -23,13 +23,14 @@ function isVersionPrinted(argv) {
 }
 
 async function run() {
-  // Node 20 has none.
-  const { enableCompileCache } = major > 20 ? require("node:module") : {};
-  if (enableCompileCache) enableCompileCache();
-  const { main, systemIo } = require("../dist/cli.cjs");
+  const { keepCompiled, load } = require("./load.cjs");
+  const { main, systemIo } = load("cli.cjs");
   const io = systemIo();
   // Should the process ever end by itself, with nothing left to wait for, then not as if all were well.
   process.exitCode = 1;
+  const code = await main(process.argv.slice(2), io);
+  // Who interrupts does not wait for this.
+  if (code < 128) keepCompiled();
   // Ends here even if a socket or a worker is still open: main has flushed what it wrote.
-  process.exit(await main(process.argv.slice(2), io));
+  process.exit(code);
 }

@@ -281,7 +281,7 @@ function createFetch({ isOwnProcess }: { isOwnProcess: boolean }): Io["fetch"] {
   let loaded: Promise<Io["fetch"]> | undefined;
   const load = async (url: string) => {
     const http = await import("./http/fetch.ts");
-    if (isOwnProcess) await http.delayTiering(url);
+    if (isOwnProcess && process.versions.node.startsWith("20.")) await http.delayTiering(url);
     return http.createFetch(process.env);
   };
   // A program that was replaced while it ran has sent nothing.

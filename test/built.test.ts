@@ -56,6 +56,20 @@ test("serve prints one document with --json: its addresses and a key", () => {
   expect(statSync(join(folder, "home/service/service.json")).mode & 0o777).toBe(0o600);
 });
 
+test.each([
+  ["that is there", remote],
+  ["that is not", () => ({ ...remote(), VIDGEN_BASE_URL: "http://127.0.0.1:9" })],
+])("what was compiled for a request to a service %s is of use to the next run", async (_, env) => {
+  const home = await mkdtemp(join(folder, "home-"));
+  const kept = () => readdirSync(join(home, "compiled")).map((name) => [name, inodeOf(name)]);
+  const inodeOf = (name: string) => statSync(join(home, "compiled", name)).ino;
+  await vidgen(["doctor"], { ...env(), VIDGEN_HOME: home });
+  const first = kept();
+  expect(first.map(([name]) => name)).toContain("undici-http.cjs");
+  await vidgen(["doctor"], { ...env(), VIDGEN_HOME: home });
+  expect(kept()).toEqual(first);
+});
+
 test("a real round trip: generate, status, wait", async () => {
   const made = await vidgen(["generate", "a fox", "-d", "1", "-o", "fox.mp4"]);
   expect(made).toMatchObject({ code: 0, stdout: "fox.mp4\n" });

@@ -11,7 +11,8 @@ type Rule = { files: RegExp; may: RegExp; mayLater?: RegExp };
 
 /** The first rule that fits a file says which files of ours it may load; `mayLater` adds what it may load by `import()` alone. */
 const rules: Rule[] = [
-  { files: /^bin\//, may: /^(src\/cli\.ts|package\.json)$/ },
+  { files: /^bin\/vidgen/, may: /^(bin\/load\.cjs|package\.json)$/ },
+  { files: /^bin\/load/, may: /^\(computed\)$/ },
   { files: /^src\/cli\.ts$/, may: /^src\/(main|io)\.ts$/ },
   { files: /^src\/main\.ts$/, may: /^src\/((program|errors|misuse)|terminal\/output)\.ts$/ },
   { files: /^src\/program\.ts$/, may: /^src\/directives\.ts$/, mayLater: /^src\/commands\// },

@@ -5,7 +5,16 @@ import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { brotliCompressSync, constants } from "node:zlib";
 import { rolldown } from "rolldown";
 import { findNotices } from "./notices.mjs";
-import { fewConstants, http, packedFiles, pausedParser, plainProcess, readOnce, withoutUnused } from "./plugins.mjs";
+import {
+  fewConstants,
+  http,
+  packedFiles,
+  pausedParser,
+  plainProcess,
+  readOnce,
+  stamped,
+  withoutUnused,
+} from "./plugins.mjs";
 import { bundleTypes } from "./types.mjs";
 
 /** By their names: their bytes, and the files they come from. */
@@ -41,7 +50,7 @@ async function bundle(name, input, groups = []) {
     platform: "node",
     tsconfig: "tsconfig.json",
     transform: { target: "node20.18" },
-    plugins: [http, packedFiles(packed), withoutUnused, fewConstants, pausedParser, plainProcess, readOnce],
+    plugins: [http, packedFiles(packed), withoutUnused, fewConstants, pausedParser, plainProcess, readOnce, stamped],
   });
   const { output } = await made.write({
     dir: "dist",
@@ -52,7 +61,7 @@ async function bundle(name, input, groups = []) {
     comments: false,
     entryFileNames: `${name}.cjs`,
     codeSplitting: { groups: groups.map((group, i) => ({ ...group, priority: groups.length - i })) },
-    chunkFileNames: "[name]-[hash].cjs",
+    chunkFileNames: "[name].cjs",
   });
   const [{ exports }] = output;
   return { exports, sources: output.flatMap(({ moduleIds = [] }) => moduleIds) };

@@ -9,21 +9,24 @@ import { type Blocks, createBlocks } from "./blocks.ts";
 import { createBody } from "./body.ts";
 
 /**
- * V8 would compile undici's parser anew, optimized, from the first reply on: 90 ms on a thread of its own, which the end of the process then
- * waits for, and 35 MB meanwhile. With a larger budget (bytes of code run; this is the largest) that is left to those who go on asking.
+ * Bytes of code run until V8 compiles a function of WebAssembly anew, optimized. By its usual budget in Node 20 it does that to undici's parser
+ * from the first reply on: 90 ms on a thread of its own, which the end of the process then waits for, and 35 MB meanwhile.
  */
-const tieringBudget = 2 ** 31 - 1;
+const tieringBudgets = { usual: 1_800_000, most: 2 ** 31 - 1 };
 
 /** So many connections at once for looks at generations: a thousand with TLS would take 100 MB. */
 const mostLooks = 64;
 
 /**
- * For a process that is vidgen's own: V8 is told so once, before the first connection. From then on Node compiles its own modules anew,
- * since what it has compiled was made with other flags: those for TLS take 10 ms, unless they are loaded before.
+ * For a process that is vidgen's own, on Node 20: V8 gives undici's parser the larger budget. The parser is made when the first connection is, and
+ * as long as V8's options are not the usual ones it takes nothing that was compiled before: for TLS 10 ms, unless that is loaded already.
  */
 export async function delayTiering(url: string): Promise<void> {
   if (url.startsWith("https:")) await import("node:tls");
-  setFlagsFromString(`--wasm-tiering-budget=${tieringBudget}`);
+  const set = (budget: number) => () => setFlagsFromString(`--wasm-tiering-budget=${budget}`);
+  subscribe("undici:client:beforeConnect", set(tieringBudgets.most));
+  subscribe("undici:client:connected", set(tieringBudgets.usual));
+  subscribe("undici:client:connectError", set(tieringBudgets.usual));
 }
 
 /**

@@ -2,10 +2,13 @@ import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { variables } from "../../src/help/environment.ts";
 
-const source = new URL("../../src/", import.meta.url);
-const code = readdirSync(source, { recursive: true, encoding: "utf8" })
-  .filter((name) => name.endsWith(".ts") && !name.includes("environment.ts"))
-  .map((name) => readFileSync(new URL(name, source), "utf8"))
+const code = ["../../src/", "../../bin/"]
+  .map((folder) => new URL(folder, import.meta.url))
+  .flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: "utf8" })
+      .filter((name) => /\.c?[jt]s$/.test(name) && !name.includes("environment.ts"))
+      .map((name) => readFileSync(new URL(name, folder), "utf8")),
+  )
   .join("\n");
 
 /** Read by undici, by Node, or by a name that is put together. */

@@ -1,0 +1,129 @@
+import { execFileSync } from "node:child_process";
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+
+const bin = fileURLToPath(new URL("../bin/", import.meta.url));
+
+/** bin/load.cjs over a dist/ of its own, whose one file says a word. `run` loads it in a new process and returns the word. */
+function setUp() {
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-load-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  cpSync(bin, join(folder, "bin"), { recursive: true });
+  mkdirSync(join(folder, "dist"));
+  const home = join(folder, "home");
+  const say = (word: string, build = word) =>
+    writeFileSync(
+      join(folder, "dist/word.cjs"),
+      `// build ${build}\nexports.word = (() => "${word}")() + require("node:path").sep;`,
+    );
+  const script = `const { load, keepCompiled } = require("./bin/load.cjs");
+    console.log(load("word.cjs").word + (load("word.cjs") === load("word.cjs")));
+    keepCompiled();`;
+  const run = (env: Record<string, string> = {}) =>
+    execFileSync(process.execPath, ["-e", script], {
+      cwd: folder,
+      env: { VIDGEN_HOME: home, ...env },
+      encoding: "utf8",
+      stdio: "pipe",
+    }).trim();
+  return { folder, home, kept: join(home, "compiled/word.cjs"), say, run };
+}
+
+test("what was compiled is kept, for this user alone, and left as it is by the next run", () => {
+  const { home, kept, say, run } = setUp();
+  say("cat");
+  expect(run()).toBe("cat/true");
+  expect(readdirSync(join(home, "compiled"))).toEqual(["word.cjs"]);
+  expect([statSync(join(home, "compiled")).mode & 0o777, statSync(kept).mode & 0o777]).toEqual([0o700, 0o600]);
+  const { ino } = statSync(kept);
+  expect(run()).toBe("cat/true");
+  expect(statSync(kept).ino).toBe(ino);
+});
+
+/** What was compiled of another text, with a stamp as if it were of this one: it says which of the two was run. */
+function plant() {
+  const set = setUp();
+  set.say("dog", "one");
+  set.run();
+  const dog = readFileSync(set.kept);
+  set.say("cat", "two");
+  const planted = Buffer.from(dog.toString("latin1").replace("// build one", "// build two"), "latin1");
+  return { ...set, dog, planted };
+}
+
+test("what was kept is what runs", () => {
+  const { kept, planted, run } = plant();
+  writeFileSync(kept, planted);
+  expect(run()).toBe("dog/true");
+});
+
+test.each([
+  ["of another build", ({ dog }: ReturnType<typeof plant>) => dog],
+  ["cut short", ({ planted }: ReturnType<typeof plant>) => planted.subarray(0, -1)],
+  ["of another Node", ({ planted }: ReturnType<typeof plant>) => replace(planted, process.version, "v20.18.0")],
+  ["empty", () => Buffer.alloc(0)],
+  ["zeros", ({ planted }: ReturnType<typeof plant>) => Buffer.alloc(planted.length)],
+  ["of another V8", ({ planted }: ReturnType<typeof plant>) => planted.fill(0x5a, 0, 16)],
+])("what is %s is compiled anew, and kept", (_, spoil) => {
+  const set = plant();
+  writeFileSync(set.kept, spoil(set));
+  const { ino } = statSync(set.kept);
+  expect(set.run()).toBe("cat/true");
+  const { ino: anew } = statSync(set.kept);
+  expect(anew).not.toBe(ino);
+  expect(set.run()).toBe("cat/true");
+  expect(statSync(set.kept).ino).toBe(anew);
+});
+
+function replace(data: Buffer, from: string, to: string): Buffer {
+  return Buffer.from(data.toString("latin1").replaceAll(from, to.padEnd(from.length)), "latin1");
+}
+
+test("what belongs to another user is not run", { skip: process.getuid?.() !== 0 }, () => {
+  const { kept, planted, run } = plant();
+  writeFileSync(kept, planted);
+  chownSync(kept, 12345, 12345);
+  expect(run()).toBe("cat/true");
+});
+
+test("where nothing can be kept, or nothing is to be, it runs all the same", () => {
+  const { folder, home, say, run } = setUp();
+  say("cat");
+  expect(run({ NODE_DISABLE_COMPILE_CACHE: "1" })).toBe("cat/true");
+  expect(run({ VIDGEN_HOME: "" })).toBe("cat/true");
+  expect(run({ VIDGEN_HOME: "", HOME: "not/absolute", XDG_CACHE_HOME: "nor/this" })).toBe("cat/true");
+  writeFileSync(join(folder, "file"), "");
+  expect(run({ VIDGEN_HOME: join(folder, "file") })).toBe("cat/true");
+  expect([existsSync(home), readdirSync(folder).sort()]).toEqual([false, ["bin", "dist", "file"]]);
+});
+
+test.each([
+  [{ XDG_CACHE_HOME: "cache" }, "cache/vidgen/compiled"],
+  [{ XDG_CACHE_HOME: "" }, "home/.cache/vidgen/compiled"],
+])("it is kept where the platform keeps such things: %j", { skip: process.platform !== "linux" }, (env, place) => {
+  const { folder, home, say, run } = setUp();
+  say("cat");
+  const xdg = env.XDG_CACHE_HOME && join(folder, env.XDG_CACHE_HOME);
+  expect(run({ VIDGEN_HOME: "", HOME: home, XDG_CACHE_HOME: xdg })).toBe("cat/true");
+  expect(readdirSync(join(folder, place))).toEqual(["word.cjs"]);
+});
+
+test("a file that is missing is missing as with require", () => {
+  const { run } = setUp();
+  expect(() => run()).toThrow(/MODULE_NOT_FOUND/);
+});
