@@ -29,6 +29,8 @@ type Details = {
 
 /** The one error that people meet: `code` names it, `message` says what happened, `hint` what to do next. */
 export class VidgenError extends Error {
+  /** What Node shows of an error begins with it; the build shortens the name of the class itself. */
+  static override readonly name = "VidgenError";
   readonly code: ErrorCode;
   readonly hint: string | undefined;
   readonly id: string | undefined;
@@ -37,8 +39,8 @@ export class VidgenError extends Error {
   readonly attempt: string | undefined;
 
   constructor(code: ErrorCode, message: string, details: Details = {}) {
-    super(message, { cause: details.cause });
-    this.name = "VidgenError";
+    super(message, details.cause === undefined ? {} : { cause: details.cause });
+    this.name = VidgenError.name;
     this.code = code;
     this.hint = details.hint;
     this.id = details.id;

@@ -76,7 +76,7 @@ const others = [
   await bundle("undici-http", "src/http/fetch.ts", together["undici-http"]),
 ];
 writeFileSync("dist/index.js", `export { ${library.exports.join(", ")} } from "./index.cjs";\n`);
-await bundleTypes("src/index.ts", "dist/index.d.ts");
+await bundleTypes("src/index.ts", ["dist/index.d.ts", "dist/index.d.cts"]);
 for (const [name, { bytes }] of packed)
   writeFileSync(`dist/${name}.br`, brotliCompressSync(bytes, { params: quality }));
 mkdirSync("dist/fonts");
