@@ -9,9 +9,20 @@ export function explainMisuse(
 ): VidgenError {
   if (code === "commander.help") return usage("There is no command.", "`vidgen --help` lists them.");
   const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
-  const sentence = `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
+  const sentence = inOurWords(what) ?? `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
   const all = [sentence, ...(guess === undefined ? [] : [guess]), "Nothing was sent."].join(" ");
   return usage(all, nextCommand(code, what, { program, argv }));
+}
+
+/** What is wrong with the value of a flag or an argument, as vidgen says it of those that it checks itself. */
+function inOurWords(message: string): string | undefined {
+  const [, lacking, form] = /^option '(?:-\w, )?(--\S+) (\S+)' argument missing$/.exec(message) ?? [];
+  if (lacking !== undefined) return `${lacking} needs a value: ${lacking} ${form}.`;
+  const [what = "", choices] = message.split(" Allowed choices are ");
+  const [, flag, value] = /^option '(?:-\w, )?(--\S+) \S+' argument '(.*)' is invalid\.$/s.exec(what) ?? [];
+  if (flag !== undefined) return `${flag} takes ${choices?.replace(/\.$/, "")}, not "${value}".`;
+  const [, word, argument] = /^command-argument value '(.*)' is invalid for argument '(\w+)'\.$/s.exec(what) ?? [];
+  return argument && `<${argument}> is one of ${choices?.replace(/\.$/, "")}, not "${word}".`;
 }
 
 /** Where a usage error leaves open what to type next: the help of the command it is about. */

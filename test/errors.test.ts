@@ -1,5 +1,14 @@
 import { expect, test } from "vitest";
-import { asVidgenError, type ErrorCode, exits, systemCode, systemReason, usage, VidgenError } from "../src/errors.ts";
+import {
+  asVidgenError,
+  beforePaying,
+  type ErrorCode,
+  exits,
+  systemCode,
+  systemReason,
+  usage,
+  VidgenError,
+} from "../src/errors.ts";
 
 function failure(code: string | number | undefined, cause?: unknown): Error {
   return Object.assign(new Error("it went wrong", { cause }), code === undefined ? {} : { code });
@@ -75,12 +84,9 @@ test.each([
   [undefined, "undefined"],
   [null, "null"],
 ])("%s is a defect of vidgen", (thrown, message) => {
-  expect(asVidgenError(thrown)).toMatchObject({
-    code: "bug",
-    exit: 1,
-    message: `Something went wrong inside vidgen: ${message}`,
-    cause: thrown,
-  });
+  const error = asVidgenError(thrown);
+  expect(error).toMatchObject({ code: "bug", exit: 1, message: `Something went wrong inside vidgen: ${message}` });
+  expect(error.cause).toBe(thrown);
 });
 
 test.each([
@@ -111,4 +117,14 @@ test("why a file could not be used is said in words; a failure nobody has words 
   expect(systemReason(failure("ENOSPC"))).toBe("the disk is full");
   expect(systemReason(failure("ENOENT"), { ENOENT: "there is no such file" })).toBe("there is no such file");
   expect(systemReason(failure("EWHAT"))).toBe("it went wrong");
+});
+
+test.each<[ErrorCode, string, string | undefined, string]>([
+  ["usage", "-o is empty.", undefined, "-o is empty. Nothing was sent."],
+  ["usage", "It is no address: x", "Mend it.", "It is no address: x. Nothing was sent."],
+  ["auth", "No API key.", "Log in.", "No API key. Nothing was sent, nothing was charged."],
+  ["interrupted", "Not started. Nothing was sent.", undefined, "Not started. Nothing was sent."],
+  ["unknown", "It may have been charged.", "Nothing was sent now. Look first.", "It may have been charged."],
+])("what stops a %s before it is paid for says so, once: %s", (code, message, hint, said) => {
+  expect(beforePaying(new VidgenError(code, message, { hint }))).toMatchObject({ code, message: said, hint });
 });

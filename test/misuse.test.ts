@@ -20,8 +20,18 @@ test.each([
   ],
   [
     "serve --pace fats",
-    "Option '--pace <pace>' argument 'fats' is invalid. Allowed choices are fast, realistic. Nothing was sent.",
+    `--pace takes fast, realistic, not "fats". Nothing was sent.`,
     "`vidgen serve --help` shows how it is used.",
+  ],
+  [
+    "generate x -m",
+    "--model needs a value: --model <id>. Nothing was sent.",
+    "`vidgen generate --help` shows how it is used.",
+  ],
+  [
+    "completion csh",
+    `<shell> is one of bash, zsh, fish, powershell, not "csh". Nothing was sent.`,
+    "`vidgen completion --help` shows how it is used.",
   ],
   [
     "status a b",
@@ -31,7 +41,7 @@ test.each([
   ["list --limit 0", `--limit takes a whole number from 1, not "0".`, "`vidgen list --help` shows how it is used."],
   [
     "generate x -m vo-3.1",
-    `There is no model "vo-3.1". Did you mean veo-3.1?`,
+    `There is no model "vo-3.1". Did you mean veo-3.1? Nothing was sent.`,
     "To send it just as typed: --set model=vo-3.1",
   ],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {

@@ -2,12 +2,11 @@ import { randomUUID } from "node:crypto";
 import { startInit } from "../api/client.ts";
 import { defaultModel } from "../api/models.ts";
 import type { StartRequest } from "../api/schema.ts";
-import { beforePaying, usage, VidgenError } from "../errors.ts";
+import { beforePaying, usage } from "../errors.ts";
 import { askPlace, type Blank, commandOf, fillForm, summarize } from "../form.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
 import { findReusable, type Reusable } from "../generations/reuse.ts";
 import { start } from "../generations/start.ts";
-import type { Target } from "../generations/target.ts";
 import type { Io } from "../io.ts";
 import { localBaseUrl } from "../local.ts";
 import type { Given } from "../program.ts";
@@ -46,26 +45,15 @@ export type GenerateOptions = Given & {
 
 /** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
 export async function generate(options: GenerateOptions, io: Io): Promise<void> {
-  const times = { timeoutMs: readTime(options.timeout, "--timeout"), intervalMs: readInterval(options.interval) };
-  const given = choosePlace(options, io);
-  const { wish, save } = await resolveWish(options, io);
-  const asked = save ?? given;
-  const request = buildRequest(wish);
-  const attempt = randomUUID();
-  if (options.dryRun) return printDryRun(request, attempt, options, io);
-  const session = await openSession(options, io);
-  options.defer(session.close);
-  const earlier = options.reuse ? await findEarlier(session, request, options.output, io) : undefined;
-  if (earlier && (await printAlreadySaved(earlier, session, { ...options, place: asked }, io))) return;
-  const naming = { prompt: request.prompt, model: request.model };
-  const target =
-    asked === undefined ? undefined : await claimBeforePaying(session, asked, { ...options, attempt, earlier, naming });
-  const place = target?.place ?? asked;
-  options.defer(async () => target?.release());
+  const ready = await prepare(options, io).catch((error) => {
+    throw beforePaying(error);
+  });
+  if (!ready) return;
+  const { session, request, attempt, earlier, target, place, times } = ready;
   const { id, document } =
     earlier ?? (await startOnce(session, request, { attempt, place, output: options.output }, io));
   if (!options.wait) return await printId(session, { id, document }, options.output, io);
-  const how = { ...times, isNew: !earlier, target, place, naming };
+  const how = { ...times, isNew: !earlier, target, place, naming: request };
   const collected = await ringAfter(options.bell ?? false, () => session.collect(id, how), io);
   const print = {
     place,
@@ -77,6 +65,30 @@ export async function generate(options: GenerateOptions, io: Io): Promise<void> 
   await printCollected(collected, print, io).catch((error) => {
     throw session.explain(error, id, place);
   });
+}
+
+/** All that comes before anything is paid for; `undefined` where nothing is left to do. A video that cannot be saved is not paid for. */
+async function prepare(options: GenerateOptions, io: Io) {
+  const times = { timeoutMs: readTime(options.timeout, "--timeout"), intervalMs: readInterval(options.interval) };
+  const given = choosePlace(options, io);
+  const { wish, save } = await resolveWish(options, io);
+  const asked = save ?? given;
+  const request = buildRequest(wish);
+  const attempt = randomUUID();
+  if (options.dryRun) return await printDryRun(request, attempt, options, io);
+  const session = await openSession(options, io);
+  options.defer(session.close);
+  const earlier = options.reuse ? await findEarlier(session, request, options.output, io) : undefined;
+  if (earlier && (await printAlreadySaved(earlier, session, { ...options, place: asked }, io))) return undefined;
+  const claim = {
+    overwrite: options.overwrite ?? false,
+    unique: attempt,
+    naming: request,
+    ...(earlier ? { id: earlier.id } : {}),
+  };
+  const target = asked === undefined ? undefined : await session.claim(asked, claim);
+  options.defer(async () => target?.release());
+  return { session, request, attempt, earlier, target, place: target?.place ?? asked, times };
 }
 
 /** `--no-wait`. A Ctrl-C that came while the request was out counts now that its id is known. */
@@ -199,23 +211,6 @@ async function askWhere(options: GenerateOptions, io: Io): Promise<string | unde
   if (options.save !== undefined || options.download || options.dryRun || !options.wait) return undefined;
   const usual = options.local ? "the current folder" : "print its URL only";
   return askPlace({ usual, check: (place) => checkPlace(place, options, io) }, io);
-}
-
-type ClaimOptions = {
-  overwrite?: boolean;
-  attempt: string;
-  earlier: Begun | undefined;
-  naming: { prompt: string; model: string };
-};
-
-/** A video that cannot be saved is not paid for. */
-async function claimBeforePaying(session: Session, place: string, options: ClaimOptions): Promise<Target> {
-  const { overwrite = false, attempt: unique, earlier, naming } = options;
-  try {
-    return await session.claim(place, { overwrite, unique, naming, ...(earlier ? { id: earlier.id } : {}) });
-  } catch (error) {
-    throw error instanceof VidgenError ? beforePaying(error) : error;
-  }
 }
 
 type StartOnceOptions = { attempt: string; place: string | undefined; output: Output };

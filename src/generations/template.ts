@@ -5,7 +5,7 @@ const names = ["slug", "model", "id", "date", "n"] as const;
 /** What a template for `-o` may hold in braces. */
 export type Name = (typeof names)[number];
 
-const hint = `In braces it takes ${names.map((name) => `{${name}}`).join(", ")}. Nothing was sent.`;
+const hint = `In braces it takes ${names.map((name) => `{${name}}`).join(", ")}.`;
 
 /** Throws `usage` for a name in braces that there is not, for half a pair around one that there is, and for an `{id}` in a folder, which nobody can make before it is paid for. */
 export function checkTemplate(place: string): void {

@@ -114,9 +114,13 @@ describe("the request", () => {
     expect(await world.vidgen("generate", `@${file}.missing`)).toMatchObject({
       code: 2,
       stdout: "",
-      stderr: expect.stringContaining(`Cannot read the prompt from ${file}.missing: there is no such file.\n`),
+      stderr: expect.stringContaining(
+        `Cannot read the prompt from ${file}.missing: there is no such file. Nothing was sent.\n`,
+      ),
     });
-    expect((await world.vidgen("generate", `@${world.folder}`)).stderr).toContain(": it is a folder.\n");
+    expect((await world.vidgen("generate", `@${world.folder}`)).stderr).toContain(
+      ": it is a folder. Nothing was sent.\n",
+    );
   });
 
   test.each([
