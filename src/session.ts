@@ -109,10 +109,12 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     const outcome = await lookPatiently(client, id, world, io.signal).catch(asVidgenError);
     return !(outcome instanceof VidgenError && outcome.code === "not_found");
   };
+  const listCommand = `\`${programName(io.env)} list\``;
   const whereElse = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
     const other = otherServiceOf(await allEntries(), id, baseUrl);
-    return other === undefined ? error : error.with({ hint: hintToGoThere(other, options) });
+    const hint = other === undefined ? `${listCommand} shows what was started here.` : hintToGoThere(other, options);
+    return error.with({ hint });
   };
 
   return {
@@ -134,7 +136,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       const { id } = (await ownEntries()).find((entry) => entry.status === "processing") ?? {};
       if (id !== undefined) return id;
       throw new VidgenError("not_found", "No generation that was started here is running.", {
-        hint: `Give an id; \`${programName(io.env)} list\` shows what was started.`,
+        hint: `Give an id; ${listCommand} shows what was started.`,
       });
     },
     async claim(place, { id, first = 1, ...rest }) {

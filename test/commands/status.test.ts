@@ -41,7 +41,7 @@ test("an unknown id is exit 10", async () => {
   expect(await world.vidgen("status", unknownId)).toMatchObject({
     code: 10,
     stdout: "",
-    stderr: expect.stringContaining(unknownId),
+    stderr: `error: The service knows no generation ${unknownId}.\n  \`vidgen list\` shows what was started here.\n`,
   });
 });
 
