@@ -28,10 +28,11 @@ export type PlaceQuestion = {
 /** Where the video is to go, as `-o` takes it; `undefined` for the usual place. Throws `interrupted` at Esc and Ctrl-C. */
 export async function askPlace({ usual, check }: PlaceQuestion, io: Io): Promise<string | undefined> {
   // No shell reads what is typed here.
-  const isPlace = (text: string) => !text.startsWith("~") && passes(check, text);
+  const read = (text: string) => text.trim().replace(/^~(?=[/\\])/, () => io.home || "~");
+  const isPlace = (place: string) => !place.startsWith("~") && passes(check, place);
   const validate: Check = (text) =>
-    text.trim() === "" || isPlace(text.trim()) || "A file such as fox.mp4, a folder/, or . for this one, please.";
-  return (await askText(`Where to save it? (Enter: ${usual})`, validate, io)).trim() || undefined;
+    text.trim() === "" || isPlace(read(text)) || "A file such as fox.mp4, a folder/, or . for this one, please.";
+  return read(await askText(`Where to save it? (Enter: ${usual})`, validate, io)) || undefined;
 }
 
 /** What a wish comes to, for a person to look over. */

@@ -141,16 +141,16 @@ test.each([
 });
 
 test("where it is saved is asked too, and stands in the command line", async () => {
-  const { folder } = await createWorld();
   const world = await createDesk(
     ...questions.slice(0, 4),
-    ["Where to save", `~/fox.mp4${enter}`],
-    ["A file such as", `${clear}${folder}/clips/${enter}`],
+    ["Where to save", `~ann/fox.mp4${enter}`],
+    ["A file such as", `${clear}~/clips/${enter}`],
     ["Start it?", `y${enter}`],
   );
   const run = await world.vidgen("generate", "--no-color");
-  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/\/clips\/a-fox-wan-2\.5-\w{8}\.mp4\n$/) });
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\/.*\/clips\/a-fox-wan-2\.5-\w{8}\.mp4\n$/) });
   expect(run.stderr).toMatch(/^ {2}vidgen generate 'a fox' --model wan-2\.5 -o \S+\/clips\/$/m);
+  expect(run.stdout).toContain(`${world.io.home}/clips/`);
   expect(existsSync(run.stdout.trim())).toBe(true);
 });
 
