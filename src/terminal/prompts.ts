@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
+import { emitKeypressEvents, type Interface } from "node:readline";
 import { systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 
@@ -10,11 +11,16 @@ export function canAsk(options: AskOptions, io: Io): boolean {
   return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI && io.env.TERM !== "dumb";
 }
 
+/** What comes later than this after an Esc is no longer a part of one key. */
+const escapeLimitMs = 50;
+
 type Question<Answer> = (prompts: typeof import("./inquirer.ts"), context: object) => Promise<Answer>;
 
 /** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C, Esc and Ctrl-D. */
 async function ask<Answer>(question: Question<Answer>, io: Io): Promise<Answer> {
   const prompts = await import("./inquirer.ts");
+  // By itself readline waits for half a second after Esc. Whoever comes first says how long.
+  emitKeypressEvents(io.stdin, { escapeCodeTimeout: escapeLimitMs } as unknown as Interface);
   const input = watchForEnd(io);
   try {
     const signal = AbortSignal.any([io.signal, input.ended]);
