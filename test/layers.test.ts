@@ -11,8 +11,7 @@ type Rule = { files: RegExp; may: RegExp; mayLater?: RegExp };
 
 /** The first rule that fits a file says which files of ours it may load; `mayLater` adds what it may load by `import()` alone. */
 const rules: Rule[] = [
-  { files: /^bin\/vidgen/, may: /^(bin\/load\.cjs|package\.json)$/ },
-  { files: /^bin\/load/, may: /^\(computed\)$/ },
+  { files: /^bin\//, may: /^(package\.json|\(computed\))$/ },
   { files: /^src\/cli\.ts$/, may: /^src\/(main|io)\.ts$/ },
   { files: /^src\/main\.ts$/, may: /^src\/((program|errors|misuse)|terminal\/output)\.ts$/ },
   { files: /^src\/program\.ts$/, may: /^src\/directives\.ts$/, mayLater: /^src\/commands\// },

@@ -19,23 +19,29 @@ import { expect, onTestFinished, test } from "vitest";
 
 const bin = fileURLToPath(new URL("../bin/", import.meta.url));
 
-/** bin/load.cjs over a dist/ of its own, whose one file says a word. `run` loads it in a new process and returns the word. */
+/** bin/vidgen.cjs over a dist/ of its own, which loads a file that says a word. `run` runs it and returns what it prints. */
 function setUp() {
   const folder = mkdtempSync(join(tmpdir(), "vidgen-load-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   cpSync(bin, join(folder, "bin"), { recursive: true });
   mkdirSync(join(folder, "dist"));
   const home = join(folder, "home");
+  const write = (name: string, build: string, text: string) =>
+    writeFileSync(join(folder, "dist", name), `// build ${build}\n${text}`);
+  write(
+    "cli.cjs",
+    "one",
+    `exports.systemIo = () => 1;
+    exports.main = async ([code = 0], io) => {
+      const word = require("./word.cjs");
+      console.log(word.say(io) + (word === require("./word.cjs")));
+      return Number(code);
+    };`,
+  );
   const say = (word: string, build = word) =>
-    writeFileSync(
-      join(folder, "dist/word.cjs"),
-      `// build ${build}\nexports.word = (() => "${word}")() + require("node:path").sep;`,
-    );
-  const script = `const { load, keepCompiled } = require("./bin/load.cjs");
-    console.log(load("word.cjs").word + (load("word.cjs") === load("word.cjs")));
-    keepCompiled();`;
-  const run = (env: Record<string, string> = {}) =>
-    execFileSync(process.execPath, ["-e", script], {
+    write("word.cjs", build, `exports.say = (io) => "${word}".slice(io - 1) + require("node:path").sep;`);
+  const run = (env: Record<string, string> = {}, ...argv: string[]) =>
+    execFileSync(process.execPath, [join(folder, "bin/vidgen.cjs"), ...argv], {
       cwd: folder,
       env: { VIDGEN_HOME: home, ...env },
       encoding: "utf8",
@@ -48,7 +54,7 @@ test("what was compiled is kept, for this user alone, and left as it is by the n
   const { home, kept, say, run } = setUp();
   say("cat");
   expect(run()).toBe("cat/true");
-  expect(readdirSync(join(home, "compiled"))).toEqual(["word.cjs"]);
+  expect(readdirSync(join(home, "compiled"))).toEqual(["cli.cjs", "word.cjs"]);
   expect([statSync(join(home, "compiled")).mode & 0o777, statSync(kept).mode & 0o777]).toEqual([0o700, 0o600]);
   const { ino } = statSync(kept);
   expect(run()).toBe("cat/true");
@@ -120,7 +126,24 @@ test.each([
   say("cat");
   const xdg = env.XDG_CACHE_HOME && join(folder, env.XDG_CACHE_HOME);
   expect(run({ VIDGEN_HOME: "", HOME: home, XDG_CACHE_HOME: xdg })).toBe("cat/true");
-  expect(readdirSync(join(folder, place))).toEqual(["word.cjs"]);
+  expect(readdirSync(join(folder, place))).toEqual(["cli.cjs", "word.cjs"]);
+});
+
+test("who interrupts does not wait for it", () => {
+  const { home, say, run } = setUp();
+  say("cat");
+  expect(() => run({}, "130")).toThrow(expect.objectContaining({ status: 130, stdout: "cat/true\n" }));
+  expect(existsSync(home)).toBe(false);
+});
+
+test.skipIf(process.getuid?.() !== 0 || process.platform !== "linux")("a full disk leaves no part of it behind", () => {
+  const { home, say, run } = setUp();
+  say("cat".repeat(20_000));
+  mkdirSync(home);
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=16k", "tmpfs", home]);
+  onTestFinished(() => void execFileSync("umount", [home]));
+  run();
+  expect(readdirSync(join(home, "compiled")).filter((name) => name.endsWith(".part"))).toEqual([]);
 });
 
 test("a file that is missing is missing as with require", () => {

@@ -32,6 +32,7 @@ const together = {
     { name: "words", test: /src[\\/](help|completion|commands[\\/](help|completion))\b/ },
     { name: "ask", test: /src[\\/]commands[\\/](generate|wait|login|logout|models|doctor)\.ts$/ },
     { name: "terminal", test: /node_modules[\\/](ora|chalk|signal-exit|mimic-function)[\\/]/ },
+    { name: "conf", test: /node_modules[\\/]conf[\\/]/ },
     { name: "announcement", test: /src[\\/]server[\\/]announcement\.ts$/ },
     { name: "server", test: /src[\\/](server|commands[\\/]serve)\b/ },
   ],
@@ -80,8 +81,8 @@ await bundleTypes("src/index.ts", ["dist/index.d.ts", "dist/index.d.cts"]);
 for (const [name, { bytes }] of packed)
   writeFileSync(`dist/${name}.br`, brotliCompressSync(bytes, { params: quality }));
 mkdirSync("dist/fonts");
-for (const name of ["Inter-Medium.otf", "Inter-SemiBold.otf", "OFL.txt"])
-  cpSync(`src/server/engines/preview/fonts/${name}`, `dist/fonts/${name}`);
+const fonts = "src/server/engines/preview/fonts";
+for (const name of ["Inter-Medium.otf", "Inter-SemiBold.otf"]) cpSync(`${fonts}/${name}`, `dist/fonts/${name}`);
 const sources = [library, ...others].flatMap((each) => each.sources);
 const origins = [...packed.values()].map(({ from }) => from);
-writeFileSync("dist/THIRD_PARTY_NOTICES.txt", findNotices([...sources, ...origins]));
+writeFileSync("dist/THIRD_PARTY_NOTICES.txt", findNotices([...sources, ...origins], [`${fonts}/OFL.txt`]));

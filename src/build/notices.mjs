@@ -1,10 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** The licences of the packages that these files come from, for THIRD_PARTY_NOTICES.txt. */
-export function findNotices(files) {
+/** The licences of the packages that these files come from, and further ones, for THIRD_PARTY_NOTICES.txt. */
+export function findNotices(files, others) {
   const found = files.map((file) => /.*node_modules\/((@[^/]+\/)?[^/]+)/.exec(file)?.[0]);
   const folders = [...new Set(found.filter((folder) => folder !== undefined))].sort();
-  return `vidgen holds parts of these packages.\n\n${folders.map(noticeOf).join(`\n${"-".repeat(80)}\n\n`)}`;
+  const notices = [...folders.map(noticeOf), ...others.map((file) => readFileSync(file, "utf8"))];
+  return `vidgen holds parts of these packages.\n\n${notices.join(`\n${"-".repeat(80)}\n\n`)}`;
 }
 
 function noticeOf(folder) {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { line, median, run, runMeasured, startServer } from "./measure.mjs";
 
-const times = 9;
+const times = 15;
 const least = 0.8;
 const mostMb = 100;
 

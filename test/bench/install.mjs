@@ -5,7 +5,7 @@ import { compare, line, run } from "./measure.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const most = 1.5;
-const times = 7;
+const times = 15;
 
 /** Goal 4: `npx` of the packed package from an empty cache, beside one of a single file. Both are tarballs here: the registry is set aside. */
 export async function measureInstall({ env, folder, print }) {
