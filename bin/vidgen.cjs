@@ -78,8 +78,8 @@ function createLoader() {
     try {
       fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
       for (const [name, { script, stamp }] of loaded) {
-        const data = [script.createCachedData(), Buffer.from(stamp)];
-        writeWhole(join(folder, name), Buffer.concat(data));
+        const data = script.createCachedData();
+        writeWhole(join(folder, name), Buffer.concat([data, data, Buffer.from(stamp)]));
       }
     } catch (_) {}
   }
@@ -87,15 +87,19 @@ function createLoader() {
   return { load, keepCompiled };
 }
 
-/** V8 would run what it is given: it must be of this text, of this Node, whole, and this user's own. */
+/**
+ * V8 would run what it is given, and crash: it must be of this text, of this Node, as it was written, and this user's own. It is there twice, as
+ * the two are compared sooner than Node has loaded anything that makes a checksum.
+ */
 function readCompiled(path, stamp) {
   let file;
   try {
     file = fs.openSync(path, "r");
     if (process.getuid && fs.fstatSync(file).uid !== process.getuid()) return undefined;
     const data = fs.readFileSync(file);
-    const end = data.length - Buffer.byteLength(stamp);
-    return data.toString("latin1", end) === stamp ? data.subarray(0, end) : undefined;
+    const end = data.length - stamp.length;
+    const [one, other] = [data.subarray(0, end / 2), data.subarray(end / 2, end)];
+    return data.toString("latin1", end) === stamp && one.equals(other) ? one : undefined;
   } catch (_) {
     return undefined;
   } finally {
