@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 // Every Node from 12 on can read this file, and says in one line what is wrong; the rest is loaded after that.
 const fs = require("node:fs");
-const { isAbsolute, join, resolve } = require("node:path");
+const { dirname, isAbsolute, join, resolve } = require("node:path");
 const { Script } = require("node:vm");
 
 const { arch, argv, env, platform, version, versions } = process;
 const [major, minor, patch] = versions.node.split(".").map(Number);
+/** What the build adds to the name of a file: of each file one text is kept. */
+const buildHash = /-[\w-]{8}(?=\.cjs$)/;
 const isOld = major < 20 || (major === 20 && (minor < 18 || (minor === 18 && patch < 1)));
 
 if (isOld) {
@@ -44,7 +46,8 @@ async function run() {
  */
 function createLoader() {
   const dist = resolve(__dirname, "../dist");
-  const folder = env.NODE_DISABLE_COMPILE_CACHE ? undefined : cacheFolder();
+  // With sudo the home may be somebody else's.
+  const folder = env.NODE_DISABLE_COMPILE_CACHE || env.SUDO_UID ? undefined : cacheFolder();
   const loaded = new Map();
 
   /** Returns the exports of a file of dist/, which is run but once. */
@@ -55,18 +58,19 @@ function createLoader() {
     let source;
     try {
       source = fs.readFileSync(filename, "utf8");
-    } catch (_) {
-      // It knows how to say so.
-      return require(filename);
+    } catch (cause) {
+      const message = `a part of vidgen is gone, which was replaced or removed while it ran: ${name}`;
+      throw Object.assign(new Error(message), { code: "MODULE_NOT_FOUND", cause });
     }
     // The build begins each file with a comment that no other text has.
     const stamp = `${source.slice(0, source.indexOf("\n"))} ${version} ${arch}`;
-    const cachedData = folder && readCompiled(join(folder, name), stamp);
+    const path = folder && join(folder, name.replace(buildHash, ""));
+    const cachedData = path && readCompiled(path, stamp);
     const wrapped = `(function (exports, require, module, __filename, __dirname) {${source}\n})`;
     const script = new Script(wrapped, { filename, cachedData });
     const isKept = cachedData !== undefined && !script.cachedDataRejected;
     const module = { exports: {} };
-    loaded.set(name, { module, script, stamp, isKept });
+    loaded.set(name, { module, script, stamp, path, isKept });
     const requireFrom = (id) => (id.startsWith("./") ? load(id.slice(2)) : require(id));
     script.runInThisContext()(module.exports, requireFrom, module, filename, dist);
     return module.exports;
@@ -76,10 +80,10 @@ function createLoader() {
   function keepCompiled() {
     if (folder === undefined || [...loaded.values()].every(({ isKept }) => isKept)) return;
     try {
-      fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
-      for (const [name, { script, stamp }] of loaded) {
+      makeFolder(folder);
+      for (const { script, stamp, path } of loaded.values()) {
         const data = script.createCachedData();
-        writeWhole(join(folder, name), Buffer.concat([data, data, Buffer.from(stamp)]));
+        writeWhole(path, Buffer.concat([data, data, Buffer.from(stamp)]));
       }
     } catch (_) {}
   }
@@ -104,6 +108,15 @@ function readCompiled(path, stamp) {
     return undefined;
   } finally {
     if (file !== undefined) fs.closeSync(file);
+  }
+}
+
+/** Not by `recursive`, which tries for ever where /proc is. */
+function makeFolder(folder) {
+  for (const each of [dirname(dirname(folder)), dirname(folder), folder]) {
+    try {
+      fs.mkdirSync(each, 0o700);
+    } catch (_) {}
   }
 }
 

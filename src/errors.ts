@@ -120,9 +120,10 @@ export function systemReason(error: unknown, own: Readonly<Record<string, string
 
 /** The error of what has to be done before anything is paid for. */
 export function beforePaying(error: unknown): VidgenError {
-  const { code, message, hint } = asVidgenError(error);
-  if (/nothing was sent/i.test(`${message} ${hint}`)) return asVidgenError(error);
+  const known = asVidgenError(error);
+  const { code, message, hint } = known;
+  if (/nothing was sent/i.test(`${message} ${hint}`)) return known;
   const sentence = /[.!?]$/.test(message) ? message : `${message}.`;
   const outcome = code === "usage" ? "Nothing was sent." : "Nothing was sent, nothing was charged.";
-  return new VidgenError(code, `${sentence} ${outcome}`, { hint, cause: error });
+  return new VidgenError(code, `${sentence} ${outcome}`, { ...known, cause: known });
 }

@@ -28,7 +28,7 @@ export type PlaceQuestion = {
 /** Where the video is to go, as `-o` takes it; `undefined` for the usual place. Throws `interrupted` at Esc and Ctrl-C. */
 export async function askPlace({ usual, check }: PlaceQuestion, io: Io): Promise<string | undefined> {
   // No shell reads what is typed here.
-  const read = (text: string) => text.trim().replace(/^~(?=[/\\])/, () => io.home || "~");
+  const read = (text: string) => text.trim().replace(/^~(?=\/)/, () => io.home || "~");
   const isPlace = (place: string) => !place.startsWith("~") && passes(check, place);
   const validate: Check = (text) =>
     text.trim() === "" || isPlace(read(text)) || "A file such as fox.mp4, a folder/, or . for this one, please.";

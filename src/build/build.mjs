@@ -62,7 +62,7 @@ async function bundle(name, input, groups = []) {
     comments: false,
     entryFileNames: `${name}.cjs`,
     codeSplitting: { groups: groups.map((group, i) => ({ ...group, priority: groups.length - i })) },
-    chunkFileNames: "[name].cjs",
+    chunkFileNames: "[name]-[hash].cjs",
   });
   const [{ exports }] = output;
   return { exports, sources: output.flatMap(({ moduleIds = [] }) => moduleIds) };

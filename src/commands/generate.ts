@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { startInit } from "../api/client.ts";
 import { defaultModel } from "../api/models.ts";
 import type { StartRequest } from "../api/schema.ts";
-import { beforePaying, usage } from "../errors.ts";
+import { asVidgenError, beforePaying, usage } from "../errors.ts";
 import { askPlace, type Blank, commandOf, fillForm, summarize } from "../form.ts";
 import { buildRequest, type Wish } from "../generations/request.ts";
 import { findReusable, type Reusable } from "../generations/reuse.ts";
@@ -86,7 +86,13 @@ async function prepare(options: GenerateOptions, io: Io) {
     naming: request,
     ...(earlier ? { id: earlier.id } : {}),
   };
-  const target = asked === undefined ? undefined : await session.claim(asked, claim);
+  const target =
+    asked === undefined
+      ? undefined
+      : await session.claim(asked, claim).catch((error) => {
+          // A program goes on with what it has paid for.
+          throw earlier ? asVidgenError(error).with({ id: earlier.id }) : error;
+        });
   options.defer(async () => target?.release());
   return { session, request, attempt, earlier, target, place: target?.place ?? asked, times };
 }

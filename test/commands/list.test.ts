@@ -104,6 +104,12 @@ test("--reuse goes on with the same request of the last 24 hours instead of payi
     code: 0,
     stdout: first.stdout,
   });
+  const { stderr } = await world.vidgen("generate", "a fox", "--reuse", "-o", "/nowhere/fox.mp4", "--json");
+  expect(JSON.parse(stderr).error).toMatchObject({
+    code: "output",
+    id: first.stdout.trim(),
+    message: expect.stringMatching(/ Nothing was sent, nothing was charged\.$/),
+  });
   expect(world.requests.filter(isStart)).toHaveLength(1);
 });
 
