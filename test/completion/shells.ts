@@ -37,7 +37,8 @@ echo
     folder,
     env,
     isHacked: () => existsSync(join(folder, "hacked")),
-    clear: () => rmSync(root, { recursive: true, force: true }),
+    // A completion may still be at work.
+    clear: () => rmSync(root, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 }),
   };
 }
 
