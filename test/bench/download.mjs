@@ -2,7 +2,15 @@ import { mkdtempSync, rmSync, statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { line, median, run, runMeasured, startServer } from "./measure.mjs";
 
-const times = 15;
+const orders = [
+  ["vidgen", "curl", "synced"],
+  ["synced", "curl", "vidgen"],
+  ["curl", "vidgen", "synced"],
+  ["synced", "vidgen", "curl"],
+  ["vidgen", "synced", "curl"],
+  ["curl", "synced", "vidgen"],
+];
+const times = 3 * orders.length;
 const least = 0.8;
 const mostMb = 100;
 
@@ -52,26 +60,31 @@ async function compare({ bin, env, folder, url }) {
   const taken = { vidgen: [], curl: [], synced: [] };
   const peaks = [];
   const growths = [];
-  // Nobody pays for what another one has left: the disk is at rest before each.
-  const rest = () => run({ command: "sync", args: ["-f", folder], env });
+  const fetchers = {
+    async vidgen() {
+      const measured = await runMeasured({ args: [bin, "wait", "x", "-o", file], env, folder });
+      peaks.push(measured.peak);
+      growths.push(measured.second - measured.first);
+    },
+    curl: () => run({ command: "curl", args: ["-s", "-o", file, `${url}/video.mp4`], env }),
+    synced() {
+      fetchers.curl();
+      run({ command: "sync", args: [file], env });
+    },
+  };
+  const sizes = new Set();
   for (let round = 0; round < times; round++) {
-    rest();
-    const start = performance.now();
-    const measured = await runMeasured({ args: [bin, "wait", "x", "-o", file], env, folder });
-    taken.vidgen.push(performance.now() - start);
-    peaks.push(measured.peak);
-    growths.push(measured.second - measured.first);
-    const { size } = statSync(file);
-    rmSync(file);
-    for (const name of ["curl", "synced"]) {
-      rest();
-      const curl = run({ command: "curl", args: ["-s", "-o", file, `${url}/video.mp4`], env });
-      const sync = name === "synced" ? run({ command: "sync", args: [file], env }) : 0;
-      taken[name].push(curl + sync);
-      if (statSync(file).size !== size) throw new Error("the two files differ");
+    // Each is as often the one that comes after a file was removed that the disk had in full.
+    for (const name of orders[round % orders.length]) {
+      run({ command: "sync", args: ["-f", folder], env });
+      const start = performance.now();
+      await fetchers[name]();
+      taken[name].push(performance.now() - start);
+      sizes.add(statSync(file).size);
       rmSync(file);
     }
   }
+  if (sizes.size !== 1) throw new Error("the files differ");
   const [vidgen, curl, synced] = [taken.vidgen, taken.curl, taken.synced].map(median);
   return { vidgen, curl, synced, peak: Math.max(...peaks), growth: median(growths) };
 }
