@@ -40,8 +40,8 @@ function setUp() {
   );
   const say = (word: string, build = word) =>
     write("word-1a_B-2c3.cjs", build, `exports.say = (io) => "${word}".slice(io - 1) + require("node:path").sep;`);
-  const run = (env: Record<string, string> = {}, ...argv: string[]) =>
-    execFileSync(process.execPath, [join(folder, "bin/vidgen.cjs"), ...argv], {
+  const run = (env: Record<string, string> = {}, { node = process.execPath, code = "0" } = {}) =>
+    execFileSync(node, [join(folder, "bin/vidgen.cjs"), code], {
       cwd: folder,
       env: { VIDGEN_HOME: home, ...env },
       encoding: "utf8",
@@ -145,18 +145,18 @@ test.each([
 test("who interrupts does not wait for it", () => {
   const { home, say, run } = setUp();
   say("cat");
-  expect(() => run({}, "130")).toThrow(expect.objectContaining({ status: 130, stdout: "cat/true\n" }));
+  expect(() => run({}, { code: "130" })).toThrow(expect.objectContaining({ status: 130, stdout: "cat/true\n" }));
   expect(existsSync(home)).toBe(false);
 });
 
-test.skipIf(process.getuid?.() !== 0 || process.platform !== "linux")("a full disk leaves no part of it behind", () => {
-  const { home, say, run } = setUp();
+test.skipIf(process.platform === "win32")("what cannot be written whole leaves no part behind", () => {
+  const { folder, home, say, run } = setUp();
   say("cat".repeat(20_000));
-  mkdirSync(home);
-  execFileSync("mount", ["-t", "tmpfs", "-o", "size=16k", "tmpfs", home]);
-  onTestFinished(() => void execFileSync("umount", [home]));
-  run();
-  expect(readdirSync(join(home, "compiled")).filter((name) => name.endsWith(".part"))).toEqual([]);
+  // No file gets larger than 8 or 16 kB, by the shell's unit.
+  const node = join(folder, "node");
+  writeFileSync(node, `#!/bin/sh\nulimit -f 16\nexec "${process.execPath}" "$@"\n`, { mode: 0o755 });
+  expect(run({}, { node })).toMatch(/^(cat)+\/true$/);
+  expect(readdirSync(join(home, "compiled"))).toEqual(["cli.cjs"]);
 });
 
 test("a file that has gone while it ran is named, and has the code of a missing module", () => {
