@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 // Every Node from 12 on can read this file, and says in one line what is wrong; the rest is loaded after that.
-const fs = require("node:fs");
-const { dirname, isAbsolute, join, resolve } = require("node:path");
-const { Script } = require("node:vm");
-
 const { arch, argv, env, platform, version, versions } = process;
 const [major, minor, patch] = versions.node.split(".").map(Number);
+const isOld = major < 20 || (major === 20 && (minor < 18 || (minor === 18 && patch < 1)));
+// Before 14.18 nothing has a name that begins with "node:".
+const fs = isOld ? {} : require("node:fs");
+const { dirname, isAbsolute, join, resolve } = isOld ? {} : require("node:path");
+const { Script } = isOld ? {} : require("node:vm");
 /** What the build adds to the name of a file: of each file one text is kept. */
 const buildHash = /-[\w-]{8}(?=\.cjs$)/;
-const isOld = major < 20 || (major === 20 && (minor < 18 || (minor === 18 && patch < 1)));
 
 if (isOld) {
   process.stderr.write(`error: vidgen needs Node 20.18.1 or later; this is ${versions.node}.\n`);
@@ -29,7 +29,7 @@ function isVersionPrinted(words) {
 
 async function run() {
   const { load, keepCompiled } = createLoader();
-  const { main, systemIo } = load("cli.cjs");
+  const { main, systemIo } = loadProgram(load);
   const io = systemIo();
   // Should the process ever end by itself, with nothing left to wait for, then not as if all were well.
   process.exitCode = 1;
@@ -38,6 +38,19 @@ async function run() {
   if (code < 128) keepCompiled();
   // Ends here even if a socket or a worker is still open: main has flushed what it wrote.
   process.exit(code);
+}
+
+/** Where even that is missing, nobody is there yet to say so. */
+function loadProgram(load) {
+  try {
+    return load("cli.cjs");
+  } catch (error) {
+    if (error.code !== "MODULE_NOT_FOUND") throw error;
+    process.stderr.write(
+      `error: Nothing was sent: ${error.message}\n  Install vidgen again; in a clone, npm run build.\n`,
+    );
+    process.exit(1);
+  }
 }
 
 /**
@@ -59,7 +72,7 @@ function createLoader() {
     try {
       source = fs.readFileSync(filename, "utf8");
     } catch (cause) {
-      const message = `a part of vidgen is gone, which was replaced or removed while it ran: ${name}`;
+      const message = `a part of vidgen cannot be read, as if it was replaced or removed: ${cause.message}`;
       throw Object.assign(new Error(message), { code: "MODULE_NOT_FOUND", cause });
     }
     // The build begins each file with a comment that no other text has.

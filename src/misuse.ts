@@ -18,11 +18,12 @@ export function explainMisuse(
 function inOurWords(message: string): string | undefined {
   const [, lacking, form] = /^option '(?:-\w, )?(--\S+) (\S+)' argument missing$/.exec(message) ?? [];
   if (lacking !== undefined) return `${lacking} needs a value: ${lacking} ${form}.`;
-  const [what = "", choices] = message.split(" Allowed choices are ");
-  const [, flag, value] = /^option '(?:-\w, )?(--\S+) \S+' argument '(.*)' is invalid\.$/s.exec(what) ?? [];
-  if (flag !== undefined) return `${flag} takes ${choices?.replace(/\.$/, "")}, not "${value}".`;
-  const [, word, argument] = /^command-argument value '(.*)' is invalid for argument '(\w+)'\.$/s.exec(what) ?? [];
-  return argument && `<${argument}> is one of ${choices?.replace(/\.$/, "")}, not "${word}".`;
+  const [what = "", choices] = message.replace(/\.$/, "").split(". Allowed choices are ");
+  if (choices === undefined) return undefined;
+  const [, flag, value] = /^option '(?:-\w, )?(--\S+) \S+' argument '(.*)' is invalid$/s.exec(what) ?? [];
+  if (flag !== undefined) return `${flag} takes ${choices}, not "${value}".`;
+  const [, word, argument] = /^command-argument value '(.*)' is invalid for argument '(\w+)'$/s.exec(what) ?? [];
+  return argument && `<${argument}> is one of ${choices}, not "${word}".`;
 }
 
 /** Where a usage error leaves open what to type next: the help of the command it is about. */

@@ -127,7 +127,13 @@ test.each(["12.22.12", "18.20.8", "20.18.0"])("Node %s is told in one line that 
   const lie = join(folder, "lie.cjs");
   writeFileSync(
     lie,
-    `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } });`,
+    `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } });
+    const Module = require("module");
+    const load = Module._load;
+    Module._load = (name, ...more) => {
+      if (/^node:/.test(name)) throw new Error("Node 12 has no " + name);
+      return load(name, ...more);
+    };`,
   );
   const { code, stdout, stderr } = await spawnProcess(process.execPath, ["--require", lie, bin, "models"], {}, folder)
     .ended;

@@ -159,7 +159,10 @@ test.skipIf(process.platform === "win32")("what cannot be written whole leaves n
   expect(readdirSync(join(home, "compiled"))).toEqual(["cli.cjs"]);
 });
 
-test("a file that has gone while it ran is named, and has the code of a missing module", () => {
-  const { run } = setUp();
-  expect(() => run()).toThrow(/a part of vidgen is gone, .*: word-1a_B-2c3\.cjs[\s\S]*MODULE_NOT_FOUND/);
+test("a file that is missing is named, and has the code of a missing module", () => {
+  const { folder, run } = setUp();
+  expect(() => run()).toThrow(/a part of vidgen cannot be read, .*word-1a_B-2c3\.cjs[\s\S]*MODULE_NOT_FOUND/);
+  rmSync(join(folder, "dist/cli.cjs"));
+  const said = /^error: Nothing was sent: .*cli\.cjs'\n {2}Install vidgen again; in a clone, npm run build\.\n$/;
+  expect(() => run()).toThrow(expect.objectContaining({ status: 1, stderr: expect.stringMatching(said) }));
 });

@@ -5,6 +5,8 @@ const names = ["slug", "model", "id", "date", "n"] as const;
 /** What a template for `-o` may hold in braces. */
 export type Name = (typeof names)[number];
 
+const anyName = names.join("|");
+
 const hint = `In braces it takes ${names.map((name) => `{${name}}`).join(", ")}.`;
 
 /** Throws `usage` for a name in braces that there is not, for half a pair around one that there is, and for an `{id}` in a folder, which nobody can make before it is paid for. */
@@ -13,7 +15,7 @@ export function checkTemplate(place: string): void {
     if (names.some((known) => known === name)) continue;
     throw usage(`-o knows no {${name}}.`, hint);
   }
-  const [, half] = /\{(slug|model|id|date|n)\b(?!\})/.exec(place) ?? [];
+  const [, half] = new RegExp(`\\{(${anyName})\\b(?!\\})`).exec(place) ?? [];
   if (half !== undefined) throw usage(`-o has {${half} without its other brace.`, hint);
   if (/\{id\}.*[/\\]/s.test(place))
     throw usage("-o takes {id} in the file's name alone: its folder has to be there before anything is paid for.");
@@ -26,5 +28,5 @@ export function isDistinct(place: string): boolean {
 
 /** The template with these values in the place of their names; the other names stay. No value may be a path. */
 export function fillIn(place: string, values: Partial<Record<Name, string>>): string {
-  return place.replace(/\{(slug|model|id|date|n)\}/g, (whole, name: Name) => values[name] ?? whole);
+  return place.replace(new RegExp(`\\{(${anyName})\\}`, "g"), (whole, name: Name) => values[name] ?? whole);
 }
