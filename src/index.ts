@@ -1,7 +1,3 @@
-export { defaultModel, type Model, models } from "./api/models.ts";
-export type { Generation, Started, StartRequest } from "./api/schema.ts";
-export { type ErrorCode, VidgenError } from "./errors.ts";
-export type { Completed } from "./generations/follow.ts";
 export {
   type CallOptions,
   type Client,
@@ -9,4 +5,8 @@ export {
   createClient,
   type DownloadOptions,
   type FollowOptions,
-} from "./library.ts";
+} from "./client/client.ts";
+export type { Completed } from "./client/follow.ts";
+export { defaultModel, type Model, models } from "./client/models.ts";
+export type { Generation, Started, StartRequest } from "./client/schema.ts";
+export { type ErrorCode, VidgenError } from "./errors.ts";

@@ -1,10 +1,4 @@
-import { setMaxListeners } from "node:events";
-import { fstatSync, writeSync } from "node:fs";
-import { homedir } from "node:os";
 import type { Readable, Writable } from "node:stream";
-import { systemCode, VidgenError } from "./errors.ts";
-
-const { process } = globalThis;
 
 /** A time limit: `signal` aborts when the time is over or the parent aborts; `clear` ends it. */
 export type Limit = { signal: AbortSignal; clear(): void };
@@ -86,55 +80,14 @@ export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit" | "turn">;
 /** A longer timer fires at once (Node keeps the delay in 31 bits). */
 const longestTimerMs = 2 ** 31 - 1;
 
-/** The real world: the only code that says `process`, and the only timers and fetch. */
-export function systemIo(): Io {
-  const { signal, leave } = catchSignals();
-  process.on("uncaughtException", onUncaught);
-  return {
-    // Each is opened when it is used: that takes up to 3 ms.
-    get stdin() {
-      return process.stdin;
-    },
-    get stdout() {
-      return quietWhenClosed(process.stdout);
-    },
-    get stderr() {
-      return quietWhenClosed(process.stderr);
-    },
-    get columns() {
-      return mayBeTerminal() && process.stdout.isTTY ? process.stdout.columns : undefined;
-    },
-    writeAtOnce,
-    env: process.env,
-    platform: process.platform,
-    nodeVersion: process.versions.node,
-    pid: process.pid,
-    isRunning,
-    uid: process.getuid?.(),
-    get home() {
-      return findHome();
-    },
-    fetch: createFetch({ isOwnProcess: true }),
-    ...systemClock,
-    launch,
-    holdTerminal,
-    signal,
-    leave,
-  };
-}
-
-/** What a library may have of the real world: it leaves signals, streams and the process's end to whoever uses it. */
-export function libraryIo(): Clock & Pick<Io, "fetch" | "pid" | "isRunning"> {
-  return { pid: process.pid, isRunning, fetch: createFetch({ isOwnProcess: false }), ...systemClock };
-}
-
-const systemClock: Clock = {
-  now: monotonicMs,
+/** The real clock: the only timers there are. */
+export const systemClock: Clock = {
+  now: () => performance.now(),
   date: () => new Date(),
   async sleep(ms, signal) {
     signal?.throwIfAborted();
-    const end = monotonicMs() + ms;
-    for (let left = ms; left > 0; left = end - monotonicMs()) await timer(Math.min(left, longestTimerMs), signal);
+    const end = performance.now() + ms;
+    for (let left = ms; left > 0; left = end - performance.now()) await timer(Math.min(left, longestTimerMs), signal);
   },
   limit(ms, parent, reason) {
     const controller = new AbortController();
@@ -151,12 +104,6 @@ const systemClock: Clock = {
   turn: () => new Promise((resolve) => setImmediate(resolve)),
 };
 
-/** As `performance.now`, which takes Node 20 half a millisecond to load. */
-function monotonicMs(): number {
-  const [seconds, nanoseconds] = process.hrtime();
-  return seconds * 1_000 + nanoseconds / 1_000_000;
-}
-
 function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
@@ -170,127 +117,4 @@ function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
     }, ms);
     signal?.addEventListener("abort", onAbort, { once: true });
   });
-}
-
-/** One line instead of a stack; but for a known slip of undici 7 the program goes on. */
-function onUncaught(error: unknown): void {
-  if (isPausedParser(error)) return;
-  process.stderr.write(
-    `error: Something went wrong inside vidgen: ${error instanceof Error ? error.message : error}\n`,
-  );
-  process.exit(1);
-}
-
-/**
- * A server that closes while its reply is still being read makes undici 7 throw where nobody can catch it (nodejs/undici#5360, mended in 8
- * alone). The reply itself is read on, or ends as one that broke off.
- */
-function isPausedParser(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    "code" in error &&
-    error.code === "ERR_ASSERTION" &&
-    /client-h1\.js|[\\/]undici-[\w-]+\.cjs/.test(error.stack ?? "")
-  );
-}
-
-/** A user whom the system does not know, as in some containers, has none. */
-function findHome(): string {
-  try {
-    return homedir();
-  } catch {
-    return "";
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return systemCode(error) === "EPERM";
-  }
-}
-
-function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
-  const first = new AbortController();
-  const second = new AbortController();
-  // A command that follows a thousand generations has as many listeners.
-  setMaxListeners(0, first.signal, second.signal);
-  const onSignal = (reason: VidgenError) => {
-    if (!first.signal.aborted) return first.abort(reason);
-    second.abort(reason);
-    // Nothing may hold the second one up, not even a defect.
-    setTimeout(() => process.exit(reason.exit), 500).unref();
-  };
-  process.on("SIGINT", () => onSignal(new VidgenError("interrupted", "Interrupted.")));
-  process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal has gone.")));
-  process.on("SIGTERM", () => onSignal(new VidgenError("terminated", "Terminated.")));
-  return { signal: first.signal, leave: second.signal };
-}
-
-async function launch(command: string, args: string[]): Promise<void> {
-  const { spawn } = await import("node:child_process");
-  const { VIDGEN_API_KEY: _, ...env } = process.env;
-  const child = spawn(command, args, { detached: true, stdio: "ignore", env });
-  child.unref();
-  await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
-}
-
-function holdTerminal({ leave, back }: TerminalHold): void {
-  const onStop = () => {
-    leave();
-    // Without a listener the signal does what it always does.
-    process.off("SIGTSTP", onStop);
-    process.kill(process.pid, "SIGTSTP");
-  };
-  const onContinue = () => {
-    process.off("SIGTSTP", onStop).on("SIGTSTP", onStop);
-    back();
-  };
-  process.on("SIGTSTP", onStop).on("SIGCONT", onContinue).on("exit", leave);
-}
-
-/** `| head` closes the pipe early: whoever writes is told by its callback, and nothing is thrown. */
-function quietWhenClosed<Stream extends Writable>(stream: Stream): Stream {
-  return stream.listeners("error").includes(ignore) ? stream : stream.on("error", ignore);
-}
-
-function ignore(): void {}
-
-/** What a pipe has no room for is left: only a stream can wait for that. So is everything when it fails: the stream says why. */
-function writeAtOnce(text: string): Uint8Array {
-  const bytes = Buffer.from(text);
-  if (mayBeTerminal()) return bytes;
-  try {
-    return bytes.subarray(writeSync(1, bytes));
-  } catch {
-    return bytes;
-  }
-}
-
-function mayBeTerminal(): boolean {
-  try {
-    return fstatSync(1).isCharacterDevice();
-  } catch {
-    return true;
-  }
-}
-
-/** undici's parts, loaded with the first request. */
-function createFetch({ isOwnProcess }: { isOwnProcess: boolean }): Io["fetch"] {
-  let loaded: Promise<Io["fetch"]> | undefined;
-  const load = async (url: string) => {
-    const http = await import("./http/fetch.ts");
-    if (isOwnProcess && process.versions.node.startsWith("20.")) await http.delayTiering(url);
-    return http.createFetch(process.env);
-  };
-  // A program that was replaced while it ran has sent nothing.
-  const onMissing = (error: unknown) => {
-    loaded = undefined;
-    throw Object.assign(error instanceof Error ? error : new Error(String(error)), { sent: false });
-  };
-  return async (url, init) => {
-    loaded ??= load(url).catch(onMissing);
-    return (await loaded)(url, init);
-  };
 }

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import process from "node:process";
 import ts from "typescript";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { systemIo } from "../src/io.ts";
+import { systemIo } from "../src/cli/system.ts";
 import { createCertificate } from "./faults/certificate.ts";
 import { bin, spawnProcess, spawnVidgen } from "./faults/spawned.ts";
 import { createWorld } from "./vidgen.ts";
@@ -213,7 +213,7 @@ test.each(["", "HTTP/1.1 100 Continue\r\n\r\n"])(
     });
     vi.stubEnv("HTTPS_PROXY", `http://127.0.0.1:${await listen(proxy)}`);
     onTestFinished(() => void vi.unstubAllEnvs());
-    const { createFetch } = await import("../src/http/fetch.ts");
+    const { createFetch } = await import("../src/client/undici-fetch.ts");
     const headers = { "Idempotency-Key": "attempt-1" };
     const posting = createFetch(process.env)(`https://${host}/`, { method: "POST", headers, body: "{}" });
     await expect(posting).rejects.toMatchObject({ sent: false });

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { variables } from "../src/cli/help/environment.ts";
+import { results } from "../src/cli/help/results.ts";
 import { exits } from "../src/errors.ts";
-import { variables } from "../src/help/environment.ts";
-import { results } from "../src/help/results.ts";
 import { createWorld } from "./vidgen.ts";
 
 const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");

@@ -26,20 +26,20 @@ const quality = { [constants.BROTLI_PARAM_QUALITY]: 9 };
 /** What is loaded together, with all that it needs, is one file: each further one costs up to a millisecond. The first that fits wins. */
 const together = {
   program: [
-    { name: "cli", test: /src[\\/]cli\.ts$/ },
-    { name: "models", test: /src[\\/](api[\\/]models|similar)\.ts$/ },
-    { name: "session", test: /src[\\/](session|commands[\\/](status|list|complete))\.ts$/ },
-    { name: "words", test: /src[\\/](help|completion|commands[\\/](help|completion))\b/ },
-    { name: "ask", test: /src[\\/]commands[\\/](generate|wait|login|logout|models|doctor)\.ts$/ },
+    { name: "cli", test: /src[\\/]cli[\\/]cli\.ts$/ },
+    { name: "models", test: /src[\\/](client[\\/]models|cli[\\/]similar)\.ts$/ },
+    { name: "session", test: /src[\\/]cli[\\/](context|commands[\\/](status|list|complete))\.ts$/ },
+    { name: "words", test: /src[\\/]cli[\\/](help|completion|commands[\\/](help|completion))\b/ },
+    { name: "ask", test: /src[\\/]cli[\\/]commands[\\/](generate|wait|login|logout|models|doctor)\.ts$/ },
     { name: "terminal", test: /node_modules[\\/](ora|chalk|signal-exit|mimic-function)[\\/]/ },
     { name: "conf", test: /node_modules[\\/]conf[\\/]/ },
     { name: "announcement", test: /src[\\/]server[\\/]announcement\.ts$/ },
-    { name: "server", test: /src[\\/](server|commands[\\/]serve)\b/ },
+    { name: "server", test: /src[\\/](server|cli[\\/]commands[\\/]serve)\b/ },
   ],
   worker: [{ name: "worker", test: /./ }],
   "undici-http": [
-    { name: "undici-http", test: /src[\\/]http[\\/]fetch\.ts$/ },
-    { name: "undici-more", test: /src[\\/]http[\\/](proxy|decode)\.ts$/ },
+    { name: "undici-http", test: /src[\\/]client[\\/]undici-fetch\.ts$/ },
+    { name: "undici-more", test: /src[\\/]client[\\/](proxy|decode)\.ts$/ },
   ],
 };
 
@@ -71,10 +71,10 @@ async function bundle(name, input, groups = []) {
 rmSync("dist", { recursive: true, force: true });
 const library = await bundle("index", "src/index.ts");
 const others = [
-  await bundle("cli", "src/cli.ts", together.program),
+  await bundle("cli", "src/cli/cli.ts", together.program),
   await bundle("worker", "src/server/engines/preview/worker.ts", together.worker),
   // For both the program and the library; io.ts looks for its name in a stack.
-  await bundle("undici-http", "src/http/fetch.ts", together["undici-http"]),
+  await bundle("undici-http", "src/client/undici-fetch.ts", together["undici-http"]),
 ];
 writeFileSync("dist/index.js", `export { ${library.exports.join(", ")} } from "./index.cjs";\n`);
 await bundleTypes("src/index.ts", ["dist/index.d.ts", "dist/index.d.cts"]);

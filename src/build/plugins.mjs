@@ -57,7 +57,7 @@ export function packedFiles(packed) {
 export const http = {
   name: "http",
   resolveId(source, importer) {
-    const isLoaded = importer !== undefined && /\/http\/fetch\.ts$/.test(source);
+    const isLoaded = importer !== undefined && /\/undici-fetch\.ts$/.test(source);
     return isLoaded ? { id: "./undici-http.cjs", external: true } : undefined;
   },
 };

@@ -1,4 +1,4 @@
-import { models } from "../api/models.ts";
+import { models } from "../client/models.ts";
 import { readDirectives } from "./directives.ts";
 import type { StoredGeneration } from "./store/store.ts";
 

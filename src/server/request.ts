@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { findModel, models } from "../api/models.ts";
+import { findModel, models } from "../client/models.ts";
 import type { RenderRequest } from "./engines/engine.ts";
 import { refuse } from "./http/refusal.ts";
 

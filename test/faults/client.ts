@@ -1,7 +1,8 @@
 import { Readable, Writable } from "node:stream";
+import { main } from "../../src/cli/main.ts";
+import { systemIo } from "../../src/cli/system.ts";
 import { VidgenError } from "../../src/errors.ts";
-import { type Clock, type Io, systemIo } from "../../src/io.ts";
-import { main } from "../../src/main.ts";
+import type { Clock, Io } from "../../src/io.ts";
 
 export type Run = { code: number; stdout: string; stderr: string };
 

@@ -111,7 +111,7 @@ test("one that comes so late that its number is free again gives way", async () 
 /** Takes the folder as often as it can until its turns are used up, writes down when it has it, and is killed in the last of them. */
 const contender = `
 import { appendFileSync } from "node:fs";
-import { systemIo } from "../src/io.ts";
+import { systemIo } from "../src/cli/system.ts";
 import { takeOwnership } from "../src/server/owner.ts";
 const [folder, log, turns] = process.argv.slice(2);
 const io = systemIo();
@@ -153,7 +153,7 @@ test("six processes take turns, each killed in its last: never two at once", asy
 test.runIf(process.platform === "linux")("a killed owner whose parent has not seen it yet is gone", async () => {
   const folder = await makeFolder();
   const hold = `
-    import { systemIo } from "../src/io.ts";
+    import { systemIo } from "../src/cli/system.ts";
     import { takeOwnership } from "../src/server/owner.ts";
     const io = systemIo();
     await takeOwnership("${folder}", io);

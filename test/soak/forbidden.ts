@@ -3,7 +3,7 @@ import { mkdtemp } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { systemIo } from "../../src/io.ts";
+import { systemIo } from "../../src/cli/system.ts";
 import type { DeliveryEvent } from "../../src/server/callbacks/delivery.ts";
 import { type Hosted, host } from "../../src/server/host.ts";
 import { createOutbound } from "../../src/server/outbound/outbound.ts";

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import process from "node:process";
-import { systemIo } from "../../src/io.ts";
+import { systemIo } from "../../src/cli/system.ts";
 import { createApp } from "../../src/server/app.ts";
 import { listen } from "../../src/server/http/listen.ts";
 import { openStore } from "../../src/server/store/store.ts";

@@ -420,7 +420,7 @@ test("close waits for what is under way; later changes are rejected", async () =
 /** Starts for ever, eight at a time, and says each that was acknowledged. */
 const writer = `
 import { randomUUID } from "node:crypto";
-import { systemIo } from "../src/io.ts";
+import { systemIo } from "../src/cli/system.ts";
 import { openStore } from "../src/server/store/store.ts";
 const [file, generation] = process.argv.slice(2);
 const store = await openStore(file, systemIo());

@@ -1,3 +1,0 @@
-/** What bin/vidgen.cjs starts, in one file. */
-export { systemIo } from "./io.ts";
-export { main } from "./main.ts";

@@ -1,0 +1,82 @@
+import type { Entry } from "../../client/journal.ts";
+import { usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { openKept } from "../context.ts";
+import type { Given } from "../program.ts";
+import { isLoopback } from "../settings.ts";
+import { plainLine } from "../terminal/output.ts";
+
+export type ListOptions = Given & { status?: string; limit: string; local?: boolean };
+
+/** Prints what this machine has started, newest first, from the journal. Asks no service. */
+export async function list(options: ListOptions, io: Io): Promise<void> {
+  const { output } = options;
+  const entries = await choose(options, io);
+  const documents = entries.map(({ request, reason, part: _, place: __, ...entry }) => ({
+    ...entry,
+    ...{ model: request.model, prompt: request.prompt, error: reason },
+  }));
+  const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : Number.POSITIVE_INFINITY;
+  await output.result(table(entries, width, io.date()).join("\n"), documents);
+  if (entries.length === 0) output.note("Nothing was started here yet.");
+  if (entries.some(({ status }) => isUnclear(status))) output.note(unclearNote);
+}
+
+const unclearNote =
+  "Attempts without an id may have been charged: their answer never came. Look at your account for a generation of that time;\n" +
+  "`vidgen wait <id>` fetches it. Starting the same again may pay twice.";
+
+async function choose({ status, limit, local }: ListOptions, io: Io): Promise<Entry[]> {
+  if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit takes a whole number from 1, not "${limit}".`);
+  const entries = await (await openKept(false, io)).journal.entries();
+  const isWanted = (entry: Entry) =>
+    (status === undefined || entry.status === status) && (!local || isLoopback(new URL(entry.base_url).hostname));
+  return entries.filter(isWanted).slice(0, Number(limit));
+}
+
+/** One line each, in columns as wide as they need to be; the prompt, last but for the file, gets what is left. */
+function table(entries: Entry[], width: number, now: Date): string[] {
+  const rows = entries.map((entry) => [
+    entry.id ?? `(${entry.attempt.slice(0, 8)})`,
+    isUnclear(entry.status) ? `${entry.status}!` : entry.status,
+    entry.request.model,
+    formatAge(now.getTime() - new Date(entry.at).getTime()),
+    entry.remaining_credits === undefined ? "-" : String(entry.remaining_credits),
+    entry.file ?? "",
+    entry.request.prompt,
+  ]);
+  const widths = [0, 1, 2, 3, 4, 5].map((i) => Math.max(0, ...rows.map((row) => plainLine(row[i] ?? "").length)));
+  const narrowest = widths.reduce((sum, each) => sum + each + 2, 0);
+  if (narrowest > width) return rows.flatMap((row) => stack(row.map(plainLine), width));
+  return rows.map((row) => {
+    const [prompt = "", ...others] = [row.at(-1), ...row.slice(0, -1)];
+    const columns = others.map((cell, i) => plainLine(cell ?? "").padEnd(widths[i] ?? 0)).filter((cell) => cell !== "");
+    const start = columns.join("  ");
+    return `${start}  ${cut(plainLine(prompt), width - start.length - 2)}`.trimEnd();
+  });
+}
+
+/** An entry where the terminal is too narrow for columns. The file is never cut: half a path is of no use. */
+function stack(
+  [id = "", status = "", model = "", age = "", credits = "", file = "", prompt = ""]: string[],
+  width: number,
+) {
+  const facts = `  ${status}  ${model}  ${age}${credits === "-" ? "" : `  ${credits} left`}`;
+  return [cut(id, width), cut(facts, width), ...(file === "" ? [] : [`  ${file}`]), cut(`  ${prompt}`, width)];
+}
+
+function isUnclear(status: string): boolean {
+  return status === "unknown" || status === "starting";
+}
+
+function cut(text: string, width: number): string {
+  if (text.length <= width) return text;
+  return width < 2 ? "" : `${text.slice(0, width - 1)}…`;
+}
+
+function formatAge(ms: number): string {
+  const minutes = Math.max(0, Math.floor(ms / 60_000));
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
+}

@@ -1,0 +1,74 @@
+import { constants } from "node:fs";
+import { access, chmod, lstat, mkdir, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, isAbsolute, join } from "node:path";
+import { systemCode, systemReason, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { folders } from "./settings.ts";
+
+type World = Pick<Io, "env" | "home" | "platform" | "uid">;
+
+/** What is kept: the journal of what was started, and the state of the local service. */
+export type Kind = "state" | "data";
+
+/** A folder to keep things in; `instead` is set when it is not the usual one: for which it stands, and why. */
+export type Storage = { folder: string; instead?: { usual: string; reason: string } };
+
+/**
+ * Where things of a kind are kept. Without a home folder, or with one that cannot be written, that is a folder in the system's temporary
+ * one, the same for every run, until the system clears it away. `VIDGEN_HOME` is taken at its word. Throws `output` when there is neither.
+ */
+export async function findStorage(kind: Kind, world: World): Promise<Storage> {
+  const usual = folders(world)[kind];
+  if (world.env.VIDGEN_HOME) return { folder: usual };
+  const reason = isAbsolute(usual) ? await whyNotWritable(usual) : "there is no home folder";
+  if (reason === undefined) return { folder: usual };
+  return { folder: await openTemporary(reason, world), instead: { usual, reason } };
+}
+
+/** The journal that a folder for the state holds. */
+export function journalIn(folder: string): string {
+  return join(folder, "journal.jsonl");
+}
+
+/** What is to be said when things are kept where they may not last; `undefined` when they are where they belong. */
+export function storageNote({ folder, instead }: Storage): string | undefined {
+  if (!instead) return undefined;
+  const place = isAbsolute(instead.usual) ? `Cannot write to ${instead.usual}` : "Nothing can be kept for good";
+  return `${place}: ${instead.reason}. What vidgen keeps goes to ${folder}, which the system may clear; VIDGEN_HOME names another folder.`;
+}
+
+/** Why a file cannot be made in a folder, which may have to be made first; `undefined` when it can. */
+export async function whyNotWritable(folder: string): Promise<string | undefined> {
+  try {
+    await access(folder, constants.W_OK | constants.X_OK);
+    return (await stat(folder)).isDirectory() ? undefined : "it is no folder";
+  } catch (error) {
+    const code = systemCode(error);
+    const parent = dirname(folder);
+    if (code === "ENOENT" && parent !== folder) return whyNotWritable(parent);
+    return systemReason(error);
+  }
+}
+
+/** Others may write to the temporary folder too: what is found there counts only when it is this user's own, and closed to them. */
+async function openTemporary(reason: string, { env, uid }: World): Promise<string> {
+  const base = env.TMPDIR && isAbsolute(env.TMPDIR) ? env.TMPDIR : tmpdir();
+  const folder = join(base, uid === undefined ? "vidgen" : `vidgen-${uid}`);
+  try {
+    await mkdir(folder, { mode: 0o700 }).catch((error) => {
+      if (systemCode(error) !== "EEXIST") throw error;
+    });
+    const found = await lstat(folder);
+    if (!found.isDirectory() || (uid !== undefined && found.uid !== uid))
+      throw new Error(`${folder} belongs to somebody else`);
+    if (uid !== undefined && (found.mode & 0o077) !== 0) await chmod(folder, 0o700);
+    return folder;
+  } catch (error) {
+    const why = systemReason(error);
+    throw new VidgenError("output", `There is no folder to keep anything in: ${reason}; the temporary one: ${why}.`, {
+      hint: "VIDGEN_HOME names one.",
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,233 @@
+import type { FileHandle } from "node:fs/promises";
+import { asVidgenError, VidgenError } from "../errors.ts";
+import type { Clock, HttpResponse, Io } from "../io.ts";
+import { createDisk } from "./disk.ts";
+import { describeFailure } from "./look.ts";
+import { faultOfMp4 } from "./mp4.ts";
+import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
+import { outputError } from "./target.ts";
+
+export type DownloadOptions = {
+  signal: AbortSignal;
+  /** The strong ETag of what an earlier run has left in the file: it is gone on with. */
+  etag: string | undefined;
+  /** Called before the first byte of a video with a strong ETag is written. */
+  onEtag(etag: string): Promise<void>;
+  /** Asks for the address once more, when the first one has expired. */
+  freshUrl(): Promise<string>;
+  /** `total` is `undefined` where the media address does not say. Both in bytes. */
+  onProgress(received: number, total: number | undefined): void;
+  onNote(text: string): void;
+};
+
+type World = Clock & Pick<Io, "fetch">;
+
+type Outcome =
+  | { kind: "whole" }
+  | { kind: "trouble"; reason: string; waitMs?: number | undefined }
+  | { kind: "expired"; reason: string };
+
+/** What is in the file: how much of which version of the video. Without a strong ETag none of it can be gone on with. */
+type Have = { size: number; etag: string | undefined; total: number | undefined };
+
+const mostTries = 10;
+const mostRedirects = 5;
+/** A body of which no byte comes for this long is given up and fetched again. */
+const stallMs = 30_000;
+/** A media address that asks for more patience is asked again after this. */
+const longestWaitMs = 60_000;
+/** Tries are counted anew once this much has come. */
+const progressBytes = 1_000_000;
+
+/**
+ * Fetches a video into an open file until it is a whole .mp4. After a failure it goes on where it was, as long as a strong ETag says that
+ * it is the same video (RFC 9110, section 13.1.5), else from the start. The address gets no Authorization header. Throws `output` when
+ * it cannot be had or written, or the signal's reason.
+ */
+export async function download(url: string, file: FileHandle, options: DownloadOptions, io: World): Promise<void> {
+  const have: Have = { size: (await onDisk(file.stat())).size, etag: options.etag, total: undefined };
+  let from = url;
+  let isFresh = false;
+  for (let tries = 1; ; tries++) {
+    const before = have.size;
+    const outcome = await fetchOnce(from, file, have, { options, io });
+    if (outcome.kind === "whole") return;
+    if (outcome.kind === "expired") {
+      if (isFresh) throw new VidgenError("output", `The video's address has expired: ${outcome.reason}.`);
+      isFresh = true;
+      from = await askForFreshUrl(outcome.reason, options);
+      continue;
+    }
+    if (have.size - before >= progressBytes) tries = 1;
+    if (tries >= mostTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
+    if (tries === 2) options.onNote(`The video is hard to fetch (${outcome.reason}); still trying.`);
+    await io.sleep(Math.max(Math.min(outcome.waitMs ?? 0, longestWaitMs), backoffMs(tries)), options.signal);
+  }
+}
+
+async function askForFreshUrl(reason: string, options: DownloadOptions): Promise<string> {
+  try {
+    return await options.freshUrl();
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    const { message } = asVidgenError(error);
+    throw new VidgenError("output", `The video's address has expired (${reason}), and no fresh one came: ${message}`);
+  }
+}
+
+async function fetchOnce(
+  url: string,
+  file: FileHandle,
+  have: Have,
+  { options, io }: { options: DownloadOptions; io: World },
+): Promise<Outcome> {
+  const stall = createStall(options.signal, io);
+  try {
+    const response = await fetchMedia(url, rangeHeaders(have), { signal: stall.signal, fetch: io.fetch });
+    const total = await prepare(response, file, have, options);
+    if (total === "other") return judgeStatus(response, io);
+    if (total !== "nothing more") await writeBody(response, file, have, { total, options, onBytes: stall.rewind });
+    const fault = await onDisk(faultOfMp4(file));
+    if (fault === undefined) return { kind: "whole" };
+    await restart(file, have);
+    return { kind: "trouble", reason: `what came is not a whole video, ${fault}` };
+  } catch (error) {
+    if (options.signal.aborted) throw options.signal.reason;
+    if (error instanceof VidgenError) throw error;
+    return { kind: "trouble", reason: describeFailure(error) };
+  } finally {
+    stall.clear();
+  }
+}
+
+function rangeHeaders({ size, etag }: Have): Record<string, string> {
+  return size > 0 && etag !== undefined ? { Range: `bytes=${size}-`, "If-Range": etag } : {};
+}
+
+/**
+ * Makes the file ready for what this response brings, and returns the size of the whole video, or `undefined` where it does not say;
+ * "nothing more" when all of it was there, "other" when it brings no video.
+ */
+async function prepare(
+  response: HttpResponse,
+  file: FileHandle,
+  have: Have,
+  options: DownloadOptions,
+): Promise<number | undefined | "nothing more" | "other"> {
+  const { status, headers } = response;
+  const range = /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "");
+  if (status === 416 && have.size > 0) {
+    await response.body?.cancel();
+    if (Number(range?.[3]) === have.size) return "nothing more";
+    await restart(file, have);
+    throw new Error("the video has changed");
+  }
+  if (status === 206 && have.size > 0) {
+    const etag = headers.get("ETag");
+    const total = range?.[3] === "*" ? have.total : Number(range?.[3]);
+    const isSame = (etag === null || etag === have.etag) && (have.total === undefined || have.total === total);
+    if (isSame && Number(range?.[1]) === have.size) return total;
+    await response.body?.cancel();
+    await restart(file, have);
+    throw new Error("the video has changed");
+  }
+  if (status !== 200) return "other";
+  await restart(file, have);
+  const etag = headers.get("ETag");
+  if (etag?.startsWith('"')) {
+    have.etag = etag;
+    await options.onEtag(etag);
+  }
+  // What a Content-Encoding was taken off has another length.
+  const length = headers.has("Content-Encoding") ? null : headers.get("Content-Length");
+  have.total = length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
+  return have.total;
+}
+
+async function restart(file: FileHandle, have: Have): Promise<void> {
+  await onDisk(file.truncate(0));
+  have.size = 0;
+  have.etag = undefined;
+  have.total = undefined;
+}
+
+async function judgeStatus(response: HttpResponse, io: Clock): Promise<Outcome> {
+  const { status, headers } = response;
+  await response.body?.cancel();
+  const reason = `HTTP ${status}`;
+  if (isTransient(status))
+    return { kind: "trouble", reason, waitMs: retryAfterMs(headers.get("Retry-After"), io.date()) };
+  if ([401, 403, 404, 410].includes(status)) return { kind: "expired", reason };
+  throw new VidgenError("output", `The video's address answers ${reason}.`, { httpStatus: status });
+}
+
+/** GET with the few redirects that media addresses use; from https only to https. */
+async function fetchMedia(
+  url: string,
+  range: Record<string, string>,
+  { signal, fetch }: { signal: AbortSignal; fetch: Io["fetch"] },
+): Promise<HttpResponse> {
+  const headers = { "Accept-Encoding": "identity", ...range };
+  let at = url;
+  for (let redirects = 0; ; redirects++) {
+    const response = await fetch(at, { signal, headers });
+    const location = response.headers.get("Location");
+    if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response;
+    await response.body?.cancel();
+    if (redirects === mostRedirects) throw new VidgenError("output", "The video's address redirects too often.");
+    if (!URL.canParse(location, at)) throw new VidgenError("output", "The video's address redirects to no address.");
+    const next = new URL(location, at);
+    const isAllowed = next.protocol === "https:" || (next.protocol === "http:" && at.startsWith("http:"));
+    if (!isAllowed) throw new VidgenError("output", "The video's address redirects to one that is not secure.");
+    at = next.href;
+  }
+}
+
+type Writing = { total: number | undefined; options: DownloadOptions; onBytes(): void };
+
+async function writeBody(response: HttpResponse, file: FileHandle, have: Have, writing: Writing): Promise<void> {
+  const { total, options, onBytes } = writing;
+  const disk = createDisk(file);
+  try {
+    for await (const chunk of response.body ?? []) {
+      onBytes();
+      have.size = await onDisk(disk.write(chunk, have.size));
+      response.body?.release?.(chunk);
+      options.onProgress(have.size, total);
+    }
+  } finally {
+    await onDisk(disk.settle());
+  }
+  if (total !== undefined && have.size !== total) {
+    const { size } = have;
+    if (size > total) await restart(file, have);
+    throw new Error(`it broke off after ${size} of ${total} bytes`);
+  }
+}
+
+/** Aborts when nothing has come for a while. */
+function createStall(parent: AbortSignal, clock: Clock) {
+  const controller = new AbortController();
+  let limit = startLimit();
+  function startLimit() {
+    const next = clock.limit(stallMs, parent, new Error("nothing came for 30 s"));
+    next.signal.addEventListener("abort", () => controller.abort(next.signal.reason), { once: true });
+    if (next.signal.aborted) controller.abort(next.signal.reason);
+    return next;
+  }
+  let since = clock.now();
+  const rewind = () => {
+    if (clock.now() - since < 1_000) return;
+    since = clock.now();
+    limit.clear();
+    limit = startLimit();
+  };
+  return { signal: controller.signal, rewind, clear: () => limit.clear() };
+}
+
+/** A failure to write, as against one to read from the network, is final: fetching again does not mend it. */
+function onDisk<Result>(work: Promise<Result>): Promise<Result> {
+  return work.catch((error) => {
+    throw outputError(error, "the video");
+  });
+}

@@ -1,0 +1,137 @@
+import { VidgenError } from "../errors.ts";
+import type { Clock } from "../io.ts";
+import type { Client } from "./api.ts";
+import { type Look, look } from "./look.ts";
+import { backoffMs } from "./retry.ts";
+import { errorText, type Generation, states } from "./schema.ts";
+
+/** A generation that is `completed`, with the address of its video. */
+export type Completed = { generation: Generation; videoUrl: string };
+
+export type FollowOptions = {
+  /** How long to wait for it to end, in milliseconds. */
+  timeoutMs: number;
+  /** How long to wait before a look, by the time since the follow began and the time that the last look took; in milliseconds. */
+  intervalMs(elapsedMs: number, tookMs: number): number;
+  /** Started a moment ago: the service may not know its id everywhere yet. */
+  isNew: boolean;
+  signal: AbortSignal;
+  /** The service's own word for the state, each time that it is seen running. */
+  onState?(status: string): void;
+  /** What a person may want to know on the way. */
+  onNote(text: string): void;
+};
+
+/** A state that may be nothing but a delay inside the service is given this long. */
+const toleranceMs = 60_000;
+
+/**
+ * From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and typical is 1 to 3 minutes. What the last
+ * look took is a part of that: a thousand at once take their time.
+ */
+export function remotePace(elapsedMs: number, tookMs = 0): number {
+  return Math.max(5_000, 9_500 - elapsedMs * 0.075 - tookMs);
+}
+
+/** The local service renders in seconds and costs nothing to ask. */
+export function localPace(elapsedMs: number): number {
+  return Math.min(1_000, 100 + elapsedMs / 10);
+}
+
+/**
+ * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network trouble, 429 and 5xx are survived
+ * until the time is over. Throws `failed`, `pending` (the time is over), `not_found`, `auth`, `credits`, `rejected` (also where it is
+ * completed and no video is named), or the signal's reason.
+ */
+export async function follow(client: Client, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
+  const start = clock.now();
+  const overdue = new VidgenError("pending", "Still running: the time to wait is over.", { id });
+  const limit = clock.limit(options.timeoutMs, options.signal, overdue);
+  const judge = createJudge(id, options, clock);
+  try {
+    if (options.isNew) await clock.sleep(options.intervalMs(0, 0), limit.signal);
+    for (;;) {
+      const asked = clock.now();
+      const seen = await look(client, id, clock, limit.signal);
+      const completed = judge.completed(seen);
+      if (completed) return completed;
+      const intervalMs = options.intervalMs(asked - start, clock.now() - asked);
+      await clock.sleep(judge.waitMs(seen, intervalMs), limit.signal);
+    }
+  } catch (error) {
+    throw error === overdue ? judge.overdue(overdue) : error;
+  } finally {
+    limit.clear();
+  }
+}
+
+/** What a row of looks amounts to: keeps what has to be remembered from one to the next. */
+function createJudge(id: string, options: FollowOptions, clock: Clock) {
+  const said = new Set<string>();
+  let failures = 0;
+  let missingSince: number | undefined;
+  let completedSince: number | undefined;
+  const say = (text: string) => {
+    if (!said.has(text)) options.onNote(text);
+    said.add(text);
+  };
+  return {
+    /** What to throw when the time to wait is over: one that has completed does not run. */
+    overdue: (pending: VidgenError) => (completedSince === undefined ? pending : namelessError(id)),
+    completed(seen: Look): Completed | undefined {
+      failures = seen.kind === "trouble" ? failures + 1 : 0;
+      if (seen.kind === "trouble") {
+        if (failures === 3) options.onNote(`The service is hard to reach (${seen.reason}); still trying.`);
+        return undefined;
+      }
+      if (seen.kind === "missing") {
+        missingSince ??= clock.now();
+        if (clock.now() - missingSince < (options.isNew ? toleranceMs : 0)) return undefined;
+        throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
+      }
+      const { generation } = seen;
+      if (generation.status === "failed") throw failedError(id, generation);
+      if (generation.status === "completed") {
+        const videoUrl = readVideoUrl(generation);
+        if (videoUrl !== undefined) return { generation, videoUrl };
+        completedSince ??= clock.now();
+        if (clock.now() - completedSince < toleranceMs) return undefined;
+        throw namelessError(id);
+      }
+      missingSince = undefined;
+      completedSince = undefined;
+      options.onState?.(errorText(generation.status) ?? "");
+      if (!states.some((state) => state === generation.status))
+        say(`The service reports the state "${errorText(generation.status) ?? ""}"; taken as still running.`);
+      return undefined;
+    },
+    waitMs(seen: Look, intervalMs: number): number {
+      if (seen.kind === "trouble") return Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
+      if (seen.kind !== "generation" || completedSince === undefined) return intervalMs;
+      // However seldom it is asked, it is given no longer than that.
+      return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
+    },
+  };
+}
+
+function namelessError(id: string): VidgenError {
+  const hint = "`vidgen status <id> --json` shows all that the service says.";
+  return new VidgenError("rejected", "The generation is completed, but the service names no video.", { id, hint });
+}
+
+export function failedError(id: string, generation: Generation): VidgenError {
+  const reason = errorText(generation.error) ?? "the service gives no reason";
+  return new VidgenError("failed", `The generation failed: ${reason}`, {
+    id,
+    hint: "Another prompt or model may do; a new start is a new charge.",
+  });
+}
+
+/** The address of the video, when it is one that can be fetched. */
+export function readVideoUrl(generation: Generation): string | undefined {
+  const url = generation.video_url;
+  if (typeof url !== "string" || !URL.canParse(url)) return undefined;
+  const parsed = new URL(url);
+  if (parsed.protocol !== "https:" && parsed.protocol !== "http:") return undefined;
+  return /^[\x21-\x7e]+$/.test(url) ? url : parsed.href;
+}

@@ -1,0 +1,208 @@
+import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
+import type { Clock } from "../io.ts";
+import type { Client, Reply } from "./api.ts";
+import type { Journal } from "./journal.ts";
+import { describeFailure, describeReply, refusal } from "./look.ts";
+import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
+import { salvageStarted } from "./salvage.ts";
+import { errorText, readStarted, type Started, type StartRequest, saysNo } from "./schema.ts";
+
+export type StartOptions = {
+  /** Names this attempt to the service and to people; a UUID. */
+  attempt: string;
+  /** `-o` as it was typed, for the journal. */
+  place: string | undefined;
+  journal: Pick<Journal, "append">;
+  /** The first Ctrl-C: the request is left out for a while longer, so that its id is not lost. */
+  signal: AbortSignal;
+  /** The second Ctrl-C. */
+  leave: AbortSignal;
+  onNote(text: string): void;
+};
+
+type Accepted = { kind: "accepted"; started: Started };
+type Final = { kind: "refused" | "unknown"; error: VidgenError };
+
+/** How it ended, in the journal's words. */
+type End = Accepted | Final | { kind: "unsent"; error: VidgenError };
+
+/** What may be tried again. */
+type Again =
+  | { kind: "unsent"; reason: string; isFinal: boolean }
+  | { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
+
+type Outcome = Accepted | Final | Again;
+
+/** How long the service may take to answer the start request. */
+const answerLimitMs = 120_000;
+/** How long unsent requests and "not now" answers are tried again. */
+const unsentLimitMs = 60_000;
+const notNowLimitMs = 120_000;
+/** A service that says "not now" is not asked again sooner, whatever it says. */
+const shortestWaitMs = 500;
+/** How long the first Ctrl-C waits for the id. */
+const interruptLimitMs = 10_000;
+
+/**
+ * Starts a generation (interface 4.1). The request costs money, so it is written down first and sent once: only one of which no byte was
+ * written, or that the service put off (429, 421, 425), is tried again. Throws `network` (nothing was sent), `unknown` (it may have been
+ * charged), what the service's refusal means, or `output` when it could not be written down: then nothing was sent.
+ */
+export async function start(
+  client: Client,
+  request: StartRequest,
+  options: StartOptions,
+  clock: Clock,
+): Promise<Started> {
+  const { attempt, place, journal } = options;
+  await journal.append({ kind: "intent", attempt, base_url: client.baseUrl, request, place }).catch((error) => {
+    throw beforePaying(error);
+  });
+  const end = await startUntilKnown(client, request, options, clock);
+  const line =
+    end.kind === "accepted"
+      ? ({
+          kind: end.kind,
+          attempt,
+          id: end.started.generation.id,
+          remaining_credits: end.started.remaining_credits,
+        } as const)
+      : ({ kind: end.kind, attempt, reason: end.error.message } as const);
+  // What has happened has happened: that it could not be written down must not hide it.
+  await journal.append(line).catch((error) => options.onNote(asVidgenError(error).message));
+  if (end.kind === "accepted") return end.started;
+  throw end.error;
+}
+
+async function startUntilKnown(
+  client: Client,
+  request: StartRequest,
+  options: StartOptions,
+  clock: Clock,
+): Promise<End> {
+  const begin = clock.now();
+  let wasSentBefore = false;
+  for (let failures = 0; ; failures++) {
+    if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
+    const outcome = await attemptOnce(client, request, options, clock);
+    if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
+    wasSentBefore ||= outcome.kind === "not now";
+    if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
+    const askedMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, shortestWaitMs) : 0;
+    const waitMs = Math.max(askedMs, backoffMs(failures));
+    const limitMs = outcome.kind === "unsent" ? unsentLimitMs : notNowLimitMs;
+    const isOver = clock.now() + waitMs - begin > limitMs;
+    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return givenUp(outcome);
+    const what = outcome.kind === "unsent" ? "Nothing was sent" : "Not accepted yet";
+    options.onNote(`${what} (${outcome.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`);
+    await clock.sleep(waitMs, options.signal).catch(() => {});
+  }
+}
+
+async function attemptOnce(
+  client: Client,
+  request: StartRequest,
+  options: StartOptions,
+  clock: Clock,
+): Promise<Outcome> {
+  const patience = createPatience(options, clock);
+  try {
+    const signals = { signal: patience.signal, unsentSignal: options.signal };
+    return classify(await client.start(request, options.attempt, signals), options.attempt, clock.date());
+  } catch (error) {
+    if (wasSent(error)) {
+      if (patience.signal.aborted && options.signal.aborted) return left(options);
+      return unknown(describeFailure(error), options.attempt);
+    }
+    return { kind: "unsent", reason: describeFailure(error), isFinal: isFinalConnectFailure(systemCode(error)) };
+  } finally {
+    patience.clear();
+  }
+}
+
+/** Ends the request after two minutes, at the second Ctrl-C, or ten seconds after the first. */
+function createPatience(options: StartOptions, clock: Clock) {
+  const limit = clock.limit(answerLimitMs, options.leave, new Error("no answer within 120 s"));
+  const controller = new AbortController();
+  const over = new AbortController();
+  const onLimit = () => controller.abort(limit.signal.reason);
+  const wait = async () => {
+    // A request that was not sent yet ends within this moment, and there is nothing to wait for.
+    await clock.sleep(50, over.signal);
+    options.onNote(
+      "The request is out: waiting up to 10 s for its id. Ctrl-C again leaves at once; it may be charged.",
+    );
+    await clock.sleep(interruptLimitMs, over.signal);
+    controller.abort(options.signal.reason);
+  };
+  const onInterrupt = () => void wait().catch(() => {});
+  limit.signal.addEventListener("abort", onLimit, { once: true });
+  options.signal.addEventListener("abort", onInterrupt, { once: true });
+  const clear = () => {
+    limit.clear();
+    over.abort();
+    options.signal.removeEventListener("abort", onInterrupt);
+  };
+  return { signal: controller.signal, clear };
+}
+
+/** What an answer to the start request means. Pure: the class table of the paid request, in code. */
+export function classify(reply: Reply, attempt: string, now: Date): Outcome {
+  const { status } = reply;
+  const reason = describeReply(reply);
+  if (isNotNow(status))
+    return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
+  if (status >= 400 && status < 500 && status !== 408) return refused(reply);
+  if (status < 200 || status >= 300) return unknown(reason, attempt, status);
+  // Some servers end a cut reply as if it were whole.
+  const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
+  if (salvaged) return { kind: "accepted", started: salvaged };
+  if (reply.cut !== undefined) return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
+  if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refused(reply);
+  const started = readStarted(reply.json);
+  if (started) return { kind: "accepted", started };
+  return unknown(`an answer without an id (HTTP ${status})`, attempt, status);
+}
+
+function refused(reply: Reply): Final {
+  const error = refusal(reply);
+  const hint = "`vidgen generate --help` shows the flags, `vidgen models` the models.";
+  return { kind: "refused", error: error.hint === undefined ? error.with({ hint }) : error };
+}
+
+/** Whether a byte of the request was written; where `fetch` does not say, the careful answer is yes. */
+function wasSent(error: unknown): boolean {
+  return !(error instanceof Error && "sent" in error && error.sent === false);
+}
+
+function unknown(reason: string, attempt: string, httpStatus?: number): Final {
+  const message = `The request was sent, but no usable answer came: ${reason}. It may have been charged (attempt ${attempt}).`;
+  const hint = `It was not sent again, and is written down: \`vidgen list --status unknown\`. ${lookFirst}`;
+  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint, attempt }) };
+}
+
+const lookFirst = "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
+
+function left(options: StartOptions): Final {
+  const { code } = asVidgenError(options.signal.reason);
+  const { attempt } = options;
+  const message = `Left before the answer came. It may have been charged (attempt ${attempt}).`;
+  return { kind: "unknown", error: new VidgenError(code, message, { hint: lookFirst, attempt }) };
+}
+
+/** Interrupted while no request was out; those that were sent before it had been put off. */
+function stopped(signal: AbortSignal, wasSentBefore: boolean): End {
+  const { code, message } = asVidgenError(signal.reason);
+  if (wasSentBefore) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
+  return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
+}
+
+function givenUp(outcome: Again): End {
+  const { reason } = outcome;
+  if (outcome.kind === "unsent") {
+    const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
+    return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
+  }
+  const message = `The service did not take the request: ${reason}. Try again later.`;
+  return { kind: "refused", error: new VidgenError("network", message, { httpStatus: outcome.httpStatus }) };
+}

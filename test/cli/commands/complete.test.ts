@@ -1,0 +1,43 @@
+import { appendFileSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createWorld } from "../../vidgen.ts";
+
+const ids = async (world: Awaited<ReturnType<typeof createWorld>>) =>
+  (await world.vidgen("__complete", "ids")).stdout.split("\n").map((line) => line.split("\t")[0]);
+
+test("the newest ids come first, each with its status, model and prompt", async () => {
+  const world = await createWorld();
+  const { stdout: done } = await world.vidgen("generate", "a red fox", "--json");
+  const { stdout: running } = await world.vidgen("generate", "an\u001b[31m owl", "--no-wait", "-m", "ray-3");
+  expect(await world.vidgen("__complete", "ids")).toEqual({
+    code: 0,
+    stderr: "",
+    stdout: `${running.trim()}\tprocessing ray-3 an owl\n${JSON.parse(done).id}\tcompleted wan-2.5 a red fox\n`,
+  });
+});
+
+test("nothing is offered where nothing was started, and nothing is said", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("__complete", "ids")).toEqual({ code: 0, stdout: "", stderr: "" });
+});
+
+test("ids that a shell would have to quote are left out, and lines that are torn", async () => {
+  const world = await createWorld();
+  const evil = ["$(touch x)", "`x`", "a b", "-o", "a'", "~", "*", "a;b", "x\n", "ö", "", "a/b", "{a,b}"];
+  const lines = ["good-1", ...evil, "good_2.x"].map((id) =>
+    JSON.stringify({ at: "x", kind: "accepted", attempt: id, id }),
+  );
+  mkdirSync(world.home, { recursive: true });
+  appendFileSync(join(world.home, "journal.jsonl"), `${lines.join("\n")}\n[]\nnull\n{"kind":"acc`);
+  expect(await ids(world)).toEqual(["good_2.x", "good-1", ""]);
+});
+
+test("of a long journal the newest thirty are offered, from its end alone", async () => {
+  const world = await createWorld();
+  const line = (i: number) => JSON.stringify({ at: "x", kind: "accepted", attempt: `${i}`, id: `id-${i}` });
+  mkdirSync(world.home, { recursive: true });
+  const many = Array.from({ length: 5_000 }, (_, i) => `${line(i)}\n`);
+  appendFileSync(join(world.home, "journal.jsonl"), many.join(""));
+  expect(await ids(world)).toEqual([...Array.from({ length: 30 }, (_, i) => `id-${4_999 - i}`), ""]);
+});

@@ -1,0 +1,201 @@
+import { existsSync } from "node:fs";
+import { chmod, mkdir, readdir, stat, writeFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { expect, test } from "vitest";
+import { roomElsewhere } from "../../../src/cli/doctor/room.ts";
+import { apiKey, baseUrl, createWorld, type Fault, failure } from "../../vidgen.ts";
+
+type Shown = { name: string; state: string; says: string; fix: string | null };
+
+/** A run of doctor with --json; `fault` is what the service is like. */
+async function examine(fault?: Fault, env: Record<string, string | undefined> = {}, ...argv: string[]) {
+  const world = await createWorld();
+  if (fault) world.faults.push(fault);
+  Object.assign(world.env, env);
+  const run = await world.vidgen("doctor", "--json", ...argv);
+  const { ok, checks }: { ok: boolean; checks: Shown[] } = JSON.parse(run.stdout);
+  const failed = checks.filter(({ state }) => state === "fail");
+  return { world, run, ok, checks, failed, find: (name: string) => checks.find((check) => check.name === name) };
+}
+
+test("all is well: each check passes, and the key shows by its last four characters alone", async () => {
+  const { run, ok, checks, find, world } = await examine();
+  expect([run.code, run.stderr, ok]).toEqual([0, "", true]);
+  expect(checks.map(({ name }) => name)).toEqual([
+    "node",
+    "config",
+    "journal",
+    "base URL",
+    "key",
+    "proxy",
+    "dns",
+    "connection",
+    "service",
+    "local service",
+    "disk",
+  ]);
+  expect(checks.filter(({ state }) => state === "fail")).toEqual([]);
+  expect(find("key")?.says).toBe("ends in 6789, from VIDGEN_API_KEY");
+  expect(run.stdout).not.toContain(apiKey);
+  expect(find("service")?.says).toMatch(/answers in \d+ ms, and accepts the key/);
+  expect(world.requests.map(({ method }) => method)).toEqual(["GET"]);
+});
+
+test("as text: a line a check, its fix below it", async () => {
+  const world = await createWorld();
+  world.env.VIDGEN_API_KEY = undefined;
+  const { code, stdout, stderr } = await world.vidgen("doctor");
+  expect([code, stderr]).toEqual([
+    3,
+    "error: Not all is well: key.\n  What to do stands under each line that says fail.\n",
+  ]);
+  expect(stdout).toMatch(/^pass {2}node +20\.18\.1 on linux\n/);
+  expect(stdout).toMatch(/^fail {2}key +No API key for https:.*\n {6}Save one with `vidgen login`/m);
+  expect(stdout).toMatch(/^pass {2}service .*asks for a key$/m);
+});
+
+const json =
+  (status: number, body: unknown, headers = {}): Fault =>
+  () =>
+    Response.json(body, { status, headers });
+const broken =
+  (code: string): Fault =>
+  () => {
+    throw failure(code, false);
+  };
+const faults: [string, Fault, string, number, RegExp][] = [
+  ["a key that is not accepted", json(401, { error: "no" }), "service", 3, /vidgen login/],
+  ["a service in trouble", json(503, {}), "service", 8, /later/],
+  ["a page of somebody else's", () => new Response("<html>", { status: 404 }), "service", 1, /base URL/],
+  [
+    "a redirect",
+    () => new Response(null, { status: 302, headers: { Location: "https://x.example" } }),
+    "service",
+    1,
+    /base URL/,
+  ],
+  ["a name that does not exist", broken("ENOTFOUND"), "dns", 8, /spelling/],
+  ["a connection that is refused", broken("ECONNREFUSED"), "connection", 8, /firewall/],
+  ["a certificate of nobody's", broken("DEPTH_ZERO_SELF_SIGNED_CERT"), "connection", 8, /NODE_EXTRA_CA_CERTS/],
+];
+test.each(faults)(
+  "%s fails, with its fix and the exit code that a command would end with",
+  async (_, fault, name, code, fix) => {
+    const { run, ok, failed } = await examine(fault);
+    expect([run.code, ok, failed.map((check) => check.name)]).toEqual([code, false, [name]]);
+    expect(failed[0]?.fix).toMatch(fix);
+    expect(JSON.parse(run.stderr).error.message).toBe(`Not all is well: ${name}.`);
+  },
+);
+
+test("a service that does not answer fails after 15 s", async () => {
+  const { run, find, world } = await examine((_, { io }) => io.sleep(60_000).then(() => undefined));
+  expect([run.code, find("service")?.says, world.io.now()]).toEqual([8, "no answer within 15 s", 15_000]);
+});
+
+test("a proxy shows without its password, and is where to look when the way is broken", async () => {
+  const env = { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" };
+  const { find, run } = await examine(broken("ECONNREFUSED"), env);
+  expect(find("proxy")?.says).toBe("http://proxy.example:3128, from the environment");
+  expect(find("dns")?.says).toBe("left to the proxy");
+  expect(find("connection")?.fix).toMatch(/HTTPS_PROXY/);
+  expect(run.stdout).not.toContain("secret");
+});
+
+test("a clock that is wrong is a warning, and no failure", async () => {
+  const { run, find } = await examine(json(404, { error: "x" }, { Date: "Thu, 01 Jan 2026 00:10:00 GMT" }));
+  expect([run.code, find("clock")]).toEqual([
+    0,
+    expect.objectContaining({ state: "warn", says: expect.stringMatching(/^\d+ s behind/) }),
+  ]);
+});
+
+test("the key is in nothing it prints, whoever says it", async () => {
+  const { run } = await examine(json(401, { error: `bad key ${apiKey}` }), {}, "--verbose");
+  expect(run.stdout).toContain("bad key [key]");
+  expect(run.stdout + run.stderr).not.toContain(apiKey);
+  const short = await examine(undefined, { VIDGEN_API_KEY: "short-key" });
+  expect(short.find("key")?.says).toMatch(/^set, from/);
+});
+
+test("the settings' sources are named, and a config that others could read is tightened and told of", async () => {
+  const world = await createWorld();
+  const path = join(world.home, "config.json");
+  await mkdir(world.home, { recursive: true });
+  await writeFile(path, JSON.stringify({ base_url: baseUrl, keys: { [baseUrl]: apiKey } }));
+  await chmod(path, 0o644);
+  world.env.VIDGEN_API_KEY = undefined;
+  world.env.VIDGEN_BASE_URL = undefined;
+  const first = await world.vidgen("doctor");
+  expect(first.code).toBe(0);
+  expect(first.stdout).toMatch(/^warn {2}config .*open to others \(0644\).*\(0600\)\n {6}\S/m);
+  expect(first.stdout).toContain(`${baseUrl}, from ${path}`);
+  expect(first.stdout).toContain(`ends in 6789, from ${path}`);
+  expect((await stat(path)).mode & 0o777).toBe(0o600);
+  expect((await world.vidgen("doctor")).stdout).toMatch(/^pass {2}config .*\(0600\)$/m);
+});
+
+test("a corrupt config, a journal that cannot be written, no base URL: each fails by itself", async () => {
+  const world = await createWorld();
+  await mkdir(join(world.home, "journal.jsonl"), { recursive: true });
+  await writeFile(join(world.home, "config.json"), "{");
+  world.env.VIDGEN_BASE_URL = undefined;
+  const { code, stdout } = await world.vidgen("doctor");
+  expect(code).toBe(2);
+  expect(stdout).toMatch(/^fail {2}config .*no JSON/m);
+  expect(stdout).toMatch(/^fail {2}journal .*no file\n {6}.*VIDGEN_HOME/m);
+  expect(stdout).toMatch(/^fail {2}base URL /m);
+});
+
+test.skipIf(!existsSync("/proc/self"))("a folder that takes no files fails, though its mode lets one in", async () => {
+  const { run, failed } = await examine(undefined, { VIDGEN_HOME: "/proc" });
+  expect([run.code, failed.map(({ name }) => name)]).toEqual([9, ["journal", "local service"]]);
+  for (const { says } of failed) expect(says).toContain("cannot be written: ");
+});
+
+test("the room of a folder on another file system is told", async () => {
+  expect((await examine()).find("journal")?.says).toMatch(/journal\.jsonl(; \S+ GB free there)?$/);
+  expect(await roomElsewhere(resolve("."))).toBe("");
+  if (existsSync("/dev/shm")) expect(await roomElsewhere("/dev/shm/not/there/yet")).toMatch(/^; \S+ GB free there$/);
+});
+
+test("what was tried leaves nothing behind", async () => {
+  const { world } = await examine();
+  expect(await readdir(world.folder)).toEqual([]);
+  expect(existsSync(world.home) ? await readdir(world.home) : []).toEqual([]);
+});
+
+test.each<[string, Record<string, string | undefined>]>([
+  ["no address at all", { VIDGEN_BASE_URL: "foo" }],
+  ["a password in it", { VIDGEN_BASE_URL: "https://a:b@video.example" }],
+  ["not https", { VIDGEN_BASE_URL: "http://video.example" }],
+  ["none known", { VIDGEN_BASE_URL: undefined }],
+  ["a key that none can be", { VIDGEN_API_KEY: "two words" }],
+  ["no key", { VIDGEN_API_KEY: undefined }],
+  ["a file for a home", { VIDGEN_HOME: "/dev/null" }],
+])("no failure comes without what to do about it: %s", async (_, env) => {
+  const { failed } = await examine(undefined, env);
+  expect(failed.length).toBeGreaterThan(0);
+  for (const { name, fix } of failed) expect([name, fix]).toEqual([name, expect.stringMatching(/\w/)]);
+});
+
+test("without a home: warnings, and the way out", async () => {
+  const world = await createWorld();
+  delete world.env.VIDGEN_HOME;
+  world.env.TMPDIR = world.folder;
+  world.io.home = "";
+  const { code, stdout } = await world.vidgen("doctor");
+  expect(code).toBe(0);
+  for (const name of ["config", "journal", "local service"])
+    expect(stdout).toMatch(new RegExp(`^warn  ${name} .*\n      .*VIDGEN_HOME`, "m"));
+});
+
+test("--local leaves the remote service out", async () => {
+  const { run, checks, world } = await examine(
+    undefined,
+    { VIDGEN_BASE_URL: undefined, VIDGEN_API_KEY: undefined },
+    "--local",
+  );
+  expect([run.code, world.requests]).toEqual([0, []]);
+  expect(checks.map(({ name }) => name)).toEqual(["node", "config", "journal", "local service", "disk"]);
+});

@@ -1,0 +1,119 @@
+import { expect, test } from "vitest";
+import { variables } from "../../../src/cli/help/environment.ts";
+import { errorFields } from "../../../src/cli/help/results.ts";
+import { createTopics } from "../../../src/cli/help/topics.ts";
+import { exits } from "../../../src/errors.ts";
+import { createWorld } from "../../vidgen.ts";
+
+test.each(["generate", "serve", "help"])("help %s is what %s --help prints", async (command) => {
+  const world = await createWorld();
+  expect(await world.vidgen("help", command)).toEqual(await world.vidgen(command, "--help"));
+});
+
+test("help alone is what --help prints", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("help")).toEqual(await world.vidgen("--help"));
+});
+
+test("help exit-codes tells each code, its name and its meaning", async () => {
+  const world = await createWorld();
+  const { code, stdout, stderr } = await world.vidgen("help", "exit-codes");
+  expect([code, stderr]).toEqual([0, ""]);
+  const words = stdout.replace(/\s+/g, " ");
+  for (const [name, { exit, meaning }] of Object.entries(exits)) expect(words).toContain(`${exit} ${name} ${meaning}`);
+});
+
+test("help environment tells each variable and its flag", async () => {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("help", "environment");
+  for (const { name } of variables) expect(stdout).toMatch(new RegExp(`^  ${name} `, "m"));
+  expect(stdout).toMatch(/^ {2}VIDGEN_MODEL {2,}the model, else `wan-2.5` \(--model\)$/m);
+});
+
+test("help output tells the fields that an error has", async () => {
+  const world = await createWorld();
+  const { error } = JSON.parse((await world.vidgen("models", "--nope", "--json")).stderr);
+  expect(errorFields.map(([name]) => name)).toEqual(Object.keys(error));
+  const { stdout } = await world.vidgen("help", "output");
+  for (const name of Object.keys(error)) expect(stdout).toMatch(new RegExp(`^  ${name} `, "m"));
+});
+
+test("help directives tells what serve --help tells", async () => {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("help", "directives");
+  const [, own = ""] = (await world.vidgen("serve", "--help")).stdout.split("for tests:\n");
+  expect(stdout.replace(/\s+/g, " ")).toContain(own.trim().replace(/\s+/g, " "));
+});
+
+test("a topic is as wide as the terminal", async () => {
+  const world = await createWorld();
+  world.isTerminal = true;
+  const { stdout } = await world.vidgen("help", "exit-codes");
+  expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+});
+
+test("a misspelt name gets a suggestion, and the names there are", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("help", "exit-code")).toEqual({
+    code: 2,
+    stdout: "",
+    stderr: expect.stringMatching(
+      /^error: There is no help on "exit-code"\. Did you mean exit-codes\?\n {2}There is help on generate, .*directives\.\n$/,
+    ),
+  });
+  expect((await world.vidgen("help", "genrate")).stderr).toContain("Did you mean generate?");
+  expect((await world.vidgen("help", "hovercraft")).stderr).not.toContain("Did you mean");
+});
+
+test("help --json is the whole of it", async () => {
+  const world = await createWorld();
+  const tree = JSON.parse((await world.vidgen("help", "--json")).stdout);
+  expect(tree.name).toBe("vidgen");
+  expect(tree.version).toBe((await world.vidgen("--version")).stdout.trim());
+  expect(tree.exit_codes).toContainEqual({ code: 6, name: "unknown", meaning: exits.unknown.meaning });
+  expect(tree.environment).toEqual(variables);
+  expect(tree.flags).toContainEqual(expect.objectContaining({ long: "--json", type: "boolean", default: false }));
+  const { stdout } = await world.vidgen("--help");
+  const [, listed = ""] = stdout.split("Commands:\n");
+  expect(tree.commands.map(({ name }: { name: string }) => name)).toEqual(
+    listed.match(/^ {2}\w+/gm)?.map((name) => name.trim()),
+  );
+});
+
+test("help --json tells of each flag what it takes", async () => {
+  const world = await createWorld();
+  const {
+    arguments: parameters,
+    flags,
+    examples,
+  } = JSON.parse((await world.vidgen("help", "generate", "--json")).stdout);
+  expect(parameters).toEqual([expect.objectContaining({ name: "prompt", required: false, variadic: false })]);
+  expect(examples[0]).toMatch(/^vidgen generate /);
+  const flag = (long: string) => flags.find((flag: { long: string }) => flag.long === long);
+  expect(flag("--model")).toEqual({
+    usage: "-m, --model <id>",
+    short: "-m",
+    long: "--model",
+    description: "the model (default: VIDGEN_MODEL, else wan-2.5)",
+    type: "string",
+    repeatable: false,
+    default: null,
+    choices: null,
+  });
+  expect(flag("--timeout").default).toBe("15m");
+  expect(flag("--no-wait")).toMatchObject({ type: "boolean", default: false });
+  expect(
+    flags.filter((flag: { repeatable: boolean }) => flag.repeatable).map(({ long }: { long: string }) => long),
+  ).toEqual(["--image", "--set"]);
+  const serve = JSON.parse((await world.vidgen("help", "serve", "--json")).stdout);
+  expect(serve.flags).toContainEqual(
+    expect.objectContaining({ long: "--pace", choices: ["fast", "realistic"], default: "fast", repeatable: false }),
+  );
+});
+
+test("--help names the topics that there is help on", async () => {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("--help");
+  const [, names = ""] = /^Help topics, for vidgen help <topic>: (.*)$/m.exec(stdout) ?? [];
+  expect(names.split(", ")).toEqual(createTopics().map(({ name }) => name));
+});

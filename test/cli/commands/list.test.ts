@@ -1,0 +1,140 @@
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { apiKey, createWorld, failure, isStart, mediaUrl, onStart } from "../../vidgen.ts";
+
+test("shows what was started, newest first: id, status, model, age, credits, file, prompt", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "fox.mp4");
+  await world.vidgen("generate", "a fox", "-o", file);
+  await world.io.sleep(3 * 3600_000);
+  const id = (await world.vidgen("generate", "an owl", "-m", "veo-3.1", "--no-wait")).stdout.trim();
+  const { code, stdout } = await world.vidgen("list");
+  expect(code).toBe(0);
+  const [first = "", second = ""] = stdout.split("\n");
+  expect(first.split(/ {2,}/)).toEqual([id, "processing", "veo-3.1", "0 min", "980", "an owl"]);
+  expect(second.split(/ {2,}/)).toEqual([expect.any(String), "completed", "wan-2.5", "3 h", "990", file, "a fox"]);
+});
+
+test("an attempt whose answer never came stands out, with what to do", async () => {
+  const world = await createWorld();
+  world.faults.push(onStart(() => Promise.reject(failure("ECONNRESET", true)) as never, 1));
+  await world.vidgen("generate", "a fox");
+  const attempt = world.requests[0]?.headers.get("Idempotency-Key") ?? "?";
+  const run = await world.vidgen("list", "--status", "unknown");
+  expect(run.stdout).toContain(`(${attempt.slice(0, 8)})`);
+  expect(run.stdout).toContain("unknown!");
+  expect(run.stderr).toContain("may have been charged");
+});
+
+test("--json is one array, --limit and --status choose", async () => {
+  const world = await createWorld();
+  for (const prompt of ["one", "two", "[fail]"]) await world.vidgen("generate", prompt);
+  const prompts = async (...flags: string[]) =>
+    JSON.parse((await world.vidgen("list", "--json", ...flags)).stdout).map(({ prompt }: { prompt: string }) => prompt);
+  expect(await prompts()).toEqual(["[fail]", "two", "one"]);
+  expect(await prompts("--limit", "1")).toEqual(["[fail]"]);
+  expect(await prompts("--status", "completed")).toEqual(["two", "one"]);
+});
+
+test("the prompt is cut to the width of the terminal", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "a fox ".repeat(100), "--no-wait");
+  world.isTerminal = true;
+  const { stdout } = await world.vidgen("list");
+  expect(stdout.trimEnd()).toMatch(/…$/);
+  expect(stdout.trimEnd().length).toBeLessThanOrEqual(80);
+});
+
+test("is empty where nothing was started, and asks no service", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("list")).toMatchObject({ code: 0, stdout: "" });
+  expect(await world.vidgen("list", "--json")).toMatchObject({ code: 0, stdout: "[]\n" });
+  expect(await world.vidgen("list", "--status", "odd")).toMatchObject({ code: 2 });
+  expect(world.requests).toEqual([]);
+});
+
+test("the journal has the whole story, is for the owner's eyes, and holds no key and no address of a video", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+  const path = join(world.home, "journal.jsonl");
+  const text = readFileSync(path, "utf8");
+  const kinds = text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line).kind);
+  expect(kinds).toEqual(["claim", "intent", "accepted", "completed", "part", "saved"]);
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  expect(text).not.toContain(apiKey);
+  expect(text).not.toContain(mediaUrl);
+});
+
+test("the intent is on the disk before the request, and without it nothing is sent", async () => {
+  const world = await createWorld();
+  const seen: string[] = [];
+  world.faults.push(
+    (request) => void (isStart(request) && seen.push(readFileSync(join(world.home, "journal.jsonl"), "utf8"))),
+  );
+  await world.vidgen("generate", "a fox", "--no-wait");
+  expect(JSON.parse(seen[0] ?? "null")).toMatchObject({ kind: "intent", request: { prompt: "a fox" } });
+  world.env.VIDGEN_HOME = "/dev/null/nowhere";
+  expect(await world.vidgen("generate", "a fox", "-m", "seedance")).toMatchObject({
+    code: 9,
+    stderr: expect.stringContaining("journal"),
+  });
+  expect(world.requests.filter(isStart)).toHaveLength(1);
+});
+
+test("--reuse goes on with the same request of the last 24 hours instead of paying again", async () => {
+  const world = await createWorld();
+  const first = await world.vidgen("generate", "a fox", "--no-wait");
+  const again = await world.vidgen("generate", "a fox", "--reuse");
+  expect(again).toMatchObject({
+    code: 0,
+    stdout: `${mediaUrl}/${first.stdout.trim()}.mp4\n`,
+    stderr: expect.stringContaining("nothing is charged"),
+  });
+  expect(world.requests.filter(isStart)).toHaveLength(1);
+  const file = join(world.folder, "fox.mp4");
+  expect(await world.vidgen("generate", "a fox", "--reuse", "-o", file)).toMatchObject({
+    code: 0,
+    stdout: `${file}\n`,
+  });
+  expect(await world.vidgen("generate", "a fox", "--reuse", "--no-wait")).toMatchObject({
+    code: 0,
+    stdout: first.stdout,
+  });
+  const { stderr } = await world.vidgen("generate", "a fox", "--reuse", "-o", "/nowhere/fox.mp4", "--json");
+  expect(JSON.parse(stderr).error).toMatchObject({
+    code: "output",
+    id: first.stdout.trim(),
+    message: expect.stringMatching(/ Nothing was sent, nothing was charged\.$/),
+  });
+  expect(world.requests.filter(isStart)).toHaveLength(1);
+});
+
+test("--reuse pays for another request, after a failure, after a day, and without the flag", async () => {
+  const world = await createWorld();
+  const starts = () => world.requests.filter(isStart).length;
+  await world.vidgen("generate", "[fail]");
+  await world.vidgen("generate", "[fail]", "--reuse");
+  expect(starts()).toBe(2);
+  await world.vidgen("generate", "a fox", "--no-wait");
+  await world.vidgen("generate", "a fox", "--reuse", "--no-wait", "-d", "6");
+  await world.vidgen("generate", "a fox", "--no-wait");
+  expect(starts()).toBe(5);
+  await world.io.sleep(25 * 3600_000);
+  await world.vidgen("generate", "a fox", "--reuse", "--no-wait");
+  expect(starts()).toBe(6);
+});
+
+test("--reuse does not pay again for what may have been charged: exit 6, and nothing is sent", async () => {
+  const world = await createWorld();
+  world.faults.push(onStart(() => new Response(null, { status: 502 }), 1));
+  expect(await world.vidgen("generate", "a fox", "--reuse")).toMatchObject({ code: 6 });
+  expect(await world.vidgen("generate", "a fox", "--reuse")).toMatchObject({
+    code: 6,
+    stderr: expect.stringContaining("Nothing was sent now"),
+  });
+  expect(world.requests.filter(isStart)).toHaveLength(1);
+});

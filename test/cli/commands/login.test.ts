@@ -1,0 +1,156 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { apiKey, baseUrl, createWorld, failure } from "../../vidgen.ts";
+
+async function loggedOut() {
+  const world = await createWorld();
+  world.env.VIDGEN_API_KEY = undefined;
+  return { world, config: join(world.home, "config.json") };
+}
+
+test("checks the key with a look at a made-up id, saves it, and generate then uses it", async () => {
+  const { world, config } = await loggedOut();
+  world.stdin = `${apiKey}\n`;
+  expect(await world.vidgen("login", "--with-token")).toMatchObject({ code: 0, stdout: "" });
+  expect(world.requests.map(({ method, url }) => [method, url.split("?")[0]])).toEqual([
+    ["GET", `${baseUrl}/api/generation-status`],
+  ]);
+  expect(statSync(config).mode & 0o777).toBe(0o600);
+  world.stdin = undefined;
+  world.env.VIDGEN_BASE_URL = undefined;
+  expect(await world.vidgen("generate", "a fox", "--no-wait")).toMatchObject({ code: 0 });
+});
+
+test("a bad key is exit 3, and nothing is saved", async () => {
+  const { world, config } = await loggedOut();
+  world.stdin = "wrong-key";
+  const run = await world.vidgen("login", "--with-token");
+  expect(run).toMatchObject({ code: 3, stderr: expect.stringContaining("Nothing was saved") });
+  expect(run.stderr).not.toContain("wrong-key");
+  expect(existsSync(config)).toBe(false);
+});
+
+const answers: [string, () => Response, number, string][] = [
+  ["403", () => Response.json({}, { status: 403 }), 3, "Nothing was saved"],
+  ["500", () => new Response("oops", { status: 500 }), 8, "cannot check the key now"],
+  [
+    "a redirect",
+    () => new Response(null, { status: 302, headers: { Location: "/" } }),
+    1,
+    "does not answer as the service does",
+  ],
+  ["a page", () => new Response("<html>"), 1, "does not answer as the service does"],
+  ["a page with 404", () => new Response("<html>", { status: 404 }), 0, "unusual"],
+  ["400", () => Response.json({ error: "bad id" }, { status: 400 }), 0, "did not turn the key away"],
+  ["404", () => Response.json({ error: "no such id" }, { status: 404 }), 0, "accepts the key"],
+];
+test.each(answers)("%s is told apart in plain words", async (_, answer, code, words) => {
+  const { world, config } = await loggedOut();
+  world.stdin = apiKey;
+  world.faults.push(answer);
+  expect(await world.vidgen("login", "--with-token")).toMatchObject({ code, stderr: expect.stringContaining(words) });
+  expect(existsSync(config)).toBe(code === 0);
+});
+
+test("no answer is exit 8, and nothing is saved", async () => {
+  const { world, config } = await loggedOut();
+  world.stdin = apiKey;
+  world.faults.push(() => Promise.reject(failure("ECONNREFUSED", false)));
+  expect(await world.vidgen("login", "--with-token")).toMatchObject({
+    code: 8,
+    stderr: expect.stringContaining("Could not reach"),
+  });
+  expect(existsSync(config)).toBe(false);
+});
+
+test("the key belongs to its origin: another base url does not get it", async () => {
+  const { world } = await loggedOut();
+  world.stdin = apiKey;
+  await world.vidgen("login", "--with-token");
+  world.stdin = undefined;
+  expect(await world.vidgen("generate", "a fox", "--base-url", "https://other.example")).toMatchObject({ code: 3 });
+  expect(world.requests).toHaveLength(1);
+});
+
+test("at a terminal asks for the base url when none is known, and for the key without showing it", async () => {
+  const { world } = await loggedOut();
+  world.env.VIDGEN_BASE_URL = undefined;
+  world.isTerminal = true;
+  world.answers = [
+    ["base URL", `${baseUrl}\r`],
+    ["API key", `${apiKey}\r`],
+  ];
+  const run = await world.vidgen("login");
+  expect(run).toMatchObject({ code: 0, stdout: "" });
+  expect(run.stderr).not.toContain(apiKey);
+  expect(readFileSync(join(world.home, "config.json"), "utf8")).toContain(baseUrl);
+});
+
+test.each([
+  ["without a terminal", []],
+  ["with --no-input at a terminal", ["--no-input"]],
+])("%s says how to pipe the key in", async (_, flags) => {
+  const { world } = await loggedOut();
+  world.isTerminal = flags.length > 0;
+  expect(await world.vidgen("login", ...flags)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("--with-token"),
+  });
+});
+
+test("an empty key and one that no header can hold are usage errors", async () => {
+  for (const stdin of ["", "two words", "naïve"]) {
+    const { world } = await loggedOut();
+    world.stdin = stdin;
+    expect(await world.vidgen("login", "--with-token")).toMatchObject({ code: 2 });
+    expect(world.requests).toEqual([]);
+  }
+});
+
+test("logout forgets the key", async () => {
+  const { world, config } = await loggedOut();
+  world.stdin = apiKey;
+  await world.vidgen("login", "--with-token");
+  expect(await world.vidgen("logout")).toMatchObject({
+    code: 0,
+    stdout: "",
+    stderr: expect.stringContaining("Forgot"),
+  });
+  expect(readFileSync(config, "utf8")).not.toContain(apiKey);
+  expect(await world.vidgen("logout")).toMatchObject({ code: 0, stderr: expect.stringContaining("no saved API key") });
+  expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 3 });
+});
+
+test("Ctrl-C at the prompt is exit 130, and nothing is sent or saved", async () => {
+  const { world, config } = await loggedOut();
+  world.isTerminal = true;
+  world.answers = [["API key", "\u0003"]];
+  const run = await world.vidgen("login");
+  expect(run).toMatchObject({ code: 130, stdout: "" });
+  expect([world.requests, existsSync(config)]).toEqual([[], false]);
+});
+
+test.each(["login", "logout"])("%s with no base URL says both ways to give one", async (command) => {
+  const { world } = await loggedOut();
+  world.env.VIDGEN_BASE_URL = undefined;
+  const run = await world.vidgen(command);
+  expect(run).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("Give --base-url <url> or set VIDGEN_BASE_URL."),
+  });
+});
+
+test("with --json each prints one document, which holds no key", async () => {
+  const { world } = await loggedOut();
+  world.stdin = apiKey;
+  const runs = [];
+  for (const argv of [["login", "--with-token"], ["logout"], ["logout"]])
+    runs.push(await world.vidgen(...argv, "--json"));
+  expect(runs.map(({ stdout }) => JSON.parse(stdout))).toEqual([
+    { ok: true, base_url: baseUrl },
+    { ok: true, base_url: baseUrl, was_saved: true },
+    { ok: true, base_url: baseUrl, was_saved: false },
+  ]);
+  expect(runs.map(({ stderr }) => stderr)).toEqual(["", "", ""]);
+});

@@ -1,0 +1,111 @@
+import { expect, test } from "vitest";
+import { createWorld, failure, isStart, mediaUrl } from "../../vidgen.ts";
+
+const unknownId = "123e4567-e89b-12d3-a456-426614174000";
+
+/** A world with one generation in it, which takes 30 s. */
+async function withGeneration(prompt = "a fox") {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("generate", prompt, "--no-wait");
+  return { world, id: stdout.trim() };
+}
+
+test("is one line: id and status, and the url when there is one", async () => {
+  const { world, id } = await withGeneration();
+  expect(await world.vidgen("status", id)).toMatchObject({ code: 0, stdout: `${id}\tprocessing\n`, stderr: "" });
+  await world.io.sleep(31_000);
+  expect(await world.vidgen("status", id)).toMatchObject({
+    code: 0,
+    stdout: `${id}\tcompleted\t${mediaUrl}/${id}.mp4\n`,
+  });
+});
+
+test("--json is the service's reply", async () => {
+  const { world, id } = await withGeneration();
+  const { stdout } = await world.vidgen("status", id, "--json");
+  expect(Object.keys(JSON.parse(stdout))).toEqual(["id", "status", "video_url", "thumbnail_url", "created_at"]);
+});
+
+test("--exit-status tells the states apart by the exit code", async () => {
+  const { world, id } = await withGeneration();
+  expect(await world.vidgen("status", id, "--exit-status")).toMatchObject({ code: 5, stdout: `${id}\tprocessing\n` });
+  await world.io.sleep(31_000);
+  expect(await world.vidgen("status", id, "--exit-status")).toMatchObject({ code: 0 });
+  const failed = await withGeneration("[fail]");
+  expect(await failed.world.vidgen("status", failed.id)).toMatchObject({ code: 0, stdout: `${failed.id}\tfailed\n` });
+  expect(await failed.world.vidgen("status", failed.id, "--exit-status")).toMatchObject({ code: 4 });
+});
+
+test("an unknown id is exit 10", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("status", unknownId)).toMatchObject({
+    code: 10,
+    stdout: "",
+    stderr: `error: The service knows no generation ${unknownId}.\n  \`vidgen list\` shows what was started here.\n`,
+  });
+});
+
+test("without an id it is the newest that runs; when none does, exit 10", async () => {
+  const { world } = await withGeneration("older");
+  const newest = (await world.vidgen("generate", "newer", "--no-wait")).stdout.trim();
+  expect(await world.vidgen("status")).toMatchObject({ code: 0, stdout: `${newest}\tprocessing\n` });
+  await world.io.sleep(61_000);
+  await world.vidgen("wait", "--all");
+  expect(await world.vidgen("status")).toMatchObject({ code: 10, stderr: expect.stringContaining("vidgen list") });
+});
+
+test("survives passing trouble, and gives up within half a minute: exit 8", async () => {
+  const { world, id } = await withGeneration();
+  let trouble = 2;
+  world.faults.push((request) =>
+    isStart(request) || trouble-- <= 0 ? undefined : new Response("oops", { status: 503 }),
+  );
+  expect(await world.vidgen("status", id)).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/^(No answer \(oops \(HTTP 503\)\); trying again in \d+ s\.\n){2}$/),
+  });
+  world.faults.push(() => Promise.reject(failure("ECONNREFUSED", false)));
+  const start = world.io.now();
+  expect(await world.vidgen("status", id)).toMatchObject({
+    code: 8,
+    stdout: "",
+    stderr: expect.stringContaining("`vidgen doctor` looks for what is in the way."),
+  });
+  expect(world.io.now() - start).toBeLessThanOrEqual(30_000);
+});
+
+const odd: [string, object, number][] = [
+  ["a reply without an id speaks of the one asked for", { status: "processing" }, 0],
+  [
+    "a reply about another generation is not believed",
+    { id: "another", status: "completed", video_url: "https://x.example/v" },
+    8,
+  ],
+  ["a reply that is no state is looked at again", { message: "queued" }, 8],
+  ["a refusal with 200 is one", { success: false, message: "no such thing" }, 1],
+];
+test.each(odd)("%s", async (_, reply, code) => {
+  const world = await createWorld();
+  world.faults.push(() => Response.json(reply));
+  expect(await world.vidgen("status", unknownId)).toMatchObject({ code });
+});
+
+test("line breaks in the service's words forge no line", async () => {
+  const world = await createWorld();
+  world.faults.push(() => Response.json({ error: "one\r\nerror: two" }, { status: 400 }));
+  expect((await world.vidgen("status", unknownId)).stderr.match(/^error: /gm)).toHaveLength(1);
+});
+
+test("a short key hides nothing else", async () => {
+  const world = await createWorld();
+  world.env.VIDGEN_API_KEY = "media";
+  const video_url = "https://media.example/v.mp4";
+  world.faults.push(() => Response.json({ id: unknownId, status: "completed", video_url }));
+  expect((await world.vidgen("status", unknownId)).stdout).toContain(video_url);
+});
+
+test("reads a reply that is wrapped in data", async () => {
+  const world = await createWorld();
+  world.faults.push(() => Response.json({ data: { id: unknownId, status: "processing" } }));
+  expect(await world.vidgen("status", unknownId)).toMatchObject({ code: 0, stdout: `${unknownId}\tprocessing\n` });
+});

@@ -1,0 +1,267 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { tinyMp4 } from "../../mp4.ts";
+import { createWorld, isStart, mediaUrl, type World } from "../../vidgen.ts";
+
+const unknownId = "123e4567-e89b-12d3-a456-426614174000";
+
+async function start(world: World, prompt = "a fox"): Promise<string> {
+  return (await world.vidgen("generate", prompt, "--no-wait")).stdout.trim();
+}
+
+test("follows a generation that exists, looking at once", async () => {
+  const world = await createWorld();
+  const id = await start(world);
+  await world.io.sleep(31_000);
+  expect(await world.vidgen("wait", id)).toMatchObject({ code: 0, stdout: `${mediaUrl}/${id}.mp4\n` });
+  expect(world.requests.map(({ method }) => method)).toEqual(["POST", "GET"]);
+});
+
+test("saves it with -o", async () => {
+  const world = await createWorld();
+  const id = await start(world);
+  const file = join(world.folder, "fox.mp4");
+  expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
+  expect(readFileSync(file)).toEqual(Buffer.from(tinyMp4("a fox")));
+});
+
+test("never starts anything", async () => {
+  const world = await createWorld();
+  const id = await start(world);
+  await world.vidgen("wait", id);
+  expect(world.requests.filter(isStart)).toHaveLength(1);
+});
+
+test("several ids are followed side by side and saved into a folder", async () => {
+  const world = await createWorld();
+  const ids = [await start(world, "one"), await start(world, "two"), await start(world, "three")];
+  const run = await world.vidgen("wait", ...ids, "-o", join(world.folder, "clips/"));
+  expect(run.code).toBe(0);
+  expect(run.stdout.trim().split("\n")).toHaveLength(3);
+  expect(readdirSync(join(world.folder, "clips"))).toHaveLength(3);
+});
+
+test("several ids with --json are one array, in the order of the ids, and the exit code is the worst", async () => {
+  const world = await createWorld();
+  const ids = [await start(world, "one"), await start(world, "[fail]"), unknownId];
+  const run = await world.vidgen("wait", ...ids, "--json");
+  expect(run.code).toBe(10);
+  const documents = JSON.parse(run.stdout);
+  expect(documents).toMatchObject([
+    { status: "completed" },
+    { error: { code: "failed" } },
+    { error: { code: "not_found" } },
+  ]);
+  expect(documents.map(({ id }: { id: string }) => id)).toEqual(ids);
+  const fields = ["code", "message", "hint", "id", "http_status"];
+  expect(documents.slice(1).map(({ error }: { error: object }) => Object.keys(error))).toEqual([fields, fields]);
+  expect(documents[1].error).toMatchObject({ message: expect.stringMatching(/^The generation failed/), id: ids[1] });
+  expect(documents[2].error).toMatchObject({ id: unknownId, http_status: 404 });
+  expect(JSON.parse(run.stderr)).toMatchObject({ error: { code: "not_found", id: unknownId } });
+});
+
+test("each of several errors is printed, and says which generation it is about", async () => {
+  const world = await createWorld();
+  const ids = [await start(world, "[fail] one"), await start(world, "[fail] two"), unknownId];
+  const { stderr } = await world.vidgen("wait", ...ids);
+  const lines = stderr.split("\n").filter((line) => line.startsWith("error: "));
+  expect(lines.map((line) => line.replace(/failed: .*/, "failed")).sort()).toEqual(
+    [
+      `error: ${ids[0]}: The generation failed`,
+      `error: ${ids[1]}: The generation failed`,
+      `error: The service knows no generation ${unknownId}.`,
+    ].sort(),
+  );
+});
+
+test.each([
+  ["--all with an id", ["wait", "--all", "a"]],
+  ["an empty id", ["wait", ""]],
+  ["several into one file", ["wait", "a", "b", "-o", "x.mp4"]],
+  ["several onto stdout", ["wait", "a", "b", "-o", "-"]],
+])("%s is a usage error", async (_, argv) => {
+  const world = await createWorld();
+  expect(await world.vidgen(...argv)).toMatchObject({ code: 2, stdout: "" });
+  expect(world.requests).toEqual([]);
+});
+
+test("an unknown id is exit 10 at once", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("wait", unknownId)).toMatchObject({ code: 10, stdout: "" });
+  expect(world.io.now()).toBe(0);
+});
+
+test("the time is over: exit 5, with the command to go on", async () => {
+  const world = await createWorld();
+  const id = await start(world);
+  const run = await world.vidgen("wait", id, "--timeout", "2s");
+  expect(run).toMatchObject({ code: 5, stdout: "", stderr: expect.stringContaining(`vidgen wait ${id}`) });
+});
+
+test("an id that looks like a path is sent as an id, and never becomes one", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("wait", "../../etc/passwd?x=1&y")).toMatchObject({ code: 10 });
+  expect(world.requests[0]?.url).toMatch(/\?id=\.\.%2F\.\.%2Fetc%2Fpasswd%3Fx%3D1%26y$/);
+});
+
+test("without an id it is the newest that runs; when none does, exit 10", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("wait")).toMatchObject({ code: 10, stdout: "" });
+  await start(world, "older");
+  const newest = await start(world, "newer");
+  expect(await world.vidgen("wait")).toMatchObject({ code: 0, stdout: `${mediaUrl}/${newest}.mp4\n` });
+});
+
+test("--all saves what runs, and what was to be saved and is not, under readable names; a second time there is nothing", async () => {
+  const world = await createWorld();
+  const folder = join(world.folder, "clips/");
+  await start(world, "one fox");
+  await world.vidgen("generate", "two foxes", "-o", join(world.folder, "two.mp4"), "--timeout", "1s");
+  await world.vidgen("generate", "[fail]", "-o", join(world.folder, "three.mp4"));
+  await world.vidgen("generate", "four foxes", "-o", join(world.folder, "four.mp4"));
+  const run = await world.vidgen("wait", "--all", "-o", folder);
+  expect(run.code).toBe(0);
+  expect(readdirSync(folder).map((name) => name.replace(/-[0-9a-f]{8}\.mp4$/, ""))).toEqual([
+    "one-fox-wan-2.5",
+    "two-foxes-wan-2.5",
+  ]);
+  expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({
+    code: 0,
+    stdout: "",
+    stderr: "There is nothing to wait for.\n",
+  });
+  expect(world.requests.filter(isStart)).toHaveLength(4);
+});
+
+test("--all takes a video that has its name for saved, though the process died before it wrote that down", async () => {
+  const world = await createWorld();
+  const folder = join(world.folder, "clips/");
+  await start(world, "one fox");
+  const { stdout } = await world.vidgen("wait", "--all", "-o", folder);
+  const journal = join(world.home, "journal.jsonl");
+  const lines = readFileSync(journal, "utf8").split("\n");
+  const place = (line: string) => line.replace('"kind":"intent"', '"kind":"intent","place":"clips/"');
+  writeFileSync(
+    journal,
+    lines
+      .filter((line) => !line.includes('"saved"'))
+      .map(place)
+      .join("\n"),
+  );
+  expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({ code: 0, stdout });
+  expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({ code: 0, stdout: "" });
+});
+
+test("--all is not held up by one that is completed without a video for longer than a minute", async () => {
+  const world = await createWorld();
+  const odd = await start(world, "odd");
+  await start(world, "a fox");
+  world.faults.push((request) =>
+    request.url.endsWith(odd) ? Response.json({ id: odd, status: "completed", video_url: null }) : undefined,
+  );
+  const run = await world.vidgen("wait", "--all");
+  expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining("the service names no video") });
+  expect(run.stdout.trim().split("\n")).toHaveLength(1);
+  expect(world.requests.findLast(({ url }) => url.endsWith(odd))?.at).toBe(60_000);
+});
+
+test("--all is about this service: what was started elsewhere is left alone", async () => {
+  const world = await createWorld();
+  await start(world);
+  expect(await world.vidgen("wait", "--all", "--base-url", "https://other.example", "--json")).toMatchObject({
+    code: 0,
+    stdout: "[]\n",
+  });
+});
+
+test("a download that was interrupted is gone on with where it was", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "fox.mp4");
+  const bytes = tinyMp4("a fox");
+  const id = await start(world);
+  await world.io.sleep(31_000);
+  let isCut = true;
+  world.faults.push(async (request) => {
+    if (!request.url.startsWith(mediaUrl) || !isCut) return undefined;
+    isCut = false;
+    const pull = async (stream: ReadableStreamDefaultController) => {
+      world.press("Ctrl-C");
+      stream.error(new Error("cut"));
+    };
+    const headers = { ETag: (await etagOf(world, id)) ?? "", "Content-Length": String(bytes.length) };
+    return new Response(
+      new ReadableStream({ start: (stream) => stream.enqueue(bytes.slice(0, 20)), pull }, { highWaterMark: 0 }),
+      { headers },
+    );
+  });
+  expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 130 });
+  expect(readFileSync(`${file}.part`)).toEqual(Buffer.from(bytes.slice(0, 20)));
+  const next = await world.reboot();
+  expect(await next.vidgen("wait", id, "-o", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
+  expect(readFileSync(file)).toEqual(Buffer.from(bytes));
+  expect(next.requests.at(-1)?.headers.get("Range")).toBe("bytes=20-");
+  expect(readdirSync(world.folder)).toEqual(["fox.mp4"]);
+});
+
+test("a .part that another running process writes is left alone: exit 9", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "fox.mp4");
+  writeFileSync(`${file}.part`, "somebody's");
+  const id = await start(world);
+  expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 9, stdout: "" });
+  expect(readFileSync(`${file}.part`, "utf8")).toBe("somebody's");
+});
+
+async function etagOf(world: World, id: string): Promise<string | null> {
+  const reply = await world.io.fetch(`${mediaUrl}/${id}.mp4`, { method: "HEAD" });
+  return reply.headers.get("ETag");
+}
+
+describe("a template for -o", () => {
+  test("names each of several videos", async () => {
+    const world = await createWorld();
+    const ids = [await start(world, "a fox"), await start(world, "a fox")];
+    const named = await world.vidgen("wait", ...ids, "-o", join(world.folder, "{slug}-{id}.mp4"));
+    expect(named.code).toBe(0);
+    expect(readdirSync(world.folder).sort()).toEqual(ids.map((id) => `a-fox-${id}.mp4`).sort());
+    const numbered = await world.vidgen("wait", ...ids, "-o", join(world.folder, "{n}.mp4"));
+    expect(numbered.code).toBe(0);
+    expect(readdirSync(world.folder)).toEqual(expect.arrayContaining(["1.mp4", "2.mp4"]));
+  });
+
+  test.each(["fox.mp4", "{slug}.mp4", "{date}-{model}.mp4"])("%s would name one file twice", async (name) => {
+    const world = await createWorld();
+    const ids = [await start(world, "a fox"), await start(world, "an owl")];
+    const sent = world.requests.length;
+    const run = await world.vidgen("wait", ...ids, "-o", join(world.folder, name));
+    expect(run).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("names that differ") });
+    expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, []]);
+  });
+
+  test("two ids that come to one name do not share a file", async () => {
+    const world = await createWorld();
+    world.faults.push((request) => {
+      const id = new URL(request.url).searchParams.get("id");
+      const found = { id, status: "completed", video_url: `${mediaUrl}/${encodeURIComponent(id ?? "")}.mp4` };
+      if (request.url.startsWith(mediaUrl)) return new Response(tinyMp4(request.url));
+      return Response.json(found);
+    });
+    const run = await world.vidgen("wait", "a/b", "ab", "-o", join(world.folder, "{id}.mp4"));
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("ab.mp4.part exists") });
+    expect(readdirSync(world.folder)).toEqual(["ab.mp4"]);
+    const whole = ["a%2Fb", "ab"].map((id) => Buffer.from(tinyMp4(`${mediaUrl}/${id}.mp4`)));
+    expect(whole).toContainEqual(readFileSync(join(world.folder, "ab.mp4")));
+  });
+
+  test("wait --all finds what was saved under it already", async () => {
+    const world = await createWorld();
+    const place = join(world.folder, "{slug}-{id}.mp4");
+    await world.vidgen("generate", "a fox", "-o", place);
+    const journal = join(world.home, "journal.jsonl");
+    writeFileSync(journal, readFileSync(journal, "utf8").replace(/.*"kind":"saved".*\n/, ""));
+    const sent = world.requests.length;
+    expect(await world.vidgen("wait", "--all", "-o", place)).toMatchObject({ code: 0 });
+    expect([readdirSync(world.folder), world.requests.length]).toEqual([[expect.stringMatching(/^a-fox-/)], sent]);
+  });
+});

@@ -1,0 +1,207 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import type { GenerateOptions } from "../../src/cli/commands/generate.ts";
+import { commandOf } from "../../src/cli/form.ts";
+import { models } from "../../src/client/models.ts";
+import { createWorld, type World } from "../vidgen.ts";
+
+const [enter, down, esc, clear] = ["\r", "\u001b[B", "\u001b", "\u0015"];
+
+async function createDesk(...answers: World["answers"]): Promise<World> {
+  const world = await createWorld();
+  world.isTerminal = true;
+  world.answers = answers;
+  return world;
+}
+
+const sent = (world: World) => JSON.parse(world.requests[0]?.body ?? "null");
+
+test("asks for all that is missing, shows what it comes to and the command line that says the same, and wants a yes", async () => {
+  const world = await createDesk(
+    ["What should", `a fox's den${enter}`],
+    ["Which model", enter],
+    ["Which aspect", down + down + enter],
+    ["How long", `5${enter}`],
+    ["Where to save", enter],
+    ["Start it?", `y${enter}`],
+  );
+  const run = await world.vidgen("generate", "--no-color");
+  expect(run.code).toBe(0);
+  expect(run.stdout).toMatch(/^https:\S+\n$/);
+  for (const { id, characteristic } of models) expect(run.stderr).toContain(`${id}: ${characteristic}`);
+  expect(run.stderr).toContain(
+    "\n  Prompt      a fox's den\n  Model       wan-2.5 (ultra-realistic, best value)\n  Ratio       9:16\n  Length      5\n",
+  );
+  expect(run.stderr).toContain(
+    `\n  vidgen generate 'a fox'\\''s den' --model wan-2.5 --aspect-ratio 9:16 --duration 5\n`,
+  );
+  expect(sent(world)).toEqual({ prompt: "a fox's den", model: "wan-2.5", aspectRatio: "9:16", duration: 5 });
+});
+
+test("what the command line says already is not asked again", async () => {
+  const world = await createDesk(["What should", `a fox${enter}`], ["Start it?", `y${enter}`]);
+  const run = await world.vidgen(
+    "generate",
+    "-m",
+    "ray-3",
+    "-a",
+    "1:1",
+    "-d",
+    "8",
+    "-i",
+    "https://a.example/1.png",
+    "--no-wait",
+  );
+  expect(run.code).toBe(0);
+  expect(sent(world)).toEqual({
+    ...{ prompt: "a fox", model: "ray-3", aspectRatio: "1:1", duration: 8, imageUrl: "https://a.example/1.png" },
+  });
+});
+
+test("a model that fuses images is given them, two at the least and four at the most", async () => {
+  const [one, two] = ["https://a.example/1.png", "https://a.example/2.png"];
+  const world = await createDesk(
+    ["What should", `a fox${enter}`],
+    ["Which model", `${"\u001b[A"}${enter}`],
+    ["Which aspect", enter],
+    ["How long", enter],
+    ["image 1?", `${one}${enter}`],
+    ["image 2?", enter],
+    ["An http(s) address", `${two}${enter}`],
+    ["image 3? (Enter: no more", enter],
+    ["Start it?", `y${enter}`],
+  );
+  const run = await world.vidgen("generate", "--no-color", "--no-wait");
+  expect(run.code).toBe(0);
+  expect(sent(world)).toEqual({
+    ...{ prompt: "a fox", model: "kling-1.6-elements", imageUrls: [one, two] },
+  });
+  expect(run.stderr).toContain(`--image ${one} --image ${two} --no-wait\n`);
+});
+
+test("a model of one's own settings that nobody knows is the one that Enter takes", async () => {
+  const world = await createDesk(["What should", `a fox${enter}`], ["Which model", enter], ["Which aspect", esc]);
+  world.env.VIDGEN_MODEL = "house-model-9";
+  const run = await world.vidgen("generate", "--no-color");
+  expect(run.stderr).toMatch(/Which model\? house-model-9/);
+});
+
+const questions: World["answers"] = [
+  ["What should", `a fox${enter}`],
+  ["Which model", enter],
+  ["Which aspect", enter],
+  ["How long", enter],
+  ["Where to save", enter],
+  ["Start it?", `y${enter}`],
+];
+
+test.each(
+  ["\u0003", "\u0004", esc].flatMap((key) =>
+    questions.map(([question], i) => [JSON.stringify(key), question, i] as const),
+  ),
+)("%s at %j leaves with 130, and nothing is sent", async (key, _, i) => {
+  const answers = questions
+    .slice(0, i + 1)
+    .map(([question, keys], at): [string, string] => [question, at === i ? JSON.parse(key) : keys]);
+  const world = await createDesk(...answers);
+  const run = await world.vidgen("generate");
+  expect(run).toMatchObject({ code: 130, stdout: "", stderr: expect.stringContaining("Nothing was sent.") });
+  expect(world.requests).toEqual([]);
+  expect([world.answers, existsSync(join(world.home, "journal.jsonl"))]).toEqual([[], false]);
+});
+
+test.each([enter, `n${enter}`])("without a yes (%j) nothing is sent", async (keys) => {
+  const world = await createDesk(...questions.slice(0, -1), ["Start it?", keys]);
+  expect(await world.vidgen("generate")).toMatchObject({
+    code: 130,
+    stdout: "",
+    stderr: expect.stringContaining("Not started."),
+  });
+  expect(world.requests).toEqual([]);
+});
+
+test("--dry-run asks, and needs no yes", async () => {
+  const world = await createDesk(...questions.slice(0, -2));
+  const run = await world.vidgen("generate", "--dry-run", "--no-color");
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining('"prompt": "a fox"') });
+  expect([run.stderr.includes("Start it?"), world.requests]).toEqual([false, []]);
+});
+
+test.each([
+  ["a flag that is wrong", ["-d", "-5"], {}, 2],
+  ["no key", [], { VIDGEN_API_KEY: undefined }, 3],
+  ["no base URL", [], { VIDGEN_BASE_URL: undefined }, 2],
+])("%s is said before anything is asked", async (_, flags, env, code) => {
+  const world = await createDesk();
+  Object.assign(world.env, env);
+  const run = await world.vidgen("generate", ...flags);
+  expect(run).toMatchObject({ code, stderr: expect.not.stringContaining("What should") });
+});
+
+test("where it is saved is asked too, and stands in the command line", async () => {
+  const world = await createDesk(
+    ...questions.slice(0, 4),
+    ["Where to save", `~ann/fox.mp4${enter}`],
+    ["A file such as", `${clear}~/clips/${enter}`],
+    ["Start it?", `y${enter}`],
+  );
+  const run = await world.vidgen("generate", "--no-color");
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\/.*\/clips\/a-fox-wan-2\.5-\w{8}\.mp4\n$/) });
+  expect(run.stderr).toMatch(/^ {2}vidgen generate 'a fox' --model wan-2\.5 -o \S+\/clips\/$/m);
+  expect(run.stdout).toContain(`${world.io.home}/clips/`);
+  expect(existsSync(run.stdout.trim())).toBe(true);
+});
+
+test("without an answer the ratio and the length are the service's own, and a length is a number of seconds", async () => {
+  const wrong = ["0", "-5", "5s", "long"].map((answer, i): [string, string] => [
+    i === 0 ? "How long" : "A number of seconds",
+    `${clear}${answer}${enter}`,
+  ]);
+  const world = await createDesk(
+    ...questions.slice(0, 3),
+    ...wrong,
+    ["A number of seconds", `${clear}2.5${enter}`],
+    ...questions.slice(4),
+  );
+  const run = await world.vidgen("generate", "--no-color");
+  expect([run.code, sent(world)]).toEqual([0, { prompt: "a fox", model: "wan-2.5", duration: 2.5 }]);
+  expect(run.stderr).toContain("\n  Ratio       as the service has it\n  Length      2.5\n");
+});
+
+test("the key is nowhere in what is shown", async () => {
+  const world = await createDesk(...questions);
+  const run = await world.vidgen("generate");
+  expect(run.code).toBe(0);
+  expect(run.stderr).not.toContain(world.env.VIDGEN_API_KEY);
+});
+
+const prompts = [
+  "a fox",
+  "it's",
+  "$(touch hacked)",
+  "`touch hacked`",
+  'a "b" \\ c',
+  "-d",
+  "--",
+  "-",
+  "@file",
+  "=ls",
+  "!!",
+  "~",
+  "a;b|c&d",
+  "%s\\n",
+  "é 🦊",
+];
+
+test.each(prompts)("a shell reads the command line for the prompt %j as it was meant", (prompt) => {
+  const options = { timeout: "15m", wait: true, output: { json: false } } as GenerateOptions;
+  const wish = { prompt, model: "wan-2.5", aspectRatio: "16:9", images: [], set: ["a='b c'"] };
+  const script = `vidgen() { printf '<%s>' "$@"; test "$2" = - && printf '(%s)' "$(cat)"; }\n${commandOf(wish, options, {})}`;
+  const { stdout } = spawnSync("sh", ["-c", script], { encoding: "utf8", input: "" });
+  const flags = "<--model><wan-2.5><--aspect-ratio><16:9><--set><a='b c'>";
+  const isPiped = prompt === "-" || prompt.startsWith("@");
+  const plain = prompt.startsWith("-") ? `<generate>${flags}<--><${prompt}>` : `<generate><${prompt}>${flags}`;
+  expect(stdout).toBe(isPiped ? `<generate><->${flags}(${prompt})` : plain);
+});

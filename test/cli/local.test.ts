@@ -1,0 +1,196 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, statSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { expect, onTestFinished, test } from "vitest";
+
+// The local service over processes: who owns its state, and what of it outlives them. The program as it is installed.
+
+const bin = fileURLToPath(new URL("../../bin/vidgen.cjs", import.meta.url));
+
+type Ended = { code: number | null; stdout: string; stderr: string };
+type Running = { child: ChildProcess; said(text: string): Promise<void>; ended: Promise<Ended> };
+
+/** A machine of its own: a folder, and whatever vidgen keeps in it. */
+async function createMachine() {
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-local-"));
+  const running = new Set<ChildProcess>();
+  onTestFinished(async () => {
+    for (const child of running) child.kill("SIGKILL");
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  });
+  const runNode = (...args: string[]): Running => {
+    const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
+    const env = { ...inherited, VIDGEN_HOME: join(folder, "home"), CI: "", VIDGEN_BASE_URL: "", VIDGEN_API_KEY: "" };
+    const child = spawn(process.execPath, args, { cwd: folder, env });
+    running.add(child);
+    const ended = { stdout: "", stderr: "" };
+    child.stdout.on("data", (chunk) => (ended.stdout += chunk));
+    child.stderr.on("data", (chunk) => (ended.stderr += chunk));
+    child.stdin.end();
+    const closed = once(child, "close").then(([code]) => ({ code, ...ended }));
+    const said = async (text: string) => {
+      while (!(ended.stdout + ended.stderr).includes(text)) {
+        if (child.exitCode !== null) throw new Error(`ended without saying ${text}: ${ended.stderr}`);
+        await Promise.race([once(child.stderr, "data"), once(child.stdout, "data"), closed]);
+      }
+    };
+    return { child, said, ended: closed };
+  };
+  const run = (...argv: string[]) => runNode(bin, ...argv);
+  return { folder, runNode, run, vidgen: (...argv: string[]) => run(...argv).ended };
+}
+
+/** A `serve` on any ports, and what it says of itself. */
+async function serve(machine: Awaited<ReturnType<typeof createMachine>>, ...flags: string[]) {
+  const server = machine.run("serve", "--port", "0", "--media-port", "0", "--json", ...flags);
+  let document = "";
+  server.child.stdout?.on("data", (chunk) => (document += chunk));
+  await server.said("}");
+  const address = JSON.parse(document) as { base_url: string; media_url: string; api_key: string };
+  const post = async (path: string, body: object, key = address.api_key) => {
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    const reply = await fetch(address.base_url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    return { status: reply.status, body: (await reply.json()) as { data: { id: string }; remaining_credits: number } };
+  };
+  const start = (fields: object, key?: string) =>
+    post("/api/generate", { prompt: "a fox", model: "wan-2.5", ...fields }, key);
+  const status = async (id: string, key = address.api_key) => {
+    const headers = { Authorization: `Bearer ${key}` };
+    const reply = await fetch(`${address.base_url}/api/generation-status?id=${id}`, { headers });
+    return { http: reply.status, ...((await reply.json()) as { status?: string }) };
+  };
+  return { ...server, address, start, status, post };
+}
+
+const short = ["--local", "-d", "0.5"];
+
+test("several at once share one service, and each gets its video", async () => {
+  const machine = await createMachine();
+  const runs = [1, 2, 3].map((i) => machine.vidgen("generate", `fox ${i}`, ...short, "-o", `${i}.mp4`));
+  for (const [i, ended] of (await Promise.all(runs)).entries()) {
+    expect(ended).toMatchObject({ code: 0, stdout: `${i + 1}.mp4\n` });
+    expect(statSync(join(machine.folder, `${i + 1}.mp4`)).size).toBeGreaterThan(1_000);
+  }
+});
+
+test("--no-wait leaves it to a later run, and `wait` without an id finds it", async () => {
+  const machine = await createMachine();
+  const started = await machine.vidgen("generate", "a fox", ...short, "--no-wait");
+  expect(started).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(/It is made when it is waited for, vidgen wait \S+ --local/),
+  });
+  const waited = await machine.vidgen("wait", "--local", "-o", "fox.mp4");
+  expect(waited).toMatchObject({
+    code: 0,
+    stdout: "fox.mp4\n",
+    stderr: expect.stringContaining(started.stdout.trim()),
+  });
+});
+
+test("a run that is killed while it renders is gone on with, and nothing is charged again", async () => {
+  const machine = await createMachine();
+  const killed = machine.run("generate", "a fox", "--local", "-d", "20", "-o", "fox.mp4");
+  await killed.said("Generating");
+  killed.child.kill("SIGKILL");
+  await killed.ended;
+  expect(await machine.vidgen("wait", "--all", "--local", "-o", "clips/")).toMatchObject({ code: 0 });
+  expect(readdirSync(join(machine.folder, "clips"))).toHaveLength(1);
+  const { stdout } = await machine.vidgen("generate", "an owl", ...short, "--json", "-o", "owl.mp4");
+  // Topped up to 1000 by each owner; the balance before is 990 for the one generation so far.
+  expect(JSON.parse(stdout).remaining_credits).toBe(990);
+});
+
+test("one that was given up holds up no other, and is there when it is asked for", async () => {
+  const machine = await createMachine();
+  const given = machine.run("generate", "a fox", "--local", "-d", "60", "-r", "1080p", "-o", "fox.mp4");
+  await given.said("Generating");
+  given.child.kill("SIGINT");
+  expect(await given.ended).toMatchObject({ code: 130 });
+  const id = / wait (\S+) /.exec((await given.ended).stderr)?.[1] ?? "";
+  expect(await machine.vidgen("generate", "an owl", ...short, "-o", "owl.mp4")).toMatchObject({ code: 0 });
+  const asked = await machine.vidgen("status", id, "--local");
+  expect(asked).toMatchObject({ code: 0, stdout: `${id}\tprocessing\n` });
+});
+
+test("one whose service ends while it waits takes the service over", async () => {
+  const machine = await createMachine();
+  const first = machine.run("generate", "a fox [slow: 60s]", ...short, "-o", "fox.mp4");
+  await first.said("Generating");
+  const second = machine.run("generate", "an owl [slow: 4s]", ...short, "-o", "owl.mp4");
+  await second.said("Generating");
+  first.child.kill("SIGINT");
+  expect(await first.ended).toMatchObject({ code: 130 });
+  expect(await second.ended).toMatchObject({ code: 0, stdout: "owl.mp4\n" });
+});
+
+test("a second serve says who holds the state, and ends; the first is not disturbed", async () => {
+  const machine = await createMachine();
+  const first = await serve(machine);
+  const second = await machine.vidgen("serve", "--port", "0", "--media-port", "0");
+  expect(second).toMatchObject({ code: 2, stdout: "" });
+  expect(second.stderr).toContain(`runs already: process ${first.child.pid}, at ${first.address.base_url}.`);
+  expect((await first.start({})).status).toBe(200);
+});
+
+test("a serve that was killed is no owner: the next one knows what was started, by the same key, and ends it", async () => {
+  const machine = await createMachine();
+  const first = await serve(machine, "--credits", "50");
+  const { body } = await first.start({ duration: 0.5, prompt: "a fox [slow: 2s]" });
+  first.child.kill("SIGKILL");
+  await first.ended;
+  const second = await serve(machine, "--credits", "40");
+  expect(second.address.api_key).toBe(first.address.api_key);
+  while ((await second.status(body.data.id)).status === "processing")
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(await second.status(body.data.id)).toMatchObject({ http: 200, status: "completed" });
+  expect((await second.start({})).body.remaining_credits).toBe(30);
+});
+
+test.each(["while a serve runs", "before any runs"])("--key-for %s makes an account of its own", async (when) => {
+  const machine = await createMachine();
+  const early = when === "before any runs";
+  const makeKey = () => machine.vidgen("serve", "--key-for", "ci", "--credits", "20");
+  const before = early ? await makeKey() : undefined;
+  const server = await serve(machine);
+  const made = before ?? (await makeKey());
+  expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(/^vgs_[0-9a-f]{48}\n$/) });
+  const key = made.stdout.trim();
+  const own = await server.start({});
+  const theirs = await server.start({ prompt: "theirs" }, key);
+  expect(theirs.body.remaining_credits).toBe(10);
+  expect((await server.status(own.body.data.id, key)).http).toBe(404);
+  expect((await server.status(theirs.body.data.id)).http).toBe(404);
+  expect((await server.status(theirs.body.data.id, key)).http).toBe(200);
+  expect((await server.post("/accounts", { name: "more" }, key)).status).toBe(403);
+});
+
+test.each([
+  ["--key-for", "local"],
+  ["--key-for", "a b"],
+  ["--credits", "-1"],
+  ["--pace", "slow"],
+  ["--host", "0.0.0.0"],
+  ["--name", "a/b"],
+])("serve %s %s is a usage error", async (...flags) => {
+  const machine = await createMachine();
+  expect(await machine.vidgen("serve", ...flags)).toMatchObject({ code: 2, stdout: "" });
+});
+
+test("a start that is never answered can be left, however much garbage was collected meanwhile", async () => {
+  const machine = await createMachine();
+  const collect =
+    'import v8 from "node:v8"; import vm from "node:vm"; v8.setFlagsFromString("--expose-gc"); setInterval(vm.runInNewContext("gc"), 10).unref();';
+  const importing = `--import=data:text/javascript,${encodeURIComponent(collect)}`;
+  const hanging = machine.runNode(importing, bin, "generate", "[hang] fox", "--local", "--verbose");
+  await hanging.said("POST ");
+  hanging.child.kill("SIGINT");
+  await hanging.said("waiting up to 10 s");
+  hanging.child.kill("SIGINT");
+  expect(await hanging.ended).toMatchObject({ code: 130, stderr: expect.stringContaining("It may have been charged") });
+});

@@ -1,0 +1,336 @@
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import {
+  checkApiKey,
+  checkBaseUrl,
+  configPath,
+  findBaseUrl,
+  findModelSetting,
+  folders,
+  isLoopback,
+  readInterval,
+  readTime,
+  removeLogin,
+  resolveApiKey,
+  resolveBaseUrl,
+  saveLogin,
+} from "../../src/cli/settings.ts";
+
+type Env = Record<string, string | undefined>;
+
+const one = "https://one.example";
+const two = "https://two.example";
+const key = "canary-key-0123456789";
+
+/** A machine of its own, with what `env` sets and `saved` in its saved file. */
+async function createWorld({ env = {}, saved }: { env?: Env; saved?: string | object } = {}) {
+  const home = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  onTestFinished(() => rm(home, { recursive: true, force: true }));
+  const world = { env: { VIDGEN_HOME: join(home, "vidgen"), ...env }, home, platform: "linux" };
+  if (saved !== undefined) {
+    await mkdir(dirname(configPath(world)), { recursive: true });
+    await writeFile(configPath(world), typeof saved === "string" ? saved : JSON.stringify(saved));
+  }
+  return world;
+}
+
+async function modeOf(path: string): Promise<string> {
+  return ((await stat(path)).mode & 0o777).toString(8);
+}
+
+const linux = "/home/ann/.config/vidgen /home/ann/.local/share/vidgen";
+test.each([
+  ["linux", {}, linux],
+  ["freebsd", {}, linux],
+  ["linux", { XDG_CONFIG_HOME: "/c", XDG_DATA_HOME: "/d" }, "/c/vidgen /d/vidgen"],
+  ["linux", { XDG_CONFIG_HOME: "c", XDG_DATA_HOME: "./d" }, linux],
+  ["linux", { XDG_CONFIG_HOME: "", XDG_DATA_HOME: "" }, linux],
+  ["linux", { VIDGEN_HOME: "", XDG_CONFIG_HOME: "/c" }, "/c/vidgen /home/ann/.local/share/vidgen"],
+  ["linux", { VIDGEN_HOME: "/v", XDG_CONFIG_HOME: "/c", XDG_DATA_HOME: "/d" }, "/v /v"],
+  ["darwin", {}, "/home/ann/Library/Preferences/vidgen /home/ann/Library/Application Support/vidgen"],
+  ["darwin", { VIDGEN_HOME: "/v" }, "/v /v"],
+  ["win32", { APPDATA: "/roaming", LOCALAPPDATA: "/local" }, "/roaming/vidgen /local/vidgen"],
+  ["win32", {}, "/home/ann/AppData/Roaming/vidgen /home/ann/AppData/Local/vidgen"],
+  ["win32", { VIDGEN_HOME: "/v", APPDATA: "/roaming" }, "/v /v"],
+])("on %s with %j the folders are %s", (platform, env: Env, found) => {
+  const { config, data } = folders({ env, home: "/home/ann", platform });
+  expect(`${config} ${data}`).toBe(found);
+});
+
+const flag = "https://flag.example";
+test.each([
+  ["the flag", flag, { VIDGEN_BASE_URL: one }, { base_url: two }, flag],
+  ["the environment", undefined, { VIDGEN_BASE_URL: one }, { base_url: two }, one],
+  ["the saved file", undefined, {}, { base_url: two }, two],
+  ["the saved file, the variable being empty", undefined, { VIDGEN_BASE_URL: "" }, { base_url: two }, two],
+  ["nowhere", undefined, {}, {}, undefined],
+  ["nowhere, without a file", undefined, {}, undefined, undefined],
+])("the base URL is from %s", async (_, given, env: Env, saved, found) => {
+  const world = await createWorld({ env, ...(saved && { saved }) });
+  expect(await findBaseUrl(given, world)).toBe(found);
+});
+
+test("without a base URL, every way to give one is named", async () => {
+  const others = ", save one with `vidgen login`, or use --local";
+  await expect(resolveBaseUrl(undefined, await createWorld(), others)).rejects.toMatchObject({
+    code: "usage",
+    hint: expect.stringMatching(/--base-url.*VIDGEN_BASE_URL.*vidgen login.*--local/),
+  });
+});
+
+test.each([
+  ["the flag", "http://x.example", {}, {}, "--base-url must be https"],
+  ["the empty flag", "", {}, {}, "--base-url is no http(s) address"],
+  ["the environment", undefined, { VIDGEN_BASE_URL: "x.example" }, {}, "VIDGEN_BASE_URL is no http(s) address"],
+  ["the saved file", undefined, {}, { base_url: "http://x.example" }, "config.json must be https"],
+])("a base URL that cannot be used is said to be from %s", async (_, given, env: Env, saved, message) => {
+  const world = await createWorld({ env, saved });
+  await expect(findBaseUrl(given, world)).rejects.toMatchObject({
+    code: "usage",
+    message: expect.stringContaining(message),
+  });
+});
+
+test.each([
+  ["the environment", { VIDGEN_API_KEY: "env-key" }, { keys: { [one]: "saved-key" } }, "env-key"],
+  ["the saved file", {}, { keys: { [one]: "saved-key" } }, "saved-key"],
+  ["the saved file, the variable being empty", { VIDGEN_API_KEY: "" }, { keys: { [one]: "saved-key" } }, "saved-key"],
+])("the key is from %s", async (_, env: Env, saved, found) => {
+  expect(await resolveApiKey(one, await createWorld({ env, saved }))).toBe(found);
+});
+
+test.each([
+  ["the environment", { VIDGEN_MODEL: "ray-3" }, { model: "sora-2" }, "ray-3"],
+  ["the saved file", { VIDGEN_MODEL: "" }, { model: "sora-2" }, "sora-2"],
+  ["nowhere", {}, {}, undefined],
+])("the model is from %s", async (_, env: Env, saved, found) => {
+  expect(await findModelSetting(await createWorld({ env, saved }))).toBe(found);
+});
+
+test("a saved key is for its origin and no other", async () => {
+  const world = await createWorld();
+  await saveLogin(`${one}/v1`, key, world);
+  expect(await resolveApiKey(`${one}/v2`, world)).toBe(key);
+  for (const other of [two, `${one}:8443`, "https://api.one.example", "http://one.example"])
+    await expect(resolveApiKey(other, world)).rejects.toMatchObject({ code: "auth", exit: 3 });
+});
+
+test("two logins are both kept, and a logout forgets one", async () => {
+  const world = await createWorld();
+  expect(await saveLogin(one, "key-1", world)).toBe(configPath(world));
+  await saveLogin(two, "key-2", world);
+  expect(await findBaseUrl(undefined, world)).toBe(two);
+  expect([await resolveApiKey(one, world), await resolveApiKey(two, world)]).toEqual(["key-1", "key-2"]);
+  expect(await removeLogin(one, world)).toBe(true);
+  expect(await removeLogin(one, world)).toBe(false);
+  await expect(resolveApiKey(one, world)).rejects.toMatchObject({ code: "auth" });
+  expect(await resolveApiKey(two, world)).toBe("key-2");
+  expect(await readFile(configPath(world), "utf8")).not.toContain("key-1");
+});
+
+test("a login keeps what else is in the file", async () => {
+  const world = await createWorld({ saved: { model: "ray-3", theme: { dark: true } } });
+  await saveLogin(one, key, world);
+  expect(JSON.parse(await readFile(configPath(world), "utf8"))).toEqual({
+    model: "ray-3",
+    theme: { dark: true },
+    base_url: one,
+    keys: { [one]: key },
+  });
+});
+
+test("logging out of what was never logged in to makes no file", async () => {
+  const world = await createWorld();
+  expect(await removeLogin(one, world)).toBe(false);
+  await expect(stat(configPath(world))).rejects.toThrow("ENOENT");
+});
+
+test("what is saved is for its owner alone", async () => {
+  const world = await createWorld();
+  await saveLogin(one, key, world);
+  expect([await modeOf(configPath(world)), await modeOf(world.env.VIDGEN_HOME)]).toEqual(["600", "700"]);
+  expect(await readdir(world.env.VIDGEN_HOME)).toEqual(["config.json"]);
+});
+
+test.each(["reading", "writing"])("an older, wider mode is tightened by %s", async (how) => {
+  const world = await createWorld({ saved: { base_url: one, keys: { [one]: key } } });
+  await chmod(configPath(world), 0o644);
+  await chmod(world.env.VIDGEN_HOME, 0o755);
+  await (how === "reading" ? resolveApiKey(one, world) : saveLogin(two, key, world));
+  expect([await modeOf(configPath(world)), await modeOf(world.env.VIDGEN_HOME)]).toEqual(["600", "700"]);
+});
+
+test("a shared folder such as /tmp is left as it is", async () => {
+  const world = await createWorld({ saved: { base_url: one } });
+  await chmod(world.env.VIDGEN_HOME, 0o1777);
+  await findBaseUrl(undefined, world);
+  expect((await stat(world.env.VIDGEN_HOME)).mode & 0o7777).toBe(0o1777);
+});
+
+const corrupt = [
+  "{",
+  "",
+  "not json",
+  "[]",
+  "[1]",
+  "null",
+  '"text"',
+  "5",
+  '{"keys":5}',
+  '{"keys":{"a":1}}',
+  '{"base_url":5}',
+];
+test.each(corrupt)("a saved file that holds %j is reported with its path, and left as it is", async (saved) => {
+  const world = await createWorld({ saved });
+  const error = { code: "usage", message: expect.stringContaining(configPath(world)) };
+  await expect(findBaseUrl(undefined, world)).rejects.toMatchObject(error);
+  await expect(resolveApiKey(one, world)).rejects.toMatchObject(error);
+  await expect(saveLogin(one, key, world)).rejects.toMatchObject(error);
+  await expect(removeLogin(one, world)).rejects.toMatchObject(error);
+  expect(await readFile(configPath(world), "utf8")).toBe(saved);
+  expect(await readdir(world.env.VIDGEN_HOME)).toEqual(["config.json"]);
+});
+
+test.each(corrupt)("with all from the environment, a saved file that holds %j is in nobody's way", async (saved) => {
+  const world = await createWorld({ saved, env: { VIDGEN_API_KEY: key, VIDGEN_BASE_URL: one } });
+  expect(await resolveBaseUrl(undefined, world)).toBe(one);
+  expect(await resolveApiKey(one, world)).toBe(key);
+  expect(await findModelSetting(world)).toBe(undefined);
+});
+
+test("a folder in the file's place is reported", async () => {
+  const world = await createWorld();
+  await mkdir(configPath(world), { recursive: true });
+  await expect(findBaseUrl(undefined, world)).rejects.toMatchObject({ code: "usage", message: /EISDIR/ });
+});
+
+test("a place that cannot be written to is an output error", async () => {
+  const world = await createWorld({ saved: {} });
+  const inside = { ...world, env: { VIDGEN_HOME: join(configPath(world), "home") } };
+  await expect(saveLogin(one, key, inside)).rejects.toMatchObject({ code: "output", message: /ENOTDIR/ });
+});
+
+test.each([
+  ["https://x.example", "https://x.example"],
+  ["https://x.example/", "https://x.example"],
+  ["https://x.example/v1///", "https://x.example/v1"],
+  ["https://x.example:8443/a/b", "https://x.example:8443/a/b"],
+  ["  https://X.Example\n", "https://x.example"],
+  ["http://127.0.0.1:8787", "http://127.0.0.1:8787"],
+  ["http://127.1.2.3", "http://127.1.2.3"],
+  ["http://localhost:80/", "http://localhost"],
+  ["http://[::1]:8787/", "http://[::1]:8787"],
+  ["http://api.vidgen.localhost", "http://api.vidgen.localhost"],
+])("the base URL %j is used as %s", (text, used) => {
+  expect(checkBaseUrl(text, "--base-url")).toBe(used);
+});
+
+test.each([
+  ["http://10.0.0.1", "must be https"],
+  ["http://192.168.1.2:8787", "must be https"],
+  ["http://0.0.0.0", "must be https"],
+  ["http://127.0.0.1.example", "must be https"],
+  ["http://localhost.example", "must be https"],
+  ["http://notlocalhost", "must be https"],
+  ["http://[::2]", "must be https"],
+  ["https://x.example?key=1", "must not hold a ? or #"],
+  ["https://x.example/?", "must not hold a ? or #"],
+  ["https://x.example/#top", "must not hold a ? or #"],
+  ["https://x.example/v1#", "must not hold a ? or #"],
+  ["ftp://x.example", "is no http(s) address"],
+  ["file:///etc/passwd", "is no http(s) address"],
+  ["x.example", "is no http(s) address"],
+  ["localhost:8787", "is no http(s) address"],
+  ["https://", "is no http(s) address"],
+  ["", "is no http(s) address"],
+])("the base URL %j is refused: it %s", (text, reason) => {
+  expect(() => checkBaseUrl(text, "--base-url")).toThrow(`--base-url ${reason}`);
+});
+
+test.each(["https://ann:s3cret@x.example", "https://s3cret@x.example", "ftp://ann:s3cret@x.example"])(
+  "the password in %s is refused without being shown",
+  (text) => {
+    expect(() => checkBaseUrl(text, "--base-url")).toThrow(/^(?!.*s3cret).*user name or password/s);
+  },
+);
+
+test.each(["10.0.0.1", "128.0.0.1", "127.evil.example", "localhost.", "::1", "xlocalhost"])(
+  "%s is not this machine",
+  (host) => {
+    expect(isLoopback(host)).toBe(false);
+  },
+);
+
+test.each([` ${key}\n`, `\t${key}\r\n`, key])("the key %j is used without the white space around it", (text) => {
+  expect(checkApiKey(text)).toBe(key);
+});
+
+test.each(["sec ret", "sec\nret", "sec\tret", "sec\u0000ret", "sécret", "秘密", "sec\u007fret", "sec\u200bret"])(
+  "the key %j is refused without being shown",
+  (text) => {
+    expect(() => checkApiKey(text)).toThrow("The API key holds a space or a character that no key can have.");
+  },
+);
+
+test.each(["", " ", "\n"])("the key %j is empty", (text) => {
+  expect(() => checkApiKey(text)).toThrow("The API key is empty.");
+});
+
+test("a key of the environment or the saved file is checked as a typed one is", async () => {
+  const fromEnv = await createWorld({ env: { VIDGEN_API_KEY: "sec ret" } });
+  await expect(resolveApiKey(one, fromEnv)).rejects.toMatchObject({ code: "usage" });
+  const fromFile = await createWorld({ saved: { keys: { [one]: "sec\nret" } } });
+  await expect(resolveApiKey(one, fromFile)).rejects.toMatchObject({ code: "usage" });
+  const padded = await createWorld({ env: { VIDGEN_API_KEY: `${key}\n` } });
+  expect(await resolveApiKey(one, padded)).toBe(key);
+});
+
+test.each([
+  ["90s", 90_000],
+  ["5m", 300_000],
+  ["1h30m", 5_400_000],
+  ["1h", 3_600_000],
+  ["2m30s", 150_000],
+  ["45", 45_000],
+  ["1.5s", 1_500],
+  ["0.5", 500],
+])("the time %s is %i ms", (text, ms) => {
+  expect(readTime(text, "--timeout")).toBe(ms);
+});
+
+const noTimes = [
+  "",
+  "0",
+  "0s",
+  "0m",
+  "-5",
+  "5x",
+  "m",
+  "1m1h",
+  "1 m",
+  "1e3",
+  "5M",
+  "1.5m",
+  "Infinity",
+  "NaN",
+  "9".repeat(20),
+];
+test.each(noTimes)("the time %j is refused", (text) => {
+  expect(() => readTime(text, "--timeout")).toThrow(
+    `--timeout takes a time such as 90s, 5m, 1h30m or plain seconds, not "${text}"`,
+  );
+});
+
+test.each([
+  [undefined, undefined],
+  ["1", 1_000],
+  ["1m", 60_000],
+])("the interval %s is %s ms", (text, ms) => {
+  expect(readInterval(text)).toBe(ms);
+});
+
+test.each(["0.9", "0.999s", "0", ""])("the interval %j is refused", (text) => {
+  expect(() => readInterval(text)).toThrow("--interval");
+});

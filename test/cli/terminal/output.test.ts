@@ -1,0 +1,361 @@
+import { Writable } from "node:stream";
+import { expect, test, vi } from "vitest";
+import { colorLevel, createOutput, type Manner, plain, plainLine } from "../../../src/cli/terminal/output.ts";
+import { VidgenError } from "../../../src/errors.ts";
+
+const secret = "canary-key-0123456789";
+
+type Scene = Partial<Manner> & {
+  isTTY?: boolean;
+  columns?: number;
+  env?: Record<string, string>;
+  failing?: string;
+  isSlow?: boolean;
+};
+
+/** Both streams, and what was written to them so far. */
+function createStreams({ isTTY = false, columns = 80, failing, isSlow }: Scene = {}) {
+  const written = { stdout: "", stderr: "" };
+  const stream = (name: keyof typeof written, code?: string) => {
+    const write = (chunk: unknown, _: unknown, done: (error?: Error) => void) => {
+      if (code !== undefined) return done(Object.assign(new Error(`write ${code}`), { code }));
+      const finish = () => {
+        written[name] += String(chunk);
+        done();
+      };
+      if (isSlow) setImmediate(finish);
+      else finish();
+    };
+    const terminal = { isTTY, columns, cursorTo: () => true, clearLine: () => true, moveCursor: () => true };
+    return Object.assign(new Writable({ write }), terminal).on("error", () => {});
+  };
+  return { written, streams: { stdout: stream("stdout", failing), stderr: stream("stderr") } };
+}
+
+/** An output, and what it has written so far. */
+function createScene(scene: Scene = {}) {
+  const { isTTY: _, columns: __, env = {}, failing: ___, isSlow: ____, ...flags } = scene;
+  const { written, streams } = createStreams(scene);
+  const manner = { json: false, quiet: false, verbose: false, color: undefined, ...flags };
+  const output = createOutput(manner, {
+    ...streams,
+    writeAtOnce: (text) => Buffer.from(text),
+    env,
+    holdTerminal: () => {},
+  });
+  return { output, written };
+}
+
+test.each([
+  ["a colour", "\u001b[1;31mred\u001b[0m", "red"],
+  ["a cleared screen", "a\u001b[2J\u001b[Hb", "ab"],
+  ["a C1 sequence", "\u009b31mred", "red"],
+  ["a link", "\u001b]8;;https://evil.example\u0007text\u001b]8;;\u0007", "text"],
+  ["the clipboard", "a\u001b]52;c;aGVsbG8=\u0007b", "ab"],
+  ["C0", "a\u0000\u0007\b\u000b\f\r\u001bb", "ab"],
+  ["C1", "a\u0080\u0085\u009fb", "ab"],
+  ["DEL", "a\u007fb", "ab"],
+  ["reading directions", "a\u202e\u202a\u2066\u2069\u200e\u200f\u061cb", "ab"],
+  ["lines and tabs", "a\n\tb\n", "a\n\tb\n"],
+  ["emoji", "🦊👩‍👩‍👧🏽❤️🇫🇷", "🦊👩‍👩‍👧🏽❤️🇫🇷"],
+  ["CJK", "赤い狐が雪の中を走る 红狐 붉은 여우", "赤い狐が雪の中を走る 红狐 붉은 여우"],
+  ["accents and RTL", "Zürich e\u0301 ثعلب", "Zürich e\u0301 ثعلب"],
+])("of %s only what can be read stays", (_, text, shown) => {
+  expect(plain(text)).toBe(shown);
+});
+
+test("no text leaves anything that a terminal obeys", () => {
+  const parts = ["\u001b", "[", "]", "31m", "8;;", "52;c;", "\u009b", "\u009d", "\u0007", "\u001b\\", "P", "a b", "\r"];
+  const texts = parts.flatMap((a) => parts.flatMap((b) => parts.map((c) => `${a}${b}${c}\u001b[${a}${b}`)));
+  for (const text of texts) expect(plain(text)).not.toMatch(/[^\P{Cc}\n\t]/u);
+});
+
+test("a line is one line", () => {
+  expect(plainLine("  a\n\tb\u001b[2J  c \n")).toBe("a b c");
+});
+
+test("with --json every control character is escaped, and reads back the same", async () => {
+  const { output, written } = createScene({ json: true });
+  const odd = "a\u0000\u001b[31m\u007f\u0080\u009b\u009f\u061c\u200e\u202e\u2028\u2066\u2069\n\t🦊狐é";
+  await output.result("text", { text: odd, [odd]: [odd, 1, null, true, { a: [] }] });
+  expect(written.stdout.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u);
+  expect(JSON.parse(written.stdout)).toEqual({ text: odd, [odd]: [odd, 1, null, true, { a: [] }] });
+  expect(written.stdout).toContain("🦊狐é");
+});
+
+test("a result is its text on stdout, and nothing on stderr", async () => {
+  const { output, written } = createScene({ isTTY: true });
+  await output.result("https://media.example/\u001b[31ma.mp4", { ignored: true });
+  expect(written).toEqual({ stdout: "https://media.example/a.mp4\n", stderr: "" });
+});
+
+test("an empty result prints nothing, not even a line", async () => {
+  const { output, written } = createScene();
+  await output.result("", []);
+  expect(written.stdout).toBe("");
+});
+
+test("with --json a result is one document on stdout", async () => {
+  const { output, written } = createScene({ json: true });
+  output.note("Started.");
+  output.progress("Generating", "  1 s");
+  await output.result("text", { id: "1b4e28ba", file: null });
+  expect(JSON.parse(written.stdout)).toEqual({ id: "1b4e28ba", file: null });
+  expect(written.stderr).toBe("");
+});
+
+test("with --json a person who watches still gets notes", () => {
+  const { output, written } = createScene({ json: true, isTTY: true });
+  output.note("Started.");
+  expect(written).toEqual({ stdout: "", stderr: "Started.\n" });
+});
+
+const error = new VidgenError("unknown", "No answer.\u001b[31m", { hint: "Look\nthere.", id: "1b4e", httpStatus: 502 });
+
+test("an error is text on stderr: what happened, and below it what to do", async () => {
+  const { output, written } = createScene();
+  expect(await output.fail(error)).toBe(6);
+  expect(written).toEqual({ stdout: "", stderr: "error: No answer.\n  Look\n  there.\n" });
+});
+
+test("with --json an error is one document on stderr", async () => {
+  const { output, written } = createScene({ json: true });
+  expect(await output.fail(error)).toBe(6);
+  expect(written.stdout).toBe("");
+  expect(JSON.parse(written.stderr)).toEqual({
+    error: { code: "unknown", message: "No answer.\u001b[31m", hint: "Look\nthere.", id: "1b4e", http_status: 502 },
+  });
+});
+
+test("with --json what an error does not know is null", async () => {
+  const { output, written } = createScene({ json: true });
+  await output.fail(new VidgenError("usage", "Bad flag."));
+  expect(JSON.parse(written.stderr)).toEqual({
+    error: { code: "usage", message: "Bad flag.", hint: null, id: null, http_status: null },
+  });
+});
+
+test("Ctrl-C is not called an error", async () => {
+  const { output, written } = createScene();
+  expect(await output.fail(new VidgenError("interrupted", "Interrupted."))).toBe(130);
+  expect(written.stderr).toBe("Interrupted.\n");
+});
+
+test("a defect is called one, and shows where it happened with --verbose alone", async () => {
+  const quiet = createScene();
+  expect(await quiet.output.fail(new TypeError("x is not a function"))).toBe(1);
+  expect(quiet.written.stderr).toMatch(
+    /^error: Something went wrong inside vidgen: x is not a function\n {2}Please report/,
+  );
+  expect(quiet.written.stderr).not.toContain("output.test.ts");
+  const verbose = createScene({ verbose: true });
+  await verbose.output.fail(new TypeError("x is not a function"));
+  expect(verbose.written.stderr).toContain("output.test.ts");
+});
+
+test.each([
+  [true, "\u001b[31merror: \u001b[39mNo answer.\n"],
+  [false, "error: No answer.\n"],
+])("with colour %s an error reads %j", async (color, text) => {
+  const { output, written } = createScene({ color });
+  await output.fail(new VidgenError("network", "No answer."));
+  expect(written.stderr).toBe(text);
+});
+
+test("--quiet prints nothing but errors, and the result", async () => {
+  const { output, written } = createScene({ quiet: true, isTTY: true });
+  output.note("Started.");
+  output.progress("Generating", "  1 s");
+  await output.result("done", {});
+  expect(written).toEqual({ stdout: "done\n", stderr: "" });
+  await output.fail(error);
+  expect(written.stderr).toContain("No answer.");
+});
+
+test.each([
+  [true, "> GET https://x.example\n"],
+  [false, ""],
+])("with --verbose %s a request shows as %j", (verbose, text) => {
+  const { output, written } = createScene({ verbose });
+  output.trace("> GET https://x.example\u001b[31m");
+  expect(written.stderr).toBe(text);
+});
+
+const awkward = 'k"e\\y$&/';
+test.each([
+  [secret, false],
+  [secret, true],
+  [awkward, false],
+  [awkward, true],
+])("the hidden key %s never shows, with --json %s", async (key, json) => {
+  const { output, written } = createScene({ json, isTTY: true, verbose: true, env: { CI: "1" }, color: false });
+  output.hide(key);
+  output.hide("");
+  await output.result(`the key is ${key}`, { key, [key]: [`Bearer ${key}`], nested: { deep: [{ key }] } });
+  output.note(`note ${key}`);
+  output.progress(`progress ${key}`, key);
+  output.trace(`trace ${key.slice(0, 4)}\u001b[0m${key.slice(4)}`);
+  await output.fail(new VidgenError("rejected", `error ${key}`, { hint: `hint ${key}`, id: key }));
+  await output.fail(new TypeError(`Headers.append: "Bearer ${key}" is an invalid header value`));
+  const all = written.stdout + written.stderr;
+  for (const form of [key, JSON.stringify(key).slice(1, -1)]) expect(all).not.toContain(form);
+  expect(all.match(/\[key\]/g)?.length).toBeGreaterThanOrEqual(7);
+  if (json) expect(JSON.parse(written.stdout)).toMatchObject({ key: "[key]", "[key]": ["Bearer [key]"] });
+});
+
+test("a key that looks like JSON itself leaves a document that can be read", async () => {
+  const { output, written } = createScene({ json: true });
+  output.hide('":"long":"');
+  await output.result("", { a: 'x":"long":"y' });
+  expect(JSON.parse(written.stdout)).toEqual({ a: "x[key]y" });
+});
+
+test.each(["EPIPE", "ERR_STREAM_DESTROYED"])("a reader that has gone away (%s) is no error", async (failing) => {
+  const { output } = createScene({ failing });
+  await output.result("text", {});
+  await output.result("more", {});
+  await output.flush();
+});
+
+test.each(["ENOSPC", "EIO"])("a stdout that cannot take the result (%s) is an output error", async (failing) => {
+  const { output } = createScene({ failing });
+  await expect(output.result("text", {})).rejects.toMatchObject({
+    code: "output",
+    exit: 9,
+    message: `Cannot write to stdout: ${failing}.`,
+  });
+});
+
+test("elsewhere than at a terminal a state is a line, said once", () => {
+  const { output, written } = createScene();
+  for (const detail of ["  1 s", "  2 s"]) output.progress("Generating", detail);
+  output.progress("Saving", "  10 kB");
+  output.rest();
+  expect(output.isLive).toBe(false);
+  expect(written.stderr).toBe("Generating\nSaving\n");
+});
+
+test.each([
+  ["a dumb terminal", { isTTY: true, env: { TERM: "dumb" } }, false],
+  ["CI", { isTTY: true, env: { CI: "true" } }, false],
+  ["a pipe", { isTTY: false }, false],
+  ["a terminal with --quiet", { isTTY: true, quiet: true }, false],
+  ["a terminal", { isTTY: true, env: { TERM: "xterm" } }, true],
+  ["a terminal with --json", { isTTY: true, json: true }, true],
+])("at %s with %j a moving line is shown: %s", (_, scene: Scene, isLive) => {
+  expect(createScene(scene).output.isLive).toBe(isLive);
+});
+
+test("at a terminal the state is a moving line, gone when a result comes", async () => {
+  const { output, written } = createScene({ isTTY: true, color: false });
+  output.hide(secret);
+  output.progress("Generating", `  1 s ${secret}`);
+  expect(written.stderr).toBe("");
+  await vi.waitFor(() => expect(written.stderr).toContain("Generating  1 s [key]"));
+  output.note("A note.");
+  expect(written.stderr).toMatch(/(^|\n|h|K|G)A note\.\n/);
+  await output.result("done", {});
+  const shown = written.stderr;
+  output.rest();
+  await output.flush();
+  expect(written.stderr).toBe(shown);
+  expect(written.stdout).toBe("done\n");
+});
+
+test.each([
+  [undefined, false, {}, 0],
+  [undefined, true, {}, 1],
+  [undefined, true, { TERM: "dumb" }, 0],
+  [undefined, true, { TERM: "xterm-256color" }, 1],
+  [undefined, true, { NO_COLOR: "1" }, 0],
+  [undefined, true, { NO_COLOR: "0" }, 0],
+  [undefined, true, { NO_COLOR: "" }, 1],
+  [undefined, false, { FORCE_COLOR: "1" }, 1],
+  [undefined, false, { FORCE_COLOR: "3" }, 1],
+  [undefined, true, { FORCE_COLOR: "0" }, 0],
+  [undefined, true, { FORCE_COLOR: "false" }, 0],
+  [undefined, false, { FORCE_COLOR: "" }, 0],
+  [undefined, true, { FORCE_COLOR: "" }, 1],
+  [undefined, true, { FORCE_COLOR: "1", TERM: "dumb" }, 1],
+  [undefined, true, { FORCE_COLOR: "1", NO_COLOR: "1" }, 0],
+  [undefined, false, { CLICOLOR_FORCE: "1" }, 1],
+  [undefined, false, { CLICOLOR_FORCE: "0" }, 0],
+  [undefined, false, { CLICOLOR_FORCE: "1", FORCE_COLOR: "0" }, 0],
+  [undefined, false, { CLICOLOR_FORCE: "1", NO_COLOR: "1" }, 0],
+  [true, false, { NO_COLOR: "1", TERM: "dumb", FORCE_COLOR: "0" }, 1],
+  [false, true, { FORCE_COLOR: "1", CLICOLOR_FORCE: "1" }, 0],
+])("--color %s, a terminal %s, %j: colour level %i", (color, isTTY, env, level) => {
+  expect(colorLevel({ color }, { isTTY }, env)).toBe(level);
+});
+
+test.each([
+  ["https://media.example/a.mp4", true],
+  ["https://media.example/\u001b\\a", false],
+  ["https://media.example/\u0007a", false],
+  ["https://media.example/\u009ca", false],
+  ["https://media.example/a b", false],
+  ["", false],
+  [`https://media.example/?key=${secret}`, false],
+])("%j is a link: %s", async (href, isLink) => {
+  const { output, written } = createScene({ isTTY: true, env: { TERM_PROGRAM: "ghostty" } });
+  output.hide(secret);
+  await output.result("fox.mp4", {}, href);
+  expect(written.stdout).toBe(isLink ? `\u001b]8;;${href}\u001b\\fox.mp4\u001b]8;;\u001b\\\n` : "fox.mp4\n");
+});
+
+test("a terminal that has no columns gets lines: to clear one of them would take for ever", () => {
+  const { output, written } = createScene({ isTTY: true, columns: 0 });
+  output.progress("Generating 1", "  2 s");
+  output.rest();
+  expect(output.isLive).toBe(false);
+  expect(written.stderr).toBe("Generating 1\n");
+});
+
+/** An output to pipes; stdout takes `room` letters at once. `opened` says which streams were opened. */
+function createPiped(room: number) {
+  const { written, streams } = createStreams({ isSlow: true });
+  const opened: string[] = [];
+  const open = (name: keyof typeof written) => {
+    opened.push(name);
+    return streams[name];
+  };
+  const output = createOutput(
+    { json: false, quiet: false, verbose: false, color: undefined },
+    {
+      get stdout() {
+        return open("stdout");
+      },
+      get stderr() {
+        return open("stderr");
+      },
+      writeAtOnce(text) {
+        written.stdout += text.slice(0, room);
+        return Buffer.from(text.slice(room));
+      },
+      env: {},
+      holdTerminal: () => {},
+    },
+  );
+  return { output, written, opened };
+}
+
+test("help that a pipe takes at once opens no stream, a result stdout alone", async () => {
+  const { output, written, opened } = createPiped(100);
+  output.print("help\n");
+  await output.printed();
+  await output.flush();
+  expect(opened).toEqual([]);
+  await output.result("gen-1\tprocessing", {});
+  await output.flush();
+  expect(written.stdout).toBe("help\ngen-1\tprocessing\n");
+  expect(opened).toEqual(["stdout"]);
+});
+
+test("what a full pipe has not taken comes before what follows", async () => {
+  const { output, written } = createPiped(4);
+  output.print("first\n");
+  output.print("second\n");
+  await output.result("third", {});
+  await output.flush();
+  expect(written.stdout).toBe("first\nsecond\nthird\n");
+});

@@ -1,0 +1,130 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeEach, describe, expect, test } from "vitest";
+import { type Desk, hasTmux, openDesk } from "../../tmux.ts";
+
+// The built program in a real terminal, with a shell around it.
+
+describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
+  let desk: Desk;
+  let stty: string;
+
+  beforeEach(async () => {
+    desk = await openDesk();
+    stty = await desk.run("stty -a");
+  });
+
+  const start = async (prompt = "a [slow: 60s] fox") => {
+    desk.type(`clear; vidgen generate '${prompt}' --local -o fox.mp4\n`);
+    await desk.shows(/^. Generating \w{8} \(wan-2\.5\) {2}[1-9]\d* s/m);
+  };
+
+  /** The terminal is the shell's again, and as it was. */
+  const expectTidy = async () => {
+    expect(desk.isCursorShown()).toBe(true);
+    expect(await desk.run("stty -a")).toBe(stty);
+    // Had anything been left in the input or on the line, this would not be all.
+    expect(await desk.run("echo typed")).toBe("typed");
+  };
+
+  test("a moving line, and Ctrl-C: the id, the command to go on, and the shell's own terminal", async () => {
+    await start();
+    expect(desk.isCursorShown()).toBe(false);
+    desk.press("C-c");
+    const screen = await desk.shows(/To go on: vidgen wait \S+ --local -o fox\.mp4\n\$$/m);
+    expect(screen).not.toContain("Generating");
+    expect(screen).not.toMatch(/\^?\[\[|\]9;|25[hl]/);
+    await expectTidy();
+  });
+
+  test("it comes to its end, and leaves its file", async () => {
+    await start("a [slow: 3s] fox");
+    const screen = await desk.shows(/^fox\.mp4\n\$$/m);
+    expect(screen).not.toContain("Generating");
+    await expectTidy();
+  });
+
+  test("Ctrl-Z gives the terminal back, fg goes on", async () => {
+    await start();
+    desk.press("C-z");
+    const stopped = await desk.shows(/Stopped/);
+    expect(stopped).not.toContain("Generating");
+    await expectTidy();
+    desk.type("fg\n");
+    await desk.shows(/^. Generating/m);
+    expect(desk.isCursorShown()).toBe(false);
+    // And once more: the second time is as the first.
+    desk.press("C-z");
+    await desk.shows(/Stopped/);
+    await expectTidy();
+    desk.type("fg\n");
+    await desk.shows(/^. Generating/m);
+    desk.press("C-c");
+    await desk.shows(/To go on/);
+    await expectTidy();
+  });
+
+  test("on a terminal that grows narrow the line is cut, not broken, each time it is drawn", async () => {
+    await start();
+    desk.resize(25);
+    const screen = await desk.shows(/^. Generating \w{8} \(…$/m);
+    expect(screen.match(/…/g)).toHaveLength(1);
+    desk.resize(80);
+    await desk.shows(/^. Generating \w{8} \(wan-2\.5\) {2}\d+ s$/m);
+    desk.press("C-c");
+    await desk.shows(/To go on/);
+    await expectTidy();
+  });
+
+  test("an error leaves it tidy too", async () => {
+    await start("a [slow: 3s] [fail] fox");
+    await desk.shows(/error: /);
+    await expectTidy();
+  });
+
+  test("the form: Ctrl-Z and fg in the middle of it, arrows, a yes, and the file", async () => {
+    desk.type("clear; vidgen generate --local -d 1 -o fox.mp4\n");
+    await desk.shows("What should the video show?");
+    desk.type("a fo");
+    await desk.shows("a fo");
+    for (const _ of ["once", "and again"]) {
+      desk.press("C-z");
+      await desk.shows("Stopped");
+      await expectTidy();
+      desk.type("fg\n");
+      await desk.shows(/^\? What should the video show\? a fo$/m);
+    }
+    desk.type("x");
+    await desk.shows("a fox");
+    desk.press("Enter");
+    await desk.shows("Which model?");
+    desk.press("Down", "Enter");
+    await desk.shows("Which aspect ratio?");
+    desk.press("Enter");
+    await desk.shows("  vidgen generate 'a fox' --model ray-3 --duration 1 -o");
+    await desk.shows("Start it?");
+    desk.press("y", "Enter");
+    await desk.shows(/^fox\.mp4\n\$$/m);
+    await expectTidy();
+  });
+
+  test.each(["Escape", "C-c"])("the form: %s leaves at once, with nothing sent", async (key) => {
+    desk.type('clear; vidgen generate --local; echo "left with $?"\n');
+    await desk.shows("What should the video show?");
+    desk.type("a fox\n");
+    await desk.shows("Which model?");
+    desk.press(key);
+    const screen = await desk.shows("left with 130");
+    expect(screen).toContain("Nothing was sent.");
+    await expectTidy();
+    expect(await desk.run("ls -a ~/home")).not.toContain("journal");
+  });
+
+  test("--open hands the file to the platform's opener, and goes on", async () => {
+    writeFileSync(join(desk.folder, "xdg-open"), '#!/bin/sh\nprintf "<%s>\\n" "$@" > opened\n', { mode: 0o755 });
+    const line = "PATH=.:$PATH DISPLAY=:0 vidgen generate 'a fox' --local -d 1 -o 'a $(fox).mp4' --open --quiet";
+    expect(await desk.run(line)).toBe("a $(fox).mp4");
+    expect(await desk.run("sleep 0.3; cat opened")).toBe(`<${join(desk.folder, "a $(fox).mp4")}>`);
+    await expectTidy();
+  });
+});

@@ -1,0 +1,85 @@
+import { expect, test } from "vitest";
+import { failedError, localPace, readVideoUrl, remotePace } from "../../src/client/follow.ts";
+import type { Generation } from "../../src/client/schema.ts";
+
+const minutes = Array.from({ length: 1_200 }, (_, i) => i * 100);
+
+function generation(fields: Record<string, unknown>): Generation {
+  return { id: "1b4e28ba", status: "completed", ...fields } as Generation;
+}
+
+test.each([
+  [0, 9_500],
+  [30_000, 7_250],
+  [60_000, 5_000],
+  [61_000, 5_000],
+  [3_600_000, 5_000],
+])("after %i ms a remote service is asked again in %i ms", (elapsed, ms) => {
+  expect(remotePace(elapsed)).toBe(ms);
+});
+
+test("what a look took is a part of the wait, which is 5 s all the same", () => {
+  expect([remotePace(0, 1_500), remotePace(30_000, 1_000), remotePace(50_000, 30_000)]).toEqual([8_000, 6_250, 5_000]);
+});
+
+test("a remote service is asked every 5 to 10 s, as the interface recommends, and never slower than before", () => {
+  const paces = minutes.map((elapsed) => remotePace(elapsed));
+  expect(paces.every((ms) => ms >= 5_000 && ms <= 10_000)).toBe(true);
+  expect(paces).toEqual(paces.toSorted((a, b) => b - a));
+});
+
+test("the local service is asked within a second, and never at once", () => {
+  const paces = minutes.map(localPace);
+  expect(paces.every((ms) => ms >= 100 && ms <= 1_000)).toBe(true);
+  expect(localPace(0)).toBe(100);
+});
+
+test.each([
+  "https://media.video.example/1b4e28ba.mp4",
+  "http://127.0.0.1:8788/1b4e28ba.mp4",
+  "https://media.video.example/a.mp4?sig=a%2Fb+c==&exp=1#t",
+])("the video's address %s is used as it is", (url) => {
+  expect(readVideoUrl(generation({ video_url: url }))).toBe(url);
+});
+
+test.each([
+  ["https://media.video.example/a fox.mp4", "https://media.video.example/a%20fox.mp4"],
+  [" https://media.video.example/a.mp4\n", "https://media.video.example/a.mp4"],
+  ["https://media.video.example/\u001b[2J.mp4", "https://media.video.example/%1B[2J.mp4"],
+  ["https://media.video.example/a\nb\tc.mp4", "https://media.video.example/abc.mp4"],
+  ["https://media.video.example/\u009b2J\u202e.mp4", "https://media.video.example/%C2%9B2J%E2%80%AE.mp4"],
+  ["https://media.video.example/狐.mp4", "https://media.video.example/%E7%8B%90.mp4"],
+])("the video's address %j is used as %s", (url, used) => {
+  expect(readVideoUrl(generation({ video_url: url }))).toBe(used);
+});
+
+test.each([
+  "",
+  " ",
+  "/videos/1b4e28ba.mp4",
+  "1b4e28ba.mp4",
+  "//media.video.example/a.mp4",
+  "ftp://media.video.example/a.mp4",
+  "file:///etc/passwd",
+  "javascript:alert(1)",
+  "data:video/mp4;base64,AAAA",
+  "https://",
+  null,
+  undefined,
+])("%j is no address of a video", (url) => {
+  expect(readVideoUrl(generation({ video_url: url }))).toBe(undefined);
+});
+
+test.each([
+  ["the prompt is not allowed", "The generation failed: the prompt is not allowed"],
+  [{ message: "out of memory", code: 5 }, "The generation failed: out of memory"],
+  [null, "The generation failed: the service gives no reason"],
+  [undefined, "The generation failed: the service gives no reason"],
+])("a failed generation whose error is %j reads as: %s", (error, message) => {
+  expect(failedError("1b4e28ba", generation({ status: "failed", error }))).toMatchObject({
+    code: "failed",
+    exit: 4,
+    id: "1b4e28ba",
+    message,
+  });
+});

@@ -1,0 +1,84 @@
+import { expect, test } from "vitest";
+import { checkModel, defaultModel, findModel, models } from "../../src/client/models.ts";
+import { VidgenError } from "../../src/errors.ts";
+
+const ids = ["sora-2", "veo-3.1", "kling-2.6", "kling-1.6-elements", "wan-2.5", "ray-3", "seedance", "minimax"];
+
+function refusalOf(id: string): VidgenError {
+  try {
+    return expect.fail(`passed as ${checkModel(id)}`);
+  } catch (error) {
+    if (error instanceof VidgenError) return error;
+    throw error;
+  }
+}
+
+test("the models are the interface's, in its order", () => {
+  expect(models.map(({ id }) => id)).toEqual(ids);
+});
+
+test("the models' characteristics are the interface's own words", () => {
+  expect(models.map(({ characteristic }) => characteristic)).toEqual([
+    "flagship, cinematic quality",
+    "fast variant, native audio",
+    "high fidelity, audio support",
+    "multi-image fusion, 2 to 4 images",
+    "ultra-realistic, best value",
+    "fast creative generation",
+    "fast and efficient",
+    "ultra-realistic humans",
+  ]);
+});
+
+test("only kling-1.6-elements wants images, 2 to 4", () => {
+  expect(models.filter(({ images }) => images).map(({ id, images }) => [id, images])).toEqual([
+    ["kling-1.6-elements", { min: 2, max: 4 }],
+  ]);
+});
+
+test("the default is one of them", () => {
+  expect(ids).toContain(defaultModel);
+});
+
+test.each(ids)("%s passes", (id) => {
+  expect(checkModel(id)).toBe(id);
+  expect(findModel(id)?.id).toBe(id);
+});
+
+test.each([
+  ["veo3.1", "veo-3.1"],
+  ["wan2.5", "wan-2.5"],
+  ["sora2", "sora-2"],
+  ["sora", "sora-2"],
+  ["Sora-2", "sora-2"],
+  ["SEEDANCE", "seedance"],
+  ["kling-2.6 ", "kling-2.6"],
+  ["kling-1.6-element", "kling-1.6-elements"],
+  ["kling-1.6", "kling-2.6"],
+  ["mini-max", "minimax"],
+  ["ray3", "ray-3"],
+  ["ary-3", "ray-3"],
+])("%j is taken for a slip: did you mean %s?", (typed, meant) => {
+  expect(refusalOf(typed)).toMatchObject({
+    code: "usage",
+    message: `There is no model "${typed}". Did you mean ${meant}?`,
+    hint: `To send it just as typed: --set model=${typed}`,
+  });
+});
+
+test.each(ids)("whatever single letter of %s is wrong, it is what is suggested", (id) => {
+  for (let i = 0; i < id.length; i++) {
+    for (const slip of [`${id.slice(0, i)}${id.slice(i + 1)}`, `${id.slice(0, i)}x${id.slice(i + 1)}`]) {
+      if (!findModel(slip)) expect(refusalOf(slip).message).toContain(`Did you mean ${id}?`);
+    }
+  }
+});
+
+test.each(["my-model-9", "sora-2-pro", "kling", "gen-4", "veo-3.1-fast", "x"])("%s passes as it is typed", (id) => {
+  expect(checkModel(id)).toBe(id);
+  expect(findModel(id)).toBe(undefined);
+});
+
+test.each(["", " "])("the model %j is a usage error that says where they are listed", (id) => {
+  expect(refusalOf(id)).toMatchObject({ code: "usage", hint: "`vidgen models` lists them." });
+});

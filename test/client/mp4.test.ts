@@ -1,0 +1,112 @@
+import { mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { faultOfMp4 } from "../../src/client/mp4.ts";
+import { box, tinyMp4 } from "../mp4.ts";
+
+const ftyp = box("ftyp", new Uint8Array(8));
+const moov = box("moov", new Uint8Array(4));
+const mdat = box("mdat", new Uint8Array(5));
+
+/** A box whose header says any size it likes: 32 bits, and then 64 where a second one is given. */
+function oddBox(type: string, short: number, long?: bigint, payload: number[] = []): number[] {
+  const header = new DataView(new ArrayBuffer(long === undefined ? 8 : 16));
+  header.setUint32(0, short);
+  new TextEncoder().encode(type).forEach((byte, i) => {
+    header.setUint8(4 + i, byte);
+  });
+  if (long !== undefined) header.setBigUint64(8, long);
+  return [...new Uint8Array(header.buffer), ...payload];
+}
+
+/** An open, empty file of the test's own. */
+async function openFile() {
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  const file = await open(join(folder, "video.part"), "wx+");
+  onTestFinished(async () => {
+    await file.close();
+    await rm(folder, { recursive: true });
+  });
+  return file;
+}
+
+async function faultOf(bytes: Iterable<number>): Promise<string | undefined> {
+  const file = await openFile();
+  await file.write(Uint8Array.from(bytes));
+  return faultOfMp4(file);
+}
+
+test.each([
+  ["the smallest", tinyMp4()],
+  ["the index last", [...ftyp, ...mdat, ...moov]],
+  [
+    "other boxes among them",
+    [...ftyp, ...box("free", new Uint8Array(3)), ...moov, ...mdat, ...box("uuid", new Uint8Array(16))],
+  ],
+  [
+    "a fragmented one",
+    [...ftyp, ...moov, ...box("moof", new Uint8Array(4)), ...mdat, ...box("moof", new Uint8Array(4)), ...mdat],
+  ],
+  ["an empty box", [...ftyp, ...moov, ...mdat, ...box("free", new Uint8Array(0))]],
+  ["a 64-bit size", [...ftyp, ...moov, ...oddBox("mdat", 1, 21n, [1, 2, 3, 4, 5])]],
+  ["a last box that goes on to the end", [...ftyp, ...moov, ...oddBox("mdat", 0, undefined, [1, 2, 3])]],
+  ["a last box without content", [...ftyp, ...moov, ...oddBox("mdat", 0)]],
+])("a whole file: %s", async (_, bytes) => {
+  expect(await faultOf(bytes)).toBe(undefined);
+});
+
+test.each([
+  ["empty", [], "it is empty"],
+  ["an HTML page", new TextEncoder().encode("<!doctype html><title>Sign in</title>"), "it is no .mp4"],
+  ["a JSON error", new TextEncoder().encode('{"error":"expired"}'), "it is no .mp4"],
+  ["one byte", [0], "it is no .mp4"],
+  ["zeros", new Uint8Array(64), "it is no .mp4"],
+  ["ftyp not first", [...moov, ...ftyp, ...mdat], "it is no .mp4"],
+  ["only ftyp", ftyp, "it holds no video"],
+  ["no moov", [...ftyp, ...mdat], "it holds no video"],
+  ["no mdat", [...ftyp, ...moov], "it holds no video"],
+  ["one byte of junk at its end", [...tinyMp4(), 0], "it is cut or damaged"],
+  ["zeros at its end", [...tinyMp4(), ...new Uint8Array(7)], "it is cut or damaged"],
+  ["an HTML page at its end", [...tinyMp4(), ...new TextEncoder().encode("<html>502</html>")], "it is cut or damaged"],
+  ["a box of 7 bytes", [...ftyp, ...moov, ...oddBox("free", 7), ...mdat], "it is cut or damaged"],
+  ["a box of 2 bytes", [...ftyp, ...moov, ...mdat, ...oddBox("free", 2)], "it is cut or damaged"],
+  ["a 64-bit size below its own header", [...ftyp, ...moov, ...oddBox("mdat", 1, 15n)], "it is cut or damaged"],
+  [
+    "a box of 4 bytes, and a sound one where it would end",
+    [...ftyp, ...moov, 0, 0, 0, 4, ...mdat],
+    "it is cut or damaged",
+  ],
+  ["a 64-bit size of 8 bytes", [...tinyMp4(), ...oddBox("free", 1, 8n)], "it is cut or damaged"],
+  ["a 64-bit size of nothing", [...ftyp, ...moov, ...oddBox("mdat", 1, 0n)], "it is cut or damaged"],
+  ["a 64-bit size without its second half", [...ftyp, ...moov, ...oddBox("mdat", 1)], "it is cut or damaged"],
+  ["a 64-bit size beyond the end", [...ftyp, ...moov, ...oddBox("mdat", 1, 2n ** 64n - 1n)], "it is cut or damaged"],
+  [
+    "a box that goes on to the end, and others in it",
+    [...ftyp, ...oddBox("free", 0), ...moov, ...mdat],
+    "it is cut or damaged",
+  ],
+  ["two files in a row", [...tinyMp4("one"), ...tinyMp4("two")], "it is more than one file"],
+  ["a file and the start of another", [...tinyMp4("one"), ...tinyMp4("two").slice(0, 20)], "it is more than one file"],
+])("no whole file: %s", async (_, bytes, fault) => {
+  expect(await faultOf(bytes)).toBe(fault);
+});
+
+test.each([
+  ["the index first", [...ftyp, ...moov, ...mdat]],
+  ["the index last", [...ftyp, ...mdat, ...moov]],
+  ["a 64-bit size", [...ftyp, ...moov, ...oddBox("mdat", 1, 21n, [1, 2, 3, 4, 5])]],
+])("cut at any byte it is no whole file: %s", async (_, bytes) => {
+  const file = await openFile();
+  await file.write(Uint8Array.from(bytes));
+  expect(await faultOfMp4(file)).toBe(undefined);
+  for (let size = bytes.length - 1; size >= 0; size--) {
+    await file.truncate(size);
+    expect(await faultOfMp4(file), `${size} of ${bytes.length} bytes`).toEqual(expect.any(String));
+  }
+});
+
+test("one file with the middle of another in it is no whole file", async () => {
+  const [one, two] = [tinyMp4("a longer video, the first"), tinyMp4("the second")];
+  expect(await faultOf([...one.slice(0, 40), ...two.slice(30)])).toBe("it is cut or damaged");
+});

@@ -1,0 +1,273 @@
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import process from "node:process";
+import { expect, onTestFinished, test } from "vitest";
+import { fileName } from "../../src/client/naming.ts";
+import { claimTarget, outputError } from "../../src/client/target.ts";
+
+const naming = { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", prompt: "A red fox runs", model: "wan-2.5" };
+const itsName = "a-red-fox-runs-wan-2.5-1b4e28ba.mp4";
+
+async function createFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+function claim(output: string, overwrite = false) {
+  return claimTarget(output, { overwrite, unique: "attempt-1" });
+}
+
+test("a file is saved under its name, and nothing else is left", async () => {
+  const folder = await createFolder();
+  const target = await claim(join(folder, "fox.mp4"));
+  expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
+  await target.part.write("a fox");
+  expect(await target.commit(naming)).toBe(join(folder, "fox.mp4"));
+  await target.release();
+  expect(await readdir(folder)).toEqual(["fox.mp4"]);
+  expect(await readFile(join(folder, "fox.mp4"), "utf8")).toBe("a fox");
+});
+
+test.each([
+  ["an existing folder", "clips", "clips"],
+  ["an existing folder with a slash", "clips/", "clips"],
+  ["a new folder", "new/", "new"],
+  ["a new folder in a new folder", "new/er/est/", "new/er/est"],
+  ["a link to a folder", "link", "clips"],
+])("in %s the file gets a name of its own", async (_, output, inside) => {
+  const folder = await createFolder();
+  await mkdir(join(folder, "clips"));
+  await symlink(join(folder, "clips"), join(folder, "link"));
+  const target = await claim(join(folder, output));
+  await target.part.write("a fox");
+  const path = await target.commit(naming);
+  expect(basename(path)).toBe(itsName);
+  expect(await readdir(join(folder, inside))).toEqual([itsName]);
+  expect(await readFile(path, "utf8")).toBe("a fox");
+});
+
+test("two videos fit into one folder at the same time", async () => {
+  const folder = await createFolder();
+  const targets = [
+    await claimTarget(folder, { overwrite: false, unique: "attempt-1" }),
+    await claimTarget(folder, { overwrite: false, unique: "attempt-2" }),
+  ];
+  for (const [i, target] of targets.entries()) await target.commit({ ...naming, id: `id${i}` });
+  expect(await readdir(folder)).toHaveLength(2);
+});
+
+test('"-" is a file outside the folder, gone with its release', async () => {
+  const target = await claim("-");
+  await target.part.write("a fox");
+  const path = await target.commit(naming);
+  expect(await readFile(path, "utf8")).toBe("a fox");
+  await target.release();
+  await expect(stat(join(path, ".."))).rejects.toThrow("ENOENT");
+});
+
+test.each(["fox.mp4", "clips/", "-"])("%s: a release before the end leaves no file", async (output) => {
+  const folder = await createFolder();
+  const target = await claim(output === "-" ? output : join(folder, output));
+  await target.part.write("half a fox");
+  await target.release();
+  await target.release();
+  const left = await readdir(folder, { recursive: true });
+  expect(left.filter((name) => name !== "clips")).toEqual([]);
+});
+
+test("a file that exists is refused, and is not touched", async () => {
+  const folder = await createFolder();
+  await writeFile(join(folder, "fox.mp4"), "precious");
+  await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({
+    exit: 9,
+    message: `${join(folder, "fox.mp4")} exists.`,
+    hint: expect.stringContaining("--overwrite"),
+  });
+  expect(await readdir(folder)).toEqual(["fox.mp4"]);
+});
+
+test("--overwrite keeps the old file until the new one is whole", async () => {
+  const folder = await createFolder();
+  await writeFile(join(folder, "fox.mp4"), "old");
+  const target = await claim(join(folder, "fox.mp4"), true);
+  await target.part.write("new");
+  expect(await readFile(join(folder, "fox.mp4"), "utf8")).toBe("old");
+  await target.commit(naming);
+  expect(await readFile(join(folder, "fox.mp4"), "utf8")).toBe("new");
+  expect(await readdir(folder)).toEqual(["fox.mp4"]);
+});
+
+test.each([
+  ["a file", "fox.mp4"],
+  ["a folder", "."],
+])("into %s: what appears under the name meanwhile is not written over", async (_, output) => {
+  const folder = await createFolder();
+  const path = join(folder, output === "." ? itsName : output);
+  const target = await claim(join(folder, output));
+  await writeFile(path, "precious");
+  await expect(target.commit(naming)).rejects.toMatchObject({ exit: 9, message: `${path} exists.` });
+  await target.release();
+  expect(await readFile(path, "utf8")).toBe("precious");
+  expect(await readdir(folder)).toEqual([basename(path)]);
+});
+
+test("a link that leads nowhere is not written over", async () => {
+  const folder = await createFolder();
+  await symlink(join(folder, "nowhere"), join(folder, "fox.mp4"));
+  await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({ exit: 9, message: /exists/ });
+});
+
+test("a second vidgen that saves to the same file is told so", async () => {
+  const folder = await createFolder();
+  const first = await claim(join(folder, "fox.mp4"));
+  await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({
+    exit: 9,
+    message: `Cannot save ${join(folder, "fox.mp4")}: fox.mp4.part exists.`,
+    hint: expect.stringContaining("Another vidgen"),
+  });
+  await first.release();
+});
+
+test("a .part is written down before it comes into being, and before it gets its lasting name", async () => {
+  const folder = await createFolder();
+  const seen: [file: string, isThere: boolean][] = [];
+  const onPart = async (file: string) => void seen.push([basename(file), existsSync(file)]);
+  const target = await claimTarget(folder, { overwrite: false, unique: "attempt-1", onPart });
+  await target.settle(naming);
+  await target.release();
+  expect(seen).toEqual([
+    [".vidgen-attempt-1.part", false],
+    [`${itsName}.part`, false],
+  ]);
+});
+
+test("a .part that has come to another meanwhile is left to it", async () => {
+  const folder = await createFolder();
+  const path = join(folder, "fox.mp4");
+  await writeFile(`${path}.part`, "half a fox");
+  let owners = 0;
+  const options = { overwrite: false, unique: "attempt-1", onPart: async () => void owners++ };
+  const claiming = claimTarget(path, { ...options, mayTakeOver: async () => owners === 0 });
+  await expect(claiming).rejects.toMatchObject({ exit: 9, message: `Cannot save ${path}: fox.mp4.part exists.` });
+  expect(await readFile(`${path}.part`, "utf8")).toBe("half a fox");
+});
+
+test.each([
+  ["none/fox.mp4", "the folder does not exist"],
+  ["file/fox.mp4", "a part of the path is not a folder"],
+  ["file/", "a part of the path is not a folder"],
+  ["file/sub/", "a part of the path is not a folder"],
+])("%s: %s", async (output, reason) => {
+  const folder = await createFolder();
+  await writeFile(join(folder, "file"), "");
+  await expect(claim(join(folder, output))).rejects.toMatchObject({
+    exit: 9,
+    message: expect.stringContaining(reason),
+  });
+  expect(await readdir(folder)).toEqual(["file"]);
+});
+
+test("a folder that is not there is not made for a file, but how to is said", async () => {
+  const folder = await createFolder();
+  await expect(claim(join(folder, "new/fox.mp4"))).rejects.toMatchObject({
+    hint: `Make it first (mkdir -p ${folder}/new), or end -o in / for a folder that is made.`,
+  });
+  await expect(claim(join(folder, "a $(b)/fox.mp4"))).rejects.toMatchObject({
+    hint: expect.stringMatching(/^Make it first, or/),
+  });
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test.each([
+  ["/dev/null", false],
+  ["/dev/null", true],
+])("%s with overwrite %s is refused", async (output, overwrite) => {
+  await expect(claim(output, overwrite)).rejects.toMatchObject({
+    exit: 9,
+    message: "/dev/null is neither a file nor a folder.",
+  });
+});
+
+test("a link to a device is refused even with --overwrite", async () => {
+  const folder = await createFolder();
+  await symlink("/dev/null", join(folder, "fox.mp4"));
+  await expect(claim(join(folder, "fox.mp4"), true)).rejects.toMatchObject({ exit: 9 });
+  expect(await readdir(folder)).toEqual(["fox.mp4"]);
+});
+
+test.each([
+  [0o022, 0o644],
+  [0o077, 0o600],
+  [0o002, 0o664],
+])("with umask %o a video has the mode %o", async (mask, mode) => {
+  const before = process.umask(mask);
+  onTestFinished(() => void process.umask(before));
+  const folder = await createFolder();
+  const target = await claim(join(folder, "fox.mp4"));
+  const path = await target.commit(naming);
+  expect((await stat(path)).mode & 0o777).toBe(mode);
+});
+
+test("a video that cannot be synced is reported, and the file of that name is not made", async () => {
+  const folder = await createFolder();
+  const target = await claim(join(folder, "fox.mp4"));
+  await target.part.close();
+  await expect(target.commit(naming)).rejects.toMatchObject({ exit: 9 });
+  expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
+});
+
+test.each([
+  ["ENOSPC", "Cannot save fox.mp4: the disk is full."],
+  ["EACCES", "Cannot save fox.mp4: no permission to write there."],
+  ["EROFS", "Cannot save fox.mp4: the file system is read-only."],
+  ["EWHAT", "Cannot save fox.mp4: it went wrong."],
+])("%s reads as: %s", (code, message) => {
+  const error = Object.assign(new Error("it went wrong"), { code });
+  expect(outputError(error, "fox.mp4")).toMatchObject({ code: "output", message, cause: error });
+});
+
+const id = naming.id;
+test.each([
+  [naming, itsName],
+  [{ id, prompt: "A red fox" }, "a-red-fox-1b4e28ba.mp4"],
+  [{ id }, "vidgen-1b4e28ba.mp4"],
+  [{ id, prompt: "  What?!  A fox...  (again)\n" }, "what-a-fox-again-1b4e28ba.mp4"],
+  [{ id, prompt: "...hidden" }, "hidden-1b4e28ba.mp4"],
+  [{ id, prompt: "--overwrite" }, "overwrite-1b4e28ba.mp4"],
+  [{ id, prompt: "../../etc/passwd" }, "etc-passwd-1b4e28ba.mp4"],
+  [{ id, prompt: "C:\\windows\\con" }, "c-windows-con-1b4e28ba.mp4"],
+  [{ id, prompt: "Café à Zürich" }, "café-à-zürich-1b4e28ba.mp4"],
+  [{ id, prompt: "Cafe\u0301" }, "café-1b4e28ba.mp4"],
+  [{ id, prompt: "赤い狐が雪の中を走る" }, "赤い狐が雪の中を走る-1b4e28ba.mp4"],
+  [{ id, prompt: "ثعلب أحمر" }, "ثعلب-أحمر-1b4e28ba.mp4"],
+  [{ id, prompt: "a\u202efox\u0000\u001b[31m\u200b" }, "a-fox-31m-1b4e28ba.mp4"],
+  [{ id, prompt: "🦊❄️👍🏽👨‍👩‍👧🇫🇷" }, "vidgen-1b4e28ba.mp4"],
+  [{ id, prompt: "❤️ fox ❤️" }, "fox-1b4e28ba.mp4"],
+  [{ id, prompt: "..." }, "vidgen-1b4e28ba.mp4"],
+  [{ id, prompt: "\ud83e" }, "vidgen-1b4e28ba.mp4"],
+  [{ id, model: "../x" }, "x-1b4e28ba.mp4"],
+  [{ id: "../../etc/passwd", prompt: "fox" }, "fox-etcpasswd.mp4"],
+  [{ id: "" }, "vidgen-video.mp4"],
+  [{ id: "CON" }, "vidgen-CON.mp4"],
+  [{ id: "идентификатор" }, "vidgen-video.mp4"],
+  [{ id: "-rf" }, "vidgen-rf.mp4"],
+  [{ id: "a".repeat(5_000) }, `vidgen-${"a".repeat(40)}.mp4`],
+])("%j is saved as %s", (named, name) => {
+  expect(fileName(named)).toBe(name);
+});
+
+const prompts = ["a fox runs ", "a", "狐", "🦊", "e\u0301", ".", "/", "-", "\n", "é.-", "\u202e", "\u0301x"];
+test.each(prompts)("5,000 characters of %j make a name that any file system takes", async (prompt) => {
+  const name = fileName({ id: "b".repeat(300), prompt: prompt.repeat(5_000), model: prompt.repeat(99) });
+  expect(new TextEncoder().encode(name).byteLength).toBeLessThan(120);
+  expect(name).toMatch(/^[^./\\-][^/\\\p{C}]*\.mp4$/u);
+  await (await open(join(await createFolder(), name), "wx")).close();
+});
+
+test("a long prompt ends at a word", () => {
+  const name = fileName({ id, prompt: "a red fox runs through the snow at dusk while the moon rises" });
+  expect(name).toBe("a-red-fox-runs-through-the-snow-at-dusk-while-1b4e28ba.mp4");
+});
