@@ -1,4 +1,4 @@
-/** What bin/vidgen.cjs starts, in one file. */
+/** What bin/vidgen.js starts, in one file. */
 
 export { main } from "./main.ts";
 export { systemIo } from "./system.ts";

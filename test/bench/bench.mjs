@@ -20,7 +20,7 @@ const folder = mkdtempSync(join(tmpdir(), "vidgen-bench-"));
 // It alone takes Node 60 ms to read.
 const { NODE_EXTRA_CA_CERTS: _, VIDGEN_API_KEY: __, VIDGEN_BASE_URL: ___, ...inherited } = process.env;
 const env = { ...inherited, VIDGEN_HOME: join(folder, "home") };
-const bin = fileURLToPath(new URL("../../bin/vidgen.cjs", import.meta.url));
+const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
 const print = (text) => process.stdout.write(`${text}\n`);
 
 print(`Node ${process.versions.node} on ${process.platform}, ${process.arch}`);

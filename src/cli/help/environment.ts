@@ -35,11 +35,6 @@ export const variables: readonly Variable[] = [
   {
     name: "XDG_CONFIG_HOME",
     flag: null,
-    meaning: "where Linux keeps settings; XDG_STATE_HOME, XDG_DATA_HOME and XDG_CACHE_HOME likewise",
-  },
-  {
-    name: "NODE_DISABLE_COMPILE_CACHE",
-    flag: null,
-    meaning: "1: what Node compiled is not kept for the next run, which starts slower",
+    meaning: "where Linux keeps settings; XDG_STATE_HOME and XDG_DATA_HOME likewise",
   },
 ];
