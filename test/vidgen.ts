@@ -9,11 +9,11 @@ import { onTestFinished } from "vitest";
 import { main } from "../src/cli/main.ts";
 import { VidgenError } from "../src/errors.ts";
 import type { FetchInit, Io } from "../src/io.ts";
-import { prepareOwnAccount } from "../src/server/accounts.ts";
+import { prepareLocalAccount } from "../src/server/api/accounts.ts";
 import { createSecret } from "../src/server/callbacks/signature.ts";
 import type { Engine } from "../src/server/engines/engine.ts";
 import type { Outbound } from "../src/server/outbound/outbound.ts";
-import { createService } from "../src/server/service.ts";
+import { createService } from "../src/server/serve.ts";
 import { openStore } from "../src/server/store/store.ts";
 import { createVirtualClock } from "./clock.ts";
 import { tinyMp4 } from "./mp4.ts";
@@ -78,7 +78,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   };
   const get: Outbound["get"] = async () => ({ status: 404, headers: new Headers(), body: new Uint8Array() });
   const store = await openStore(":memory:");
-  await prepareOwnAccount(store, apiKey, credits);
+  await prepareLocalAccount(store, apiKey, credits);
   const service = createService({
     ...{ store, engine, folder: root, atOnce: 1, pace: "fast", outbound: { post, get }, webhookSecret: createSecret() },
     // What the service waits for must not move the time on.

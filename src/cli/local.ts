@@ -5,21 +5,21 @@ import { findStorage, storageNote } from "./storage.ts";
 
 /** The local service as `--local` reaches it. */
 export type Local = {
-  /** The same whoever runs it, so that a later run finds in the journal what an earlier one has started. */
+  /** The same whichever process runs the service, so that a later run finds in the journal what an earlier one has started. */
   baseUrl: string;
   apiKey: string;
   fetch: Io["fetch"];
-  /** It runs inside this process: its addresses end with it. */
+  /** The service runs inside this process: its addresses end with it. */
   isHere(): boolean;
   /** Resolves when callbacks under way are through. */
   settled(): Promise<void>;
   close(): Promise<void>;
 };
 
-/** One process that runs the service, and the way to it. */
-type Door = Omit<Local, "isHere" | "baseUrl"> & { isHere: boolean; baseUrl: string; mediaUrl: string };
+/** The connection to one process that runs the service. */
+type Connection = Omit<Local, "isHere" | "baseUrl"> & { isHere: boolean; baseUrl: string; mediaUrl: string };
 
-/** The folder of the service's state, and what is to be said when that may not last. */
+/** The folder of the service's state, and a note for people when the folder may not last. */
 export async function findServiceFolder(io: Io): Promise<{ folder: string; note: string | undefined }> {
   const storage = await findStorage("data", io);
   return { folder: join(storage.folder, "service"), note: storageNote(storage) };
@@ -32,69 +32,70 @@ export async function lookLocal(
   return { ...(await findServiceFolder(io)), baseUrl: (await findRunning(io))?.baseUrl };
 }
 
-/** How the journal names the local service, whoever runs it. */
+/** How the journal names the local service, whichever process runs it. */
 export const localBaseUrl = "http://vidgen.localhost";
 
 /**
- * The local service: the process that runs it on this machine, else this one, for as long as the command runs. When the other ends meanwhile,
- * this one takes its place and goes on: the state is on the disk, and a start that comes twice has the same Idempotency-Key.
+ * Connects to the local service: to the process that runs it on this machine, else this process runs it for as long as the command takes.
+ * When the other process ends meanwhile, this one takes its place: the state is on the disk, and a start that is sent twice has the same
+ * Idempotency-Key.
  */
 export async function openLocal(io: Io, onNote: (text: string) => void): Promise<Local> {
-  let door = await openDoor(io, onNote);
-  const mediaUrls = new Set([door.mediaUrl]);
-  const pass = async (url: string, init?: FetchInit) => {
+  let connection = await connect(io, onNote);
+  const { apiKey } = connection;
+  const mediaUrls = new Set([connection.mediaUrl]);
+  const send = async (url: string, init?: FetchInit) => {
     const { origin } = new URL(url);
-    const base = mediaUrls.has(origin) ? door.mediaUrl : door.baseUrl;
-    return door.fetch(url.replace(mediaUrls.has(origin) ? origin : localBaseUrl, base), init);
+    const isMedia = mediaUrls.has(origin);
+    return connection.fetch(url.replace(origin, isMedia ? connection.mediaUrl : connection.baseUrl), init);
   };
-  const { apiKey } = door;
   return {
     baseUrl: localBaseUrl,
     apiKey,
     async fetch(url, init) {
       try {
-        return await pass(url, init);
+        return await send(url, init);
       } catch (error) {
-        if (door.isHere || init?.signal?.aborted || (await answers(door, io))) throw error;
-        door = await openDoor(io, onNote);
-        mediaUrls.add(door.mediaUrl);
-        return pass(url, init);
+        if (connection.isHere || init?.signal?.aborted || (await answers(connection, io))) throw error;
+        connection = await connect(io, onNote);
+        mediaUrls.add(connection.mediaUrl);
+        return send(url, init);
       }
     },
-    isHere: () => door.isHere,
-    settled: () => door.settled(),
-    close: () => door.close(),
+    isHere: () => connection.isHere,
+    settled: () => connection.settled(),
+    close: () => connection.close(),
   };
 }
 
 /** How long another process may take from its start to its first answer. */
-const patienceMs = 10_000;
+const startLimitMs = 10_000;
 
-async function openDoor(io: Io, onNote: (text: string) => void): Promise<Door> {
-  const end = io.now() + patienceMs;
+async function connect(io: Io, onNote: (text: string) => void): Promise<Connection> {
+  const end = io.now() + startLimitMs;
   for (;;) {
-    const door = (await findRunning(io)) ?? (await becomeOwner(io, onNote));
-    if (typeof door !== "number") return door;
+    const found = (await findRunning(io)) ?? (await runHere(io, onNote));
+    if (typeof found !== "number") return found;
     if (io.now() > end)
-      throw new VidgenError("network", `The local service, process ${door}, does not answer. Nothing was charged.`);
+      throw new VidgenError("network", `The local service, process ${found}, does not answer. Nothing was charged.`);
     await io.sleep(100, io.signal);
   }
 }
 
-async function findRunning(io: Io): Promise<Door | undefined> {
+async function findRunning(io: Io): Promise<Connection | undefined> {
   const { readAnnouncement } = await import("../server/announcement.ts");
   const { base_url, media_url, api_key: apiKey } = (await readAnnouncement((await findServiceFolder(io)).folder)) ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
-  const door = { baseUrl: base_url, mediaUrl: media_url, apiKey, fetch: io.fetch, isHere: false, ...nothingToDo };
-  return (await answers(door, io)) ? door : undefined;
+  const connection = { baseUrl: base_url, mediaUrl: media_url, apiKey, fetch: io.fetch, isHere: false };
+  return (await answers(connection, io))
+    ? { ...connection, settled: async () => {}, close: async () => {} }
+    : undefined;
 }
-
-const nothingToDo = { settled: async () => {}, close: async () => {} };
 
 const probeLimitMs = 1_000;
 
-/** Whether the service is there; whatever else listens at its address now has no such answer. */
-async function answers({ baseUrl, apiKey }: Pick<Door, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
+/** Whether the service answers; another program that listens at its address now has no such answer. */
+async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
   const limit = io.limit(probeLimitMs, io.signal, new Error("no answer"));
   try {
     const url = `${baseUrl}/api/generation-status?id=00000000-0000-0000-0000-000000000000`;
@@ -107,16 +108,16 @@ async function answers({ baseUrl, apiKey }: Pick<Door, "baseUrl" | "apiKey">, io
   }
 }
 
-/** Runs the service in this process; the number of the process that does already, when there is one. */
-async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door | number> {
-  const { host } = await import("../server/host.ts");
+/** Runs the service in this process; returns the process id of another one that runs it already. */
+async function runHere(io: Io, onNote: (text: string) => void): Promise<Connection | number> {
+  const { openService } = await import("../server/serve.ts");
   const { deliveryLine } = await import("../server/callbacks/delivery.ts");
   const { createPreviewEngine } = await import("../server/engines/preview/preview.ts");
   const { folder } = await findServiceFolder(io);
-  const hosted = await host(
+  const service = await openService(
     {
-      // Somebody who has given one up must not wait for it with the next.
-      ...{ folder, engine: createPreviewEngine(io), pace: "fast", goesOnWith: "asked for" },
+      // Generations that the user has given up on must not hold up the next one.
+      ...{ folder, engine: createPreviewEngine(io), pace: "fast", resume: "polled" },
       ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
     },
@@ -127,28 +128,28 @@ async function becomeOwner(io: Io, onNote: (text: string) => void): Promise<Door
       cause: error,
     });
   });
-  if (hosted.kind === "held") return hosted.pid;
-  const { base_url, media_url, api_key } = hosted.address;
+  if (service.kind === "held") return service.pid;
+  const { base_url, media_url, api_key } = service.address;
   return {
     ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isHere: true },
-    async fetch(url, init) {
-      const handler = url.startsWith(media_url) ? hosted.media : hosted.api;
-      return unlessAborted(init?.signal, async () => handler(new Request(url, init)));
+    fetch(url, init) {
+      const handler = url.startsWith(media_url) ? service.media : service.api;
+      return unlessAborted(init?.signal, () => handler(new Request(url, init)));
     },
-    settled: hosted.settled,
-    close: () => hosted.close(0),
+    settled: service.settled,
+    close: () => service.close(0),
   };
 }
 
-/** A request's own signal is forgotten by Node when its garbage is collected, whoever listens to it: nobody would stop waiting. */
+/** Rejects once the signal aborts. A handler cannot be relied on for that: Node may collect a request's own signal as garbage. */
 async function unlessAborted<Result>(
   signal: AbortSignal | null | undefined,
   act: () => Promise<Result>,
 ): Promise<Result> {
   signal?.throwIfAborted();
-  const over = new AbortController();
+  const done = new AbortController();
   const aborted = new Promise<never>((_, reject) => {
-    signal?.addEventListener("abort", () => reject(signal.reason), { signal: over.signal });
+    signal?.addEventListener("abort", () => reject(signal.reason), { signal: done.signal });
   });
-  return Promise.race([act(), aborted]).finally(() => over.abort());
+  return Promise.race([act(), aborted]).finally(() => done.abort());
 }

@@ -1,8 +1,8 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createKey } from "../../src/server/accounts.ts";
 import { readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
+import { createKey } from "../../src/server/api/accounts.ts";
 import { makeFolder } from "./service.ts";
 
 const announcement = {

@@ -5,8 +5,8 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { systemIo } from "../../src/cli/system.ts";
 import type { DeliveryEvent } from "../../src/server/callbacks/delivery.ts";
-import { type Hosted, host } from "../../src/server/host.ts";
 import { createOutbound } from "../../src/server/outbound/outbound.ts";
+import { openService, type RunningService } from "../../src/server/serve.ts";
 import { type Goal, tally } from "../faults/goal.ts";
 import { inFolder, side } from "../faults/work.ts";
 import { loopbackSpellings, namedForbidden, otherAddresses, unusable } from "../server/outbound/forbidden.ts";
@@ -33,9 +33,9 @@ async function listenAndCount() {
 /** A service that behaves as one that listens beyond loopback, and the end of each callback. */
 async function openRemote(folder: string) {
   const events = new Map<string, DeliveryEvent>();
-  const opened = await host(
+  const opened = await openService(
     {
-      ...{ folder: await mkdtemp(join(folder, "service-")), pace: "fast", goesOnWith: "all" },
+      ...{ folder: await mkdtemp(join(folder, "service-")), pace: "fast", resume: "all" },
       engine: { render: () => Promise.reject(new Error("nothing is rendered here")) },
       ...{ host: "127.0.0.1", isLoopback: false, ports: { api: 0, media: 0 }, credits: 1_000_000 },
       onDelivery: (event) => void events.set(event.generation, event),
@@ -63,7 +63,7 @@ async function tryAddress({ service, events }: Awaited<ReturnType<typeof openRem
   return `no refusal: ${JSON.stringify(events.get(id))}`;
 }
 
-function createAsker({ address, api }: Hosted) {
+function createAsker({ address, api }: RunningService) {
   return async (path: string, body?: object) => {
     const headers = { Authorization: `Bearer ${address.api_key}`, "Content-Type": "application/json" };
     const init = body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers };

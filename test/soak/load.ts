@@ -50,6 +50,6 @@ function exchange(socket: Socket, bytes: Buffer, { lane, end, resolve, reject }:
 }
 
 function lengthOf(reply: string, head: number): number {
-  const at = reply.indexOf("Content-Length: ");
+  const at = reply.search(/content-length: /i);
   return at === -1 ? Number.POSITIVE_INFINITY : Number.parseInt(reply.slice(at + 16, head), 10);
 }

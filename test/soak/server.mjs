@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import process from "node:process";
 import { systemIo } from "../../src/cli/system.ts";
-import { createApp } from "../../src/server/app.ts";
-import { listen } from "../../src/server/http/listen.ts";
+import { createApp } from "../../src/server/api/app.ts";
+import { listen } from "../../src/server/api/listen.ts";
 import { openStore } from "../../src/server/store/store.ts";
 
 const [kind, database] = process.argv.slice(2);

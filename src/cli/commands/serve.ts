@@ -1,10 +1,9 @@
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { faultOfAccount } from "../../server/accounts.ts";
+import { findNameFault, makeKey } from "../../server/api/accounts.ts";
 import { type DeliveryEvent, deliveryLine, isGivenUp } from "../../server/callbacks/delivery.ts";
 import { createPreviewEngine } from "../../server/engines/preview/preview.ts";
-import { type Held, type Hosted, host } from "../../server/host.ts";
-import { makeKey } from "../../server/keys.ts";
+import { type HeldService, openService, type RunningService } from "../../server/serve.ts";
 import { findServiceFolder } from "../local.ts";
 import { isLoopback } from "../settings.ts";
 import type { Output } from "../terminal/output.ts";
@@ -28,16 +27,16 @@ const graceMs = 3_000;
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--key-for` a key, and ends. */
 export async function serve(options: ServeOptions, io: Io): Promise<void> {
   if (options.keyFor !== undefined) return printKey(options.keyFor, options, io);
-  const hosted = await open(options, io);
+  const service = await open(options, io);
   try {
-    await printAddress(hosted, options, io);
+    await printAddress(service, options, io);
     await untilStopped(io);
   } finally {
-    await hosted.close(graceMs);
+    await service.close(graceMs);
   }
 }
 
-async function open(options: ServeOptions, io: Io): Promise<Hosted> {
+async function open(options: ServeOptions, io: Io): Promise<RunningService> {
   const { output } = options;
   const { folder, note } = await findServiceFolder(io);
   if (note !== undefined) output.note(note);
@@ -50,11 +49,11 @@ async function open(options: ServeOptions, io: Io): Promise<Hosted> {
     folder,
     engine,
     pace: options.pace,
-    goesOnWith: "all" as const,
+    resume: "all" as const,
     credits: readCredits(options),
     onDelivery,
   };
-  const opened = await host({ ...settings, ...at }, io).catch((error) => {
+  const opened = await openService({ ...settings, ...at }, io).catch((error) => {
     throw openingError(error, folder, at.host);
   });
   if (opened.kind === "held") throw heldError(opened);
@@ -98,7 +97,7 @@ function openingError(error: unknown, folder: string, host: string): VidgenError
   });
 }
 
-function heldError({ pid, announcement }: Held): VidgenError {
+function heldError({ pid, announcement }: HeldService): VidgenError {
   const where = announcement?.base_url === undefined ? "" : `, at ${announcement.base_url}`;
   return usage(
     `The local service runs already: process ${pid}${where}.`,
@@ -107,7 +106,7 @@ function heldError({ pid, announcement }: Held): VidgenError {
 }
 
 async function printKey(account: string, options: ServeOptions, io: Io): Promise<void> {
-  const fault = faultOfAccount(account);
+  const fault = findNameFault(account);
   if (fault !== undefined) throw usage(`--key-for: ${fault}.`);
   const { folder } = await findServiceFolder(io);
   const made = await makeKey(folder, { name: account, credits: readCredits(options) }, io).catch((error) => {
@@ -117,8 +116,12 @@ async function printKey(account: string, options: ServeOptions, io: Io): Promise
   options.output.note(`The account ${account} has ${made.credits} credits. This key is shown once, and kept nowhere.`);
 }
 
-async function printAddress(hosted: Hosted, { output, host, allowRemote }: ServeOptions, io: Io): Promise<void> {
-  const { base_url, media_url, api_key, webhook_secret } = hosted.address;
+async function printAddress(
+  service: RunningService,
+  { output, host, allowRemote }: ServeOptions,
+  io: Io,
+): Promise<void> {
+  const { base_url, media_url, api_key, webhook_secret } = service.address;
   await output.result(base_url, { base_url, media_url, api_key, webhook_secret });
   if (!output.json && !output.quiet)
     io.stderr.write(`export VIDGEN_BASE_URL=${base_url}\nexport VIDGEN_API_KEY=${api_key}\n`);

@@ -1,10 +1,10 @@
 import { createReadStream } from "node:fs";
 import { access, readFile } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-import type { Handler } from "./app.ts";
-import { readDirectives } from "./directives.ts";
-import { refusalResponse, refuse } from "./http/refusal.ts";
-import type { Media, Store } from "./store/store.ts";
+import { errorResponse, type Handler, refuse, streamResponse } from "../api/message.ts";
+import { readDirectives } from "../directives.ts";
+import type { Media, Store } from "../store/store.ts";
 
 /**
  * The media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag. It takes no key, as
@@ -12,30 +12,27 @@ import type { Media, Store } from "./store/store.ts";
  */
 export function createMedia(store: Pick<Store, "generation">): Handler {
   /** The ids whose address has answered with the status that the prompt asked for. */
-  const refused = new Set<string>();
-  return async (request) => {
-    try {
-      if (request.method !== "GET" && request.method !== "HEAD") {
-        throw refuse(405, "method_not_allowed", "media takes GET and HEAD", { Allow: "GET, HEAD" });
-      }
-      const [, id = "", kind] = /^\/([0-9a-f-]{36})\.(mp4|png)$/.exec(new URL(request.url).pathname) ?? [];
-      const generation = id === "" ? undefined : await store.generation(id);
-      if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
-      if (kind === "png") return await serveThumbnail(request, generation.media);
-      const { mediaStatus, mediaCut } = readDirectives(generation.request.prompt);
-      if (mediaStatus !== undefined && !refused.has(id)) {
-        refused.add(id);
-        throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
-      }
-      // The owner of the folder may tidy it up.
-      await access(generation.media.file).catch(() => {
-        throw refuse(404, "not_found", "this video has been removed");
-      });
-      return serveVideo(request, generation.media, mediaCut);
-    } catch (error) {
-      return refusalResponse(error);
+  const refusedOnce = new Set<string>();
+  const answer = async (request: Request, outgoing: ServerResponse | undefined) => {
+    if (request.method !== "GET" && request.method !== "HEAD") {
+      throw refuse(405, "method_not_allowed", "media takes GET and HEAD", { Allow: "GET, HEAD" });
     }
+    const [, id = "", kind] = /^\/([0-9a-f-]{36})\.(mp4|png)$/.exec(new URL(request.url).pathname) ?? [];
+    const generation = id === "" ? undefined : await store.generation(id);
+    if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
+    if (kind === "png") return serveThumbnail(request, generation.media);
+    const { mediaStatus, mediaCut } = readDirectives(generation.request.prompt);
+    if (mediaStatus !== undefined && !refusedOnce.has(id)) {
+      refusedOnce.add(id);
+      throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
+    }
+    // People may delete videos that they no longer want.
+    await access(generation.media.file).catch(() => {
+      throw refuse(404, "not_found", "this video has been removed");
+    });
+    return serveVideo(request, { media: generation.media, isCut: mediaCut, outgoing });
   };
+  return (request, { outgoing } = {}) => answer(request, outgoing).catch(errorResponse);
 }
 
 async function serveThumbnail(request: Request, { thumbnail }: Media): Promise<Response> {
@@ -49,37 +46,38 @@ async function serveThumbnail(request: Request, { thumbnail }: Media): Promise<R
   return new Response(request.method === "HEAD" ? null : bytes, { headers });
 }
 
-function serveVideo(request: Request, media: Media, isCut: boolean): Response {
-  const headers = {
+type Video = { media: Media; isCut: boolean; outgoing: ServerResponse | undefined };
+
+async function serveVideo(request: Request, { media, isCut, outgoing }: Video): Promise<Response> {
+  const common = {
     "Content-Type": "video/mp4",
     "Accept-Ranges": "bytes",
     ETag: media.etag,
     "X-Content-Type-Options": "nosniff",
   };
-  if (request.headers.get("If-None-Match") === media.etag) return new Response(null, { status: 304, headers });
+  if (request.headers.get("If-None-Match") === media.etag) return new Response(null, { status: 304, headers: common });
   const range = readRange(request.headers, media);
   if (range === "unsatisfiable") {
-    return new Response(null, {
-      status: 416,
-      headers: { ...headers, "Content-Range": `bytes */${media.size}`, "Content-Length": "0" },
-    });
+    const headers = { ...common, "Content-Range": `bytes */${media.size}`, "Content-Length": "0" };
+    return new Response(null, { status: 416, headers });
   }
   const { first, last } = range ?? { first: 0, last: media.size - 1 };
   const partial = range && { "Content-Range": `bytes ${first}-${last}/${media.size}` };
-  const all = { ...headers, ...partial, "Content-Length": String(last - first + 1) };
-  const isBodiless = request.method === "HEAD" || media.size === 0;
-  if (isCut && !range && !isBodiless) return new Response(firstHalf(media), { headers: all });
-  const body = isBodiless ? null : Readable.toWeb(createReadStream(media.file, { start: first, end: last }));
-  return new Response(body as ReadableStream | null, { status: range ? 206 : 200, headers: all });
+  const headers = { ...common, ...partial, "Content-Length": String(last - first + 1) };
+  const init = { status: range ? 206 : 200, headers };
+  if (request.method === "HEAD" || media.size === 0) return new Response(null, init);
+  const body = isCut && !range ? firstHalf(media) : createReadStream(media.file, { start: first, end: last });
+  return streamResponse(body, init, outgoing);
 }
 
-function firstHalf({ file, size }: Media): ReadableStream {
+/** `[media: cut]`: the video breaks off halfway. */
+function firstHalf({ file, size }: Media): Readable {
   const half = createReadStream(file, { end: Math.max(0, Math.floor(size / 2) - 1) });
   const broken = async function* () {
     yield* half;
     throw new Error("cut, as the prompt asked for");
   };
-  return Readable.toWeb(Readable.from(broken())) as ReadableStream;
+  return Readable.from(broken());
 }
 
 /** The one range that is asked for (RFC 9110, section 14); `undefined` for the whole, which also answers what is not understood. */

@@ -1,7 +1,7 @@
 import { rm } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { openStore } from "../../src/server/store/store.ts";
-import { createTestService, mediaUrl, type ServiceOptions } from "./service.ts";
+import { openStore } from "../../../src/server/store/store.ts";
+import { createTestService, mediaUrl, type ServiceOptions } from "../service.ts";
 
 const content = "0123456789";
 const unknownId = "00000000-0000-4000-8000-000000000000";

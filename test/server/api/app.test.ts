@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { hashKey } from "../../src/server/accounts.ts";
-import { openStore, type Store } from "../../src/server/store/store.ts";
+import { hashKey } from "../../../src/server/api/accounts.ts";
+import { openStore, type Store } from "../../../src/server/store/store.ts";
 import {
   apiKey,
   baseUrl,
@@ -11,7 +11,7 @@ import {
   readError,
   readStart,
   startRequest,
-} from "./service.ts";
+} from "../service.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const timestamp = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;

@@ -1,15 +1,15 @@
 import { connect, type Socket } from "node:net";
 import { expect, onTestFinished } from "vitest";
 import type { Clock } from "../../../src/io.ts";
-import type { Handler } from "../../../src/server/app.ts";
-import { type ListenAt, type Listening, listen } from "../../../src/server/http/listen.ts";
+import { type Listening, type ListenOptions, listen } from "../../../src/server/api/listen.ts";
+import type { Handler } from "../../../src/server/api/message.ts";
 
 /** What lingers does so until its client has read it all. */
 const lingering: Pick<Clock, "sleep"> = {
   sleep: (_ms, signal) => new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
 };
 
-export async function open(handler: Handler, at: Partial<ListenAt> = {}): Promise<Listening & { port: number }> {
+export async function open(handler: Handler, at: Partial<ListenOptions> = {}): Promise<Listening & { port: number }> {
   const listening = await listen(handler, { host: "127.0.0.1", port: 0, ...at }, lingering);
   onTestFinished(async () => {
     // Nothing may be under way at the end of a test: `close` would wait for it.

@@ -1,7 +1,16 @@
 import { expect, test } from "vitest";
-import { prepareOwnAccount } from "../../src/server/accounts.ts";
-import { openStore } from "../../src/server/store/store.ts";
-import { apiKey, baseUrl, bearer, createTestService, otherKey, readError, readStart, startRequest } from "./service.ts";
+import { prepareLocalAccount } from "../../../src/server/api/accounts.ts";
+import { openStore } from "../../../src/server/store/store.ts";
+import {
+  apiKey,
+  baseUrl,
+  bearer,
+  createTestService,
+  otherKey,
+  readError,
+  readStart,
+  startRequest,
+} from "../service.ts";
 
 function ask(body: unknown, key = apiKey): Request {
   const headers = { ...bearer(key), "Content-Type": "application/json" };
@@ -58,7 +67,7 @@ test.each([
 test("the owner's account has at least 1000 credits at each start of the service, or just as many as were asked for", async () => {
   const store = await openStore(":memory:");
   const balanceAfter = async (credits?: number) => {
-    await prepareOwnAccount(store, apiKey, credits);
+    await prepareLocalAccount(store, apiKey, credits);
     return store.balance("local");
   };
   expect(await balanceAfter()).toBe(1000);

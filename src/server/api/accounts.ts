@@ -1,0 +1,98 @@
+import { hash, randomBytes } from "node:crypto";
+import { join } from "node:path";
+import type { Io } from "../../io.ts";
+import { readAnnouncement } from "../announcement.ts";
+import { takeOwnership } from "../owner.ts";
+import { openStore, type Store } from "../store/store.ts";
+import { type ApiContext, readJson, refuse } from "./message.ts";
+
+/** The account of whoever runs the service: the key in the announcement is this account's. */
+const localAccount = "local";
+
+const defaultCredits = 1_000;
+
+/** An account as it is shown once: only the key's hash is kept. */
+export type NewAccount = { account: string; api_key: string; credits: number };
+
+/** What is wrong with the name of a further account, in words; `undefined` when nothing is. */
+export function findNameFault(name: unknown): string | undefined {
+  if (typeof name !== "string" || !/^[\w.-]{1,64}$/.test(name))
+    return "an account's name is 1 to 64 of A-Z a-z 0-9 _ . -";
+  return name === localAccount ? `the account ${localAccount} has its key already` : undefined;
+}
+
+/** A key for the local service that nobody can guess. */
+export function createKey(): string {
+  return `vgs_${randomBytes(24).toString("hex")}`;
+}
+
+/** Keys are compared by their hashes, so that the time it takes tells nothing about the key. */
+export function hashKey(key: string): string {
+  return hash("sha256", key);
+}
+
+/** Gives the account of whoever runs the service its key, and `credits`, or at least the default when left out. */
+export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
+  await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey) });
+  await setBalance(store, localAccount, credits ?? Math.max(defaultCredits, await store.balance(localAccount)));
+}
+
+/** POST /accounts, with the local account's key alone: `{"name","credits"}` makes a further account, and the reply shows its key, once. */
+export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Response> {
+  return async (c) => {
+    if (c.var.account !== localAccount) throw refuse(403, "forbidden", "only the service's owner makes accounts");
+    const { name, credits } = Object((await readJson(c.req.raw)).json) as Record<string, unknown>;
+    const fault = findNameFault(name) ?? findCreditsFault(credits);
+    if (fault !== undefined) throw refuse(400, "invalid_account", fault);
+    return c.json(await addAccount(store, name as string, credits as number | undefined));
+  };
+}
+
+/**
+ * Makes a further account, or a further key for one that exists, at the service of a folder: through the process that runs the service, else
+ * in its store directly. Rejects with an error made for people.
+ */
+export async function makeKey(
+  folder: string,
+  account: { name: string; credits: number | undefined },
+  io: Io,
+): Promise<NewAccount> {
+  const owner = await takeOwnership(folder, io);
+  if (owner.kind === "held") return askRunning(folder, account, io);
+  try {
+    const store = await openStore(join(folder, "service.db"), io);
+    return await addAccount(store, account.name, account.credits).finally(store.close);
+  } finally {
+    await owner.release();
+  }
+}
+
+async function askRunning(folder: string, account: object, { fetch }: Io): Promise<NewAccount> {
+  const { base_url, api_key } = (await readAnnouncement(folder)) ?? {};
+  if (base_url === undefined) throw new Error("the service that runs here does not answer yet; try again");
+  const headers = { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" };
+  const reply = await fetch(`${base_url}/accounts`, { method: "POST", headers, body: JSON.stringify(account) });
+  if (reply.status >= 300) throw new Error(`the service that runs here refused: HTTP ${reply.status}`);
+  return JSON.parse(await reply.text()) as NewAccount;
+}
+
+async function addAccount(store: Store, name: string, credits: number | undefined): Promise<NewAccount> {
+  const api_key = createKey();
+  const exists = await store.balance(name).then(
+    () => true,
+    () => false,
+  );
+  await store.addAccount({ name, keyHash: hashKey(api_key) });
+  if (credits !== undefined || !exists) await setBalance(store, name, credits ?? defaultCredits);
+  return { account: name, api_key, credits: await store.balance(name) };
+}
+
+async function setBalance(store: Store, name: string, wanted: number): Promise<void> {
+  const missing = wanted - (await store.balance(name));
+  if (missing !== 0) await store.credit(name, missing, "set by the service's owner");
+}
+
+function findCreditsFault(credits: unknown): string | undefined {
+  const isFine = credits === undefined || (Number.isSafeInteger(credits) && Number(credits) >= 0);
+  return isFine ? undefined : "credits must be a whole number";
+}

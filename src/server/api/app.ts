@@ -1,0 +1,62 @@
+import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
+import type { Clock } from "../../io.ts";
+import type { Queue } from "../queue.ts";
+import { type Store, statusBody } from "../store/store.ts";
+import { createAccountRoute, hashKey } from "./accounts.ts";
+import { type ApiEnv, errorResponse, type Handler, refuse } from "./message.ts";
+import { createStartRoute } from "./start.ts";
+
+export type AppOptions = { store: Store; queue: Queue; clock: Pick<Clock, "date">; mediaUrl(): string };
+
+/** Both endpoints of the interface (section 4), and /accounts, the local service's own, for `serve --key-for`. */
+export function createApp(options: AppOptions): Handler {
+  const app = new Hono<ApiEnv>();
+  const requireKey = createKeyCheck(options.store);
+  app.all("/api/generate", allow("POST"), requireKey, createStartRoute(options));
+  app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
+  app.all("/accounts", allow("POST"), requireKey, createAccountRoute(options.store));
+  app.notFound((c) => errorResponse(refuse(404, "not_found", `there is nothing at ${c.req.path}`)));
+  app.onError(errorResponse);
+  return async (request, bindings = {}) => app.fetch(request, bindings);
+}
+
+/** hono would answer 404 to another method, and HEAD as GET. */
+function allow(method: string): MiddlewareHandler<ApiEnv> {
+  return (c, next) => {
+    if (c.req.method === method) return next();
+    throw refuse(405, "method_not_allowed", `${c.req.path} takes ${method}`, { Allow: method });
+  };
+}
+
+/** Interface section 5: `Authorization: Bearer <API_KEY>`. */
+function createKeyCheck(store: Pick<Store, "account">): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1];
+    const account = key === undefined ? undefined : await store.account(hashKey(key));
+    if (account === undefined) {
+      const message =
+        key === undefined ? "an API key is required: Authorization: Bearer <API_KEY>" : "this API key is not known";
+      throw refuse(401, "unauthorized", message, { "WWW-Authenticate": "Bearer" });
+    }
+    c.set("account", account);
+    await next();
+  };
+}
+
+/** GET /api/generation-status (interface 4.2). Polling re-queues a generation that a previous process left unfinished. */
+function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv> {
+  return async (c) => {
+    const id = c.req.query("id");
+    if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
+    const generation = isUuid(id) ? await store.generation(id) : undefined;
+    // Another account's id is answered like one that does not exist, so that the reply does not tell that it does.
+    if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");
+    if (generation.status === "processing") queue.add(generation);
+    return c.json(statusBody(generation, mediaUrl()));
+  };
+}
+
+/** Nothing else is looked up: the database takes no NUL. */
+function isUuid(id: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
+}

@@ -1,0 +1,81 @@
+import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { HttpBindings } from "@hono/node-server";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import type { Context } from "hono";
+import { HTTPException } from "hono/http-exception";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+
+/** A web service as a function that never rejects. For a request that came over a socket, the bindings are Node's own objects. */
+export type Handler = (request: Request, bindings?: Partial<HttpBindings>) => Promise<Response>;
+
+/** What a route of the API gets: the request and the account that its key belongs to. */
+export type ApiContext = Context<ApiEnv>;
+export type ApiEnv = { Bindings: Partial<HttpBindings>; Variables: { account: string } };
+
+/** The error to throw for a request that is refused. Its reply is `{"error":{"code","message"}}`: the interface shows none (section 7). */
+export function refuse(
+  status: number,
+  code: string,
+  message: string,
+  headers: Record<string, string> = {},
+): HTTPException {
+  const res = Response.json({ error: { code, message } }, { status, headers });
+  return new HTTPException(status as ContentfulStatusCode, { message, res });
+}
+
+/** The reply for whatever was thrown: a refusal, or a defect of the service, whose details stay here. */
+export function errorResponse(thrown: unknown): Response {
+  const defect = () => refuse(500, "internal", "the local service met a defect of its own");
+  return (thrown instanceof HTTPException ? thrown : defect()).getResponse();
+}
+
+/**
+ * A reply with a stream as its body. On a socket a pipeline sends it, which cuts the connection when the stream breaks; hono's adapter
+ * would answer 500 or print the error.
+ */
+export async function streamResponse(
+  body: Readable,
+  { status, headers }: { status: number; headers: Record<string, string> },
+  outgoing: ServerResponse | undefined,
+): Promise<Response> {
+  if (!outgoing) return new Response(Readable.toWeb(body) as ReadableStream, { status, headers });
+  try {
+    outgoing.req.resume();
+    outgoing.writeHead(status, headers);
+    await pipeline(body, outgoing);
+  } catch {
+    body.destroy();
+    outgoing.destroy();
+  }
+  return RESPONSE_ALREADY_SENT;
+}
+
+const maxBodyBytes = 1_000_000;
+
+/** A request's JSON, as the text that was sent and as its value. Throws the refusal of a body that is not JSON or is larger than 1 MB. */
+export async function readJson(request: Request): Promise<{ text: string; json: unknown }> {
+  if (!/^application\/json\s*(;|$)/i.test(request.headers.get("Content-Type") ?? "")) {
+    throw refuse(415, "unsupported_media_type", "the body must be application/json");
+  }
+  const bytes = await readBytes(request);
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    return { text, json: JSON.parse(text) };
+  } catch {
+    throw refuse(400, "invalid_json", "the body is not JSON");
+  }
+}
+
+/** Reads a body that is too large to its end as well: many clients send all of it before they read the reply. */
+async function readBytes(request: Request): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of request.body ?? []) {
+    length += chunk.byteLength;
+    if (length <= maxBodyBytes) chunks.push(chunk);
+  }
+  if (length > maxBodyBytes) throw refuse(400, "body_too_large", "the body is larger than 1 MB");
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,171 @@
+import { mkdir } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import type { Clock, Io } from "../io.ts";
+import { type Address, type Announcement, readAnnouncement, writeAnnouncement } from "./announcement.ts";
+import { createKey, prepareLocalAccount } from "./api/accounts.ts";
+import { createApp } from "./api/app.ts";
+import { type Listening, listen } from "./api/listen.ts";
+import type { Handler } from "./api/message.ts";
+import { createCallbacks } from "./callbacks/callbacks.ts";
+import type { DeliveryEvent } from "./callbacks/delivery.ts";
+import { createSecret } from "./callbacks/signature.ts";
+import type { Engine } from "./engines/engine.ts";
+import { createMedia } from "./media/media.ts";
+import { createOutbound, type Outbound } from "./outbound/outbound.ts";
+import { takeOwnership } from "./owner.ts";
+import type { Pace } from "./pace.ts";
+import { createQueue } from "./queue.ts";
+import { openStore, type Store } from "./store/store.ts";
+
+export type ServiceOptions = {
+  store: Store;
+  engine: Engine;
+  /** Where the videos are kept. */
+  folder: string;
+  /** How many videos are rendered at once. */
+  atOnce: number;
+  pace: Pace;
+  /** The requests that the service sends by itself: callbacks, and for images. */
+  outbound: Outbound;
+  /** Signs the callbacks. */
+  webhookSecret: string;
+  clock: Clock;
+  mediaUrl(): string;
+  onDelivery(event: DeliveryEvent): void;
+};
+
+/** The local service without sockets. */
+export type Service = {
+  /** Answers at {base_url}. */
+  api: Handler;
+  /** Answers at {media_url}. */
+  media: Handler;
+  /** Sends callbacks that are due, and resumes generations that have not ended: all, or each once it is polled. */
+  start(resume: "all" | "polled"): Promise<void>;
+  /** Resolves when each callback had its attempt; a retry that is due later does not count. */
+  settled(): Promise<void>;
+  /** Stops rendering and sending; the next process that opens the store resumes both. */
+  close(): Promise<void>;
+};
+
+export function createService(options: ServiceOptions): Service {
+  const { store, clock, outbound, mediaUrl } = options;
+  const callbacks = createCallbacks({
+    ...{ store, clock, post: outbound.post, random: Math.random },
+    secret: options.webhookSecret,
+    onDelivery: options.onDelivery,
+  });
+  const queue = createQueue({ ...options, get: outbound.get, onEnd: callbacks.wake });
+  return {
+    api: createApp({ store, queue, clock, mediaUrl }),
+    media: createMedia(store),
+    async start(resume) {
+      if (resume === "all") for (const generation of await store.unfinished()) queue.add(generation);
+      callbacks.start();
+    },
+    settled: callbacks.settled,
+    async close() {
+      await Promise.all([queue.close(), callbacks.close()]);
+    },
+  };
+}
+
+export type OpenOptions = {
+  /** Where the service keeps its state. */
+  folder: string;
+  engine: Engine;
+  /** The address to listen on, and whether only this machine reaches it. */
+  host: string;
+  isLoopback: boolean;
+  ports: { api: number; media: number };
+  /** The name that others reach the service by. */
+  name?: string | undefined;
+  /** What the local account has; at least the default when left out. */
+  credits?: number | undefined;
+  pace: Pace;
+  /** Which unfinished generations of an earlier process are resumed. */
+  resume: "all" | "polled";
+  onDelivery(event: DeliveryEvent): void;
+};
+
+/** The local service, listening. */
+export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
+  kind: "running";
+  address: Address;
+  /** Lets replies under way finish for `graceMs`, stops what is being rendered, and releases the folder. */
+  close(graceMs: number): Promise<void>;
+};
+
+/** Another process runs the service of this folder; its announcement has an address once it listens. */
+export type HeldService = { kind: "held"; pid: number; announcement: Announcement | undefined };
+
+type CloseStep = (graceMs: number) => Promise<void>;
+
+/**
+ * Takes a service folder, opens the state in it, listens and resumes unfinished work. Rejects with the system's error when it cannot listen
+ * (its `address` and `port` say where), and with one made for people when the state cannot be used.
+ */
+export async function openService(options: OpenOptions, io: Io): Promise<RunningService | HeldService> {
+  const { folder } = options;
+  const owner = await takeOwnership(folder, io);
+  if (owner.kind === "held") return { ...owner, announcement: await readAnnouncement(folder) };
+  const steps: CloseStep[] = [owner.release];
+  const close = async (graceMs: number) => {
+    for (const step of steps.splice(0).reverse()) await step(graceMs);
+  };
+  try {
+    return { ...(await openParts(options, steps, io)), close };
+  } catch (error) {
+    await close(0);
+    throw error;
+  }
+}
+
+/** Adds to `steps` how to close each part that it opens. */
+async function openParts(options: OpenOptions, steps: CloseStep[], io: Io) {
+  const { folder, host, name, ports } = options;
+  const credentials = await prepareCredentials(folder);
+  const store = await openStore(join(folder, "service.db"), io);
+  steps.push(store.close);
+  await prepareLocalAccount(store, credentials.api_key, options.credits);
+  const videos = join(folder, "videos");
+  await mkdir(videos, { recursive: true, mode: 0o700 });
+  let mediaUrl = "";
+  const service = createService({
+    ...{ store, engine: options.engine, folder: videos, atOnce: availableParallelism(), pace: options.pace },
+    outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
+    ...{ webhookSecret: credentials.webhook_secret, clock: io, mediaUrl: () => mediaUrl },
+    onDelivery: options.onDelivery,
+  });
+  steps.push(service.close);
+  const open: Listening[] = [];
+  steps.push(async (graceMs) => void (await Promise.all(open.map((listening) => listening.close(graceMs)))));
+  const listenAt = async (handler: Handler, port: number) => {
+    const listening = await listen(handler, { host, port, names: name === undefined ? [] : [name] }, io);
+    open.push(listening);
+    return publicUrl(listening, name);
+  };
+  mediaUrl = await listenAt(service.media, ports.media);
+  const address: Address = { ...credentials, media_url: mediaUrl, base_url: await listenAt(service.api, ports.api) };
+  await writeAnnouncement(folder, address);
+  steps.push(() => writeAnnouncement(folder, credentials));
+  await service.start(options.resume);
+  const { api, media, settled } = service;
+  return { kind: "running", api, media, settled, address } as const;
+}
+
+/** The key and the secret stay the same from one process to the next; the address of an earlier process goes. */
+async function prepareCredentials(folder: string) {
+  const known = await readAnnouncement(folder);
+  const credentials = {
+    api_key: known?.api_key ?? createKey(),
+    webhook_secret: known?.webhook_secret ?? createSecret(),
+  };
+  await writeAnnouncement(folder, credentials);
+  return credentials;
+}
+
+function publicUrl({ url }: Listening, name: string | undefined): string {
+  return name === undefined ? url : `http://${name.includes(":") ? `[${name}]` : name}:${new URL(url).port || 80}`;
+}
