@@ -84,7 +84,7 @@ function serveRequests(server: Server, handler: Handler, { fence, limits, clock 
     limitBody(incoming, outgoing, limits.maxBodyBytes);
     // A connection that is kept alive would hold up `close` after the reply that `close` has waited for.
     outgoing.once("close", () => server.listening || socket.destroySoon());
-    await (refusal ? send(refusal.getResponse(), outgoing) : answer(incoming, outgoing));
+    await (refusal ? send(errorResponse(refusal), outgoing) : answer(incoming, outgoing));
   };
   const serve = (...request: Parameters<typeof take>) => void take(...request).catch(() => request[0].socket.destroy());
   server.on("request", (incoming, outgoing) => serve(incoming, outgoing));
@@ -100,7 +100,10 @@ function serveRequests(server: Server, handler: Handler, { fence, limits, clock 
   answerMalformed(server, (socket) => exchanges.get(socket), clock);
 }
 
-/** hono's adapter between Node's requests and the handler. */
+/**
+ * hono's adapter between Node's requests and the handler. It replaces the global Request and Response with its own lighter ones, as it does by
+ * default: with Node's own, a status read takes twice the time.
+ */
 function createListener(server: Server, handler: Handler) {
   const fetch = async (request: Request, bindings: HttpBindings) => {
     const { outgoing } = bindings;
@@ -115,7 +118,6 @@ function createListener(server: Server, handler: Handler) {
     return response;
   };
   return getRequestListener((request, bindings) => fetch(request, bindings as HttpBindings), {
-    overrideGlobalObjects: false,
     // `limitBody` and the timeouts are enough.
     autoCleanupIncoming: false,
     errorHandler: () => errorResponse(refuse(400, "invalid_target", "the request target is not a valid path")),
@@ -133,7 +135,7 @@ function limitBody(incoming: IncomingMessage, outgoing: ServerResponse, maxBytes
     if (length <= maxBytes) return;
     incoming.off("data", count);
     const refusal = refuse(400, "body_too_large", "the body is larger than 1 MB");
-    if (!outgoing.headersSent) await send(refusal.getResponse(), outgoing);
+    if (!outgoing.headersSent) await send(errorResponse(refusal), outgoing);
     incoming.destroy(new Error(`the body is larger than ${maxBytes} bytes`));
   };
   // A listener that is there any earlier would make the body flow before somebody reads it.

@@ -27,8 +27,8 @@ export function refuse(
 
 /** The reply for whatever was thrown: a refusal, or a defect of the service, whose details stay here. */
 export function errorResponse(thrown: unknown): Response {
-  const defect = () => refuse(500, "internal", "the local service met a defect of its own");
-  return (thrown instanceof HTTPException ? thrown : defect()).getResponse();
+  const refusal = thrown instanceof HTTPException && thrown.res;
+  return refusal || errorResponse(refuse(500, "internal", "the local service met a defect of its own"));
 }
 
 /**
