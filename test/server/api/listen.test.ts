@@ -219,6 +219,29 @@ test("a video goes over the socket, whole and in part", async () => {
   expect(String(part.body)).toBe("456789");
 });
 
+test.each(["[cut]", "[media: cut]"])("%s breaks off halfway over the socket as well", async (directive) => {
+  const service = await createTestService({ content: "0123456789" });
+  const { url } = await open((request, bindings) =>
+    (request.url.endsWith(".mp4") ? service.media : service.api)(request, bindings),
+  );
+  const body = JSON.stringify({ prompt: `a fox ${directive}`, model: "sora-2" });
+  const read = async (path: string, options: Ask = {}) => {
+    const [incoming] = await once(request(url + path, options).end(options.body), "response");
+    let text = "";
+    incoming.on("data", (chunk: Buffer) => (text += chunk));
+    const end = await once(incoming, "end").then(
+      () => "whole",
+      () => "broken off",
+    );
+    return [text, end];
+  };
+  const start = await read("/api/generate", { method: "POST", headers: { ...bearer(apiKey), ...json }, body });
+  const id = /"id":"([0-9a-f-]{36})"/.exec(start[0] ?? "")?.[1];
+  if (directive === "[cut]") return expect(start).toEqual([`{"success":true,"data":{"id":"${id}"`, "broken off"]);
+  await service.rest();
+  expect(await read(`/${id}.mp4`)).toEqual(["01234", "broken off"]);
+});
+
 // Less than the 5 s for which Node keeps a connection that nobody uses.
 const soon = { timeout: 4_000 };
 

@@ -1,6 +1,7 @@
 import { once } from "node:events";
+import { Readable } from "node:stream";
 import { expect, test } from "vitest";
-import type { Handler } from "../../../src/server/api/message.ts";
+import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
 import { dial, errorCode, open, read, say } from "./wire.ts";
 
 const hello: Handler = async () => new Response("hello");
@@ -172,10 +173,10 @@ test("a client that keeps sending a bit of its headers is cut just so", async ()
 });
 
 /** Sends a body for as long as anybody takes it; resolves with what came back. */
-function sendEndlessly(port: number) {
+function sendEndlessly(port: number, host = "127.0.0.1") {
   const socket = dial(port);
   const reply = read(socket);
-  socket.write(`POST / HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nTransfer-Encoding: chunked\r\n\r\n`);
+  socket.write(`POST / HTTP/1.1\r\nHost: ${host}:${port}\r\nTransfer-Encoding: chunked\r\n\r\n`);
   const write = () => {
     while (!socket.destroyed && socket.write(`10000\r\n${"x".repeat(65_536)}\r\n`));
   };
@@ -199,10 +200,17 @@ test("a body without end is cut after 8 MB, and the handler hears of it", async 
   expect(String(heard)).toContain("larger than");
 });
 
-// Less than the 5 s after which Node would cut it for being idle.
-test("it is cut too when nobody reads it", { timeout: 4_000 }, async () => {
-  const { port } = await open(hello, { limits: { maxBodyBytes: 1_000_000 } });
-  const { socket, reply } = sendEndlessly(port);
+const stream: Handler = async (_, { outgoing } = {}) =>
+  streamResponse(Readable.from(["hello"]), { status: 200, headers: {} }, outgoing);
+
+test.each([
+  { what: "answered at once", handler: hello, host: "127.0.0.1" },
+  { what: "answered with a stream", handler: stream, host: "127.0.0.1" },
+  { what: "refused", handler: hello, host: "evil.example" },
+  // Less than the 5 s after which Node would cut it for being idle.
+])("it is cut too when nobody reads it and it is $what", { timeout: 4_000 }, async ({ handler, host }) => {
+  const { port } = await open(handler, { limits: { maxBodyBytes: 1_000_000 } });
+  const { socket, reply } = sendEndlessly(port, host);
   await reply;
   expect(socket.bytesWritten).toBeLessThan(30_000_000);
 });
