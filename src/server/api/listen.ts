@@ -73,10 +73,9 @@ function serveRequests(server: Server, handler: Handler, { fence, limits, clock 
   const take = async (incoming: IncomingMessage, outgoing: ServerResponse, refusal = fence(incoming)) => {
     const { socket } = incoming;
     const turn = (exchanges.get(socket)?.turn ?? 0) + 1;
-    // The reply before has closed the connection.
-    if (turn > limits.maxRequests) return;
     exchanges.set(socket, { incoming, outgoing, turn });
     // Requests that a client sends before it has read a reply are handled one by one, so that a thousand of them open one file at a time.
+    // The turn of those after a last reply never comes.
     if (outgoing.socket === null) await once(outgoing, "socket");
     // The request's body has turned out malformed meanwhile, and has been answered.
     if (!socket.writable) return;
@@ -118,7 +117,7 @@ function createListener(server: Server, handler: Handler) {
     return response;
   };
   return getRequestListener((request, bindings) => fetch(request, bindings as HttpBindings), {
-    // `limitBody` and the timeouts are enough.
+    // By default, half a second after the reply it cuts a client that still sends its body and may not have read the reply.
     autoCleanupIncoming: false,
     errorHandler: () => errorResponse(refuse(400, "invalid_target", "the request target is not a valid path")),
   });

@@ -32,8 +32,8 @@ export function errorResponse(thrown: unknown): Response {
 }
 
 /**
- * A reply with a stream as its body. On a socket a pipeline sends it, which cuts the connection when the stream breaks; hono's adapter
- * would answer 500 or print the error.
+ * A reply with a stream as its body. On a socket a pipeline sends it, which cuts the connection when the stream breaks off; hono's adapter
+ * would print the error, and might append its text to the body.
  */
 export async function streamResponse(
   body: Readable,
@@ -41,14 +41,9 @@ export async function streamResponse(
   outgoing: ServerResponse | undefined,
 ): Promise<Response> {
   if (!outgoing) return new Response(Readable.toWeb(body) as ReadableStream, { status, headers });
-  try {
-    outgoing.req.resume();
-    outgoing.writeHead(status, headers);
-    await pipeline(body, outgoing);
-  } catch {
-    body.destroy();
-    outgoing.destroy();
-  }
+  outgoing.req.resume();
+  outgoing.writeHead(status, headers);
+  await pipeline(body, outgoing).catch(() => {});
   return RESPONSE_ALREADY_SENT;
 }
 

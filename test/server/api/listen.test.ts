@@ -8,7 +8,7 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import type { Clock } from "../../../src/io.ts";
 import { type Listening, listen } from "../../../src/server/api/listen.ts";
 import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
@@ -219,28 +219,34 @@ test("a video goes over the socket, whole and in part", async () => {
   expect(String(part.body)).toBe("456789");
 });
 
-test.each(["[cut]", "[media: cut]"])("%s breaks off halfway over the socket as well", async (directive) => {
-  const service = await createTestService({ content: "0123456789" });
-  const { url } = await open((request, bindings) =>
-    (request.url.endsWith(".mp4") ? service.media : service.api)(request, bindings),
-  );
-  const body = JSON.stringify({ prompt: `a fox ${directive}`, model: "sora-2" });
-  const read = async (path: string, options: Ask = {}) => {
-    const [incoming] = await once(request(url + path, options).end(options.body), "response");
-    let text = "";
-    incoming.on("data", (chunk: Buffer) => (text += chunk));
-    const end = await once(incoming, "end").then(
-      () => "whole",
-      () => "broken off",
+test.each(["[cut]", "[media: cut]"])(
+  "%s breaks off over the socket as well, and nothing is printed",
+  async (directive) => {
+    const print = vi.spyOn(console, "error");
+    const service = await createTestService({ content: "0123456789" });
+    const { url } = await open((request, bindings) =>
+      (request.url.endsWith(".mp4") ? service.media : service.api)(request, bindings),
     );
-    return [text, end];
-  };
-  const start = await read("/api/generate", { method: "POST", headers: { ...bearer(apiKey), ...json }, body });
-  const id = /"id":"([0-9a-f-]{36})"/.exec(start[0] ?? "")?.[1];
-  if (directive === "[cut]") return expect(start).toEqual([`{"success":true,"data":{"id":"${id}"`, "broken off"]);
-  await service.rest();
-  expect(await read(`/${id}.mp4`)).toEqual(["01234", "broken off"]);
-});
+    const body = JSON.stringify({ prompt: `a fox ${directive}`, model: "sora-2" });
+    const read = async (path: string, options: Ask = {}) => {
+      const [incoming] = await once(request(url + path, options).end(options.body), "response");
+      let text = "";
+      incoming.on("data", (chunk: Buffer) => (text += chunk));
+      const end = await once(incoming, "end").then(
+        () => "whole",
+        () => "broken off",
+      );
+      return [text, end];
+    };
+    const start = await read("/api/generate", { method: "POST", headers: { ...bearer(apiKey), ...json }, body });
+    const id = /"id":"([0-9a-f-]{36})"/.exec(start[0] ?? "")?.[1];
+    const isStart = directive === "[cut]";
+    if (isStart) expect(start).toEqual([`{"success":true,"data":{"id":"${id}"`, "broken off"]);
+    await service.rest();
+    if (!isStart) expect(await read(`/${id}.mp4`)).toEqual(["01234", "broken off"]);
+    expect(print).not.toHaveBeenCalled();
+  },
+);
 
 // Less than the 5 s for which Node keeps a connection that nobody uses.
 const soon = { timeout: 4_000 };
@@ -259,6 +265,23 @@ test("close lets a reply under way finish, and ends with it", soon, async () => 
   await expect(fetch(listening.url)).rejects.toMatchObject({ cause: { code: "ECONNREFUSED" } });
   gate.pass();
   expect(String((await reply).body)).toBe("late");
+  await closed;
+});
+
+test("close does not wait for a connection on which a reply has ended that was under way", soon, async () => {
+  const rest = createGate();
+  const listening = await open(async (_, { outgoing } = {}) => {
+    const parts = async function* () {
+      yield "one, ";
+      await rest.passed;
+      yield "two";
+    };
+    return streamResponse(Readable.from(parts()), { status: 200, headers: {} }, outgoing);
+  }, patient);
+  const [incoming] = await once(request(listening.url, { agent: oneConnection() }).end(), "response");
+  const closed = listening.close(3_000);
+  rest.pass();
+  expect(String(await buffer(incoming))).toBe("one, two");
   await closed;
 });
 

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { Readable } from "node:stream";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
 import { dial, errorCode, open, read, say } from "./wire.ts";
 
@@ -187,6 +187,7 @@ function sendEndlessly(port: number, host = "127.0.0.1") {
 
 test("a body without end is cut after 8 MB, and the handler hears of it", async () => {
   let heard: unknown;
+  const print = vi.spyOn(console, "error");
   const { port } = await open(async (request) => {
     await request.text().catch((error) => {
       heard = error;
@@ -198,6 +199,7 @@ test("a body without end is cut after 8 MB, and the handler hears of it", async 
   expect(await reply).toMatch(/^$|^HTTP\/1\.1 400 .*body_too_large/s);
   expect(socket.bytesWritten).toBeLessThan(30_000_000);
   expect(String(heard)).toContain("larger than");
+  expect(print).not.toHaveBeenCalled();
 });
 
 const stream: Handler = async (_, { outgoing } = {}) =>
