@@ -22,9 +22,6 @@ export type HttpResponse = {
   text(): Promise<string>;
 };
 
-/** Both must be done when they return. */
-export type TerminalHold = { leave(): void; back(): void };
-
 type Terminal = { isTTY?: boolean; columns?: number };
 
 /** Everything of the outside world, passed in: the streams, the environment, the network, the clock and the signals. */
@@ -32,13 +29,6 @@ export type Io = {
   stdin: Readable & Terminal;
   stdout: Writable & Terminal;
   stderr: Writable & Terminal;
-  /**
-   * Writes to a stdout that is no terminal without opening it as a stream, which takes 3 ms. Returns what is left to be written. While a pipe is
-   * full nothing else goes on: only for what is the last that a command does.
-   */
-  writeAtOnce(text: string): Uint8Array;
-  /** How wide the terminal is that stdout is; `undefined` where it is none. */
-  columns: number | undefined;
   env: Readonly<Record<string, string | undefined>>;
   platform: string;
   /** Such as "20.18.1". */
@@ -66,8 +56,6 @@ export type Io = {
   isRunning(pid: number): boolean;
   /** Starts a program of this machine, without a shell, and leaves it to itself. Rejects where it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
-  /** Has the terminal given back before the process stops at Ctrl-Z or ends, whatever ends it, and taken again when it goes on. */
-  holdTerminal(hold: TerminalHold): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
   /** Aborts at the second one: leave at once. */
