@@ -320,6 +320,7 @@ test("what is printed comes in order, and all of it before the end", async () =>
 test("help that stdout cannot take is an output error, a reader that has gone away is none", async () => {
   const full = createScene({ failing: "ENOSPC" });
   full.output.print("help\n");
+  await new Promise((resolve) => setImmediate(resolve));
   full.output.print("more\n");
   await expect(full.output.printed()).rejects.toMatchObject({ code: "output" });
   const closed = createScene({ failing: "EPIPE" });
