@@ -74,6 +74,7 @@ export function createOutput(manner: Manner, { stdout, stderr, env }: World): Ou
     },
     print(text) {
       printed = Promise.all([printed, write(stdout, text)]);
+      // `printed` reports the failure; until it is called, the rejection counts as handled.
       printed.catch(() => {});
     },
     printed: async () => void (await printed),
