@@ -106,7 +106,9 @@ export function createOutput(manner: Manner, { stdout, stderr, env }: World): Ou
     },
     async flush() {
       spinner.stop();
-      await Promise.all([stdout, stderr].map((stream) => new Promise((resolve) => stream.write("", resolve))));
+      // A background job would be stopped by a terminal with `stty tostop`, even for an empty write.
+      const pending = [stdout, stderr].filter((stream) => stream.writableLength > 0);
+      await Promise.all(pending.map((stream) => new Promise((resolve) => stream.write("", resolve))));
     },
   };
 }
