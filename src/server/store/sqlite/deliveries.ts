@@ -1,15 +1,17 @@
-import type { Database, Row } from "./sqlite.ts";
-import type { Attempt, Delivery, NewDelivery } from "./store.ts";
+import type { Attempt, Delivery } from "../store.ts";
+import type { Database, Row } from "./database.ts";
 
-/** The tables of callbacks and of the attempts to deliver them. Synchronous: changes belong into a transaction. */
+/** The tables of callbacks and of the attempts to deliver them. Synchronous: the caller runs changes in a transaction. */
 export type Deliveries = {
-  add(delivery: NewDelivery, generation: number): void;
+  add(delivery: Delivery): void;
   pending(): Delivery[];
   record(id: string, attempt: Attempt, next_at: string | null): void;
 };
 
 export function createDeliveries(database: Database): Deliveries {
-  const insert = database.statement("INSERT INTO deliveries (id, generation, request, next_at) VALUES (?, ?, ?, ?)");
+  const insert = database.statement(
+    "INSERT INTO deliveries (id, generation, request, next_at) SELECT ?, number, ?, ? FROM generations WHERE id = ?",
+  );
   const pending = database.statement(
     `SELECT deliveries.id, generations.id AS generation, request, next_at,
        (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts
@@ -23,8 +25,9 @@ export function createDeliveries(database: Database): Deliveries {
      FROM deliveries WHERE id = ?`,
   );
   return {
-    add({ id, url, body, next_at }, generation) {
-      insert.run(id, generation, JSON.stringify({ url, body }), next_at);
+    add({ id, generation, url, body, next_at }) {
+      const request = JSON.stringify({ url, body });
+      if (insert.run(id, request, next_at, generation) === 0) throw new Error(`no generation ${generation}`);
     },
     pending: () => pending.all().map(readRow),
     record(id, { at, outcome, delivered }, next_at) {
@@ -36,6 +39,6 @@ export function createDeliveries(database: Database): Deliveries {
 
 function readRow(row: Row): Delivery {
   const { id, generation, next_at } = row as Pick<Delivery, "id" | "generation" | "next_at">;
-  const request: Pick<Delivery, "url" | "body"> = JSON.parse(String(row.request));
-  return { id, generation, next_at, attempts: Number(row.attempts), ...request };
+  const { url, body }: Pick<Delivery, "url" | "body"> = JSON.parse(String(row.request));
+  return { id, generation, next_at, attempts: Number(row.attempts), url, body };
 }

@@ -1,14 +1,14 @@
-import type { Database } from "./sqlite.ts";
+import type { Database } from "./database.ts";
 
-/** Accounts, their keys' hashes and their credits. Synchronous: changes belong into a transaction. */
+/** Accounts, the hashes of their keys, and their credits. Synchronous: the caller runs changes in a transaction. */
 export type Ledger = {
   accountOf(keyHash: string): string | undefined;
   addAccount(account: { name: string; keyHash: string }): void;
-  /** Throws where there is no such account. */
+  /** Throws when there is no such account. */
   balance(account: string): number;
   credit(account: string, amount: number, reason: string): void;
-  /** Pays for a generation, by its number: at most once. */
-  debit(account: string, cost: number, generation: number): void;
+  /** Pays for a generation, by its id. The database refuses to do so twice. */
+  debit(account: string, cost: number, generation: string): void;
 };
 
 export function createLedger(database: Database): Ledger {
@@ -16,35 +16,38 @@ export function createLedger(database: Database): Ledger {
   const findBalance = database.statement("SELECT balance FROM accounts WHERE name = ?");
   const addAccount = database.statement("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING");
   const addKey = database.statement("INSERT INTO keys (hash, account) VALUES (?, ?)");
-  const addRow = database.statement("INSERT INTO ledger (account, amount, reason, generation) VALUES (?, ?, ?, ?)");
+  const credit = database.statement("INSERT INTO ledger (account, amount, reason) VALUES (?, ?, ?)");
+  const debit = database.statement(
+    "INSERT INTO ledger (account, amount, reason, generation) SELECT ?, ?, 'start', number FROM generations WHERE id = ?",
+  );
 
   const accountOf = (keyHash: string) => findKey.get(keyHash)?.account as string | undefined;
   const balance = (account: string) => {
-    const found = findBalance.get(account);
-    if (!found) throw new Error(`no account ${account}`);
-    return Number(found.balance);
+    const row = findBalance.get(account);
+    if (!row) throw new Error(`no account ${account}`);
+    return Number(row.balance);
   };
   return {
     accountOf,
     balance,
     addAccount({ name, keyHash }) {
-      const owner = accountOf(keyHash);
-      if (owner === name) return;
-      if (owner !== undefined) throw new Error(`this key belongs to the account ${owner}`);
+      const account = accountOf(keyHash);
+      if (account === name) return;
+      if (account !== undefined) throw new Error(`this key belongs to the account ${account}`);
       addAccount.run(name);
       addKey.run(keyHash, name);
     },
     credit(account, amount, reason) {
       checkSum(account, balance(account), amount);
-      addRow.run(account, amount, reason, null);
+      credit.run(account, amount, reason);
     },
     debit(account, cost, generation) {
-      addRow.run(account, -cost, "start", generation);
+      if (debit.run(account, -cost, generation) === 0) throw new Error(`no generation ${generation}`);
     },
   };
 }
 
-/** The database would refuse it as well, in words of its own. */
+/** The database would refuse such an amount as well, but with SQLite's message. */
 function checkSum(account: string, balance: number, amount: number): void {
   if (!Number.isSafeInteger(amount)) throw new Error(`${amount} is not a whole number of credits`);
   const sum = balance + amount;
