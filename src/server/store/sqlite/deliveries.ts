@@ -2,13 +2,7 @@ import type { Attempt, Delivery } from "../store.ts";
 import type { Database, Row } from "./database.ts";
 
 /** The tables of callbacks and of the attempts to deliver them. Synchronous: the caller runs changes in a transaction. */
-export type Deliveries = {
-  add(delivery: Delivery): void;
-  pending(): Delivery[];
-  record(id: string, attempt: Attempt, next_at: string | null): void;
-};
-
-export function createDeliveries(database: Database): Deliveries {
+export function createDeliveries(database: Database) {
   const insert = database.statement(
     "INSERT INTO deliveries (id, generation, request, next_at) SELECT ?, number, ?, ? FROM generations WHERE id = ?",
   );
@@ -25,12 +19,12 @@ export function createDeliveries(database: Database): Deliveries {
      FROM deliveries WHERE id = ?`,
   );
   return {
-    add({ id, generation, url, body, next_at }) {
+    add({ id, generation, url, body, next_at }: Delivery): void {
       const request = JSON.stringify({ url, body });
       if (insert.run(id, request, next_at, generation) === 0) throw new Error(`no generation ${generation}`);
     },
-    pending: () => pending.all().map(readRow),
-    record(id, { at, outcome, delivered }, next_at) {
+    pending: (): Delivery[] => pending.all().map(readRow),
+    record(id: string, { at, outcome, delivered }: Attempt, next_at: string | null): void {
       if (plan.run(next_at, id) === 0) throw new Error(`no delivery ${id}`);
       attempt.run(at, JSON.stringify(outcome), Number(delivered), id);
     },

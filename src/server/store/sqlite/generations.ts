@@ -3,19 +3,10 @@ import type { GenerationEnd, Idempotency, StartOutcome, StoredGeneration } from 
 import type { Database, Row } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
 
-/** The tables of generations and idempotency keys. Synchronous: the caller runs changes in a transaction. */
-export type Generations = {
-  /** Debits the account, and adds the generation and its idempotency key. */
-  start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): StartOutcome;
-  find(id: string): StoredGeneration | undefined;
-  unfinished(): StoredGeneration[];
-  /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
-  end(id: string, end: GenerationEnd): boolean;
-};
-
 const columns = "id, account, status, created_at, completed_at, asked, result";
 
-export function createGenerations(database: Database, ledger: Ledger): Generations {
+/** The tables of generations and idempotency keys. Synchronous: the caller runs changes in a transaction. */
+export function createGenerations(database: Database, ledger: Ledger) {
   const insert = database.statement(`INSERT INTO generations (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`);
   const byId = database.statement(`SELECT ${columns} FROM generations WHERE id = ?`);
   const processing = database.statement(
@@ -42,7 +33,8 @@ export function createGenerations(database: Database, ledger: Ledger): Generatio
   };
 
   return {
-    start(generation, cost, idempotency) {
+    /** Debits the account, and adds the generation and its idempotency key. */
+    start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): StartOutcome {
       const { id, account } = generation;
       const known = idempotency && keys.find(account, idempotency);
       if (known?.isOtherBody) return { kind: "key reused" };
@@ -59,8 +51,10 @@ export function createGenerations(database: Database, ledger: Ledger): Generatio
     },
     find,
     unfinished: () => processing.all().map(readRow),
-    end(id, { status, completed_at, error, media }) {
+    /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
+    end(id: string, { status, completed_at, error, media }: GenerationEnd): boolean {
       const changes = update.run(status, completed_at, JSON.stringify({ error, media }), id);
+      // Throws for an unknown id.
       if (changes === 0) get(id);
       return changes > 0;
     },

@@ -1,17 +1,9 @@
 import type { Database } from "./database.ts";
 
-/** Accounts, the hashes of their keys, and their credits. Synchronous: the caller runs changes in a transaction. */
-export type Ledger = {
-  accountOf(keyHash: string): string | undefined;
-  addAccount(account: { name: string; keyHash: string }): void;
-  /** Throws when there is no such account. */
-  balance(account: string): number;
-  credit(account: string, amount: number, reason: string): void;
-  /** Pays for a generation, by its id. The database refuses to do so twice. */
-  debit(account: string, cost: number, generation: string): void;
-};
+export type Ledger = ReturnType<typeof createLedger>;
 
-export function createLedger(database: Database): Ledger {
+/** Accounts, the hashes of their keys, and their credits. Synchronous: the caller runs changes in a transaction. */
+export function createLedger(database: Database) {
   const findKey = database.statement("SELECT account FROM keys WHERE hash = ?");
   const findBalance = database.statement("SELECT balance FROM accounts WHERE name = ?");
   const addAccount = database.statement("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING");
@@ -22,6 +14,7 @@ export function createLedger(database: Database): Ledger {
   );
 
   const accountOf = (keyHash: string) => findKey.get(keyHash)?.account as string | undefined;
+  /** Throws when there is no such account. */
   const balance = (account: string) => {
     const row = findBalance.get(account);
     if (!row) throw new Error(`no account ${account}`);
@@ -30,18 +23,19 @@ export function createLedger(database: Database): Ledger {
   return {
     accountOf,
     balance,
-    addAccount({ name, keyHash }) {
+    addAccount({ name, keyHash }: { name: string; keyHash: string }): void {
       const account = accountOf(keyHash);
       if (account === name) return;
       if (account !== undefined) throw new Error(`this key belongs to the account ${account}`);
       addAccount.run(name);
       addKey.run(keyHash, name);
     },
-    credit(account, amount, reason) {
+    credit(account: string, amount: number, reason: string): void {
       checkSum(account, balance(account), amount);
       credit.run(account, amount, reason);
     },
-    debit(account, cost, generation) {
+    /** Pays for a generation, by its id. The database refuses to do so twice. */
+    debit(account: string, cost: number, generation: string): void {
       if (debit.run(account, -cost, generation) === 0) throw new Error(`no generation ${generation}`);
     },
   };
