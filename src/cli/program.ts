@@ -32,13 +32,16 @@ export function createProgram(given: Given, io: Io): Command {
       writeOut: given.output.print,
       // With --json nothing but the error's document may be on stderr.
       writeErr: (text) => void (given.output.json || io.stderr.write(text)),
-      getOutHelpWidth: () => io.columns ?? 80,
+      getOutHelpWidth: () => io.stdout.columns ?? 80,
       // It has none; commander would open stdout to find out whether that shows any.
       getOutHasColors: () => false,
       // main prints errors, in one shape.
       outputError: () => {},
     })
-    .configureHelp({ showGlobalOptions: true, ...((io.columns ?? 80) < 60 ? { minWidthToWrap: 20, formatItem } : {}) })
+    .configureHelp({
+      showGlobalOptions: true,
+      ...((io.stdout.columns ?? 80) < 60 ? { minWidthToWrap: 20, formatItem } : {}),
+    })
     .showSuggestionAfterError()
     .addOption(new Option("--json", "print one JSON document instead of text"))
     .addOption(new Option("--quiet", "print nothing on stderr but errors"))

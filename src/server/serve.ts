@@ -7,16 +7,16 @@ import { createKey, prepareLocalAccount } from "./api/accounts.ts";
 import { createApp } from "./api/app.ts";
 import { type Listening, listen } from "./api/listen.ts";
 import type { Handler } from "./api/message.ts";
-import { createCallbacks } from "./callbacks/callbacks.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
+import { createCallbackScheduler } from "./callbacks/scheduler.ts";
 import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
+import { createQueue, type Pace } from "./jobs/queue.ts";
 import { createMedia } from "./media/media.ts";
 import { createOutbound, type Outbound } from "./outbound/outbound.ts";
 import { takeOwnership } from "./owner.ts";
-import type { Pace } from "./pace.ts";
-import { createQueue } from "./queue.ts";
-import { openStore, type Store } from "./store/store.ts";
+import { openStore } from "./store/sqlite/sqlite-store.ts";
+import type { Store } from "./store/store.ts";
 
 export type ServiceOptions = {
   store: Store;
@@ -51,12 +51,16 @@ export type Service = {
 
 export function createService(options: ServiceOptions): Service {
   const { store, clock, outbound, mediaUrl } = options;
-  const callbacks = createCallbacks({
+  const callbacks = createCallbackScheduler({
     ...{ store, clock, post: outbound.post, random: Math.random },
     secret: options.webhookSecret,
     onDelivery: options.onDelivery,
   });
-  const queue = createQueue({ ...options, get: outbound.get, onEnd: callbacks.wake });
+  const queue = createQueue({
+    ...options,
+    get: outbound.get,
+    onEnd: (_id, delivery) => delivery && callbacks.add(delivery),
+  });
   return {
     api: createApp({ store, queue, clock, mediaUrl }),
     media: createMedia(store),

@@ -3,11 +3,8 @@ import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { traced } from "../context.ts";
 import type { Check } from "../doctor/check.ts";
-import { checkConfig, checkJournal } from "../doctor/files.ts";
-import { checkDisk, checkNode } from "../doctor/machine.ts";
-import { checkNetwork } from "../doctor/network.ts";
-import { checkLocalService } from "../doctor/service.ts";
-import { checkSettings } from "../doctor/settings.ts";
+import { checkConfig, checkDisk, checkJournal, checkLocalService, checkNode } from "../doctor/machine.ts";
+import { checkNetwork, checkSettings } from "../doctor/network.ts";
 import type { Given } from "../program.ts";
 
 export type DoctorOptions = Given & { local?: boolean; baseUrl?: string };

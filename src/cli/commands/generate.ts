@@ -14,8 +14,8 @@ import type { Given } from "../program.ts";
 import { checkPlace, printCollected, printSaved } from "../result.ts";
 import { findAlreadySaved } from "../saved.ts";
 import { findBaseUrl, findModelSetting, readInterval, readTime } from "../settings.ts";
-import { ringAfter } from "../terminal/bell.ts";
 import type { Output } from "../terminal/output.ts";
+import { ringAfter } from "../terminal/progress.ts";
 import { askYes, canAsk, readPrompt } from "../terminal/prompts.ts";
 
 export type GenerateOptions = Given & {

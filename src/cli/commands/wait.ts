@@ -11,8 +11,8 @@ import type { Given } from "../program.ts";
 import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../result.ts";
 import { findAlreadySaved, findSavedVideo } from "../saved.ts";
 import { readInterval, readTime } from "../settings.ts";
-import { ringAfter } from "../terminal/bell.ts";
 import { errorDocument } from "../terminal/output.ts";
+import { ringAfter } from "../terminal/progress.ts";
 
 export type WaitOptions = Given & {
   ids: string[];

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import type { Io } from "../../io.ts";
 import { readAnnouncement } from "../announcement.ts";
 import { takeOwnership } from "../owner.ts";
-import { openStore, type Store } from "../store/store.ts";
+import { openStore } from "../store/sqlite/sqlite-store.ts";
+import type { Store } from "../store/store.ts";
 import { type ApiContext, readJson, refuse } from "./message.ts";
 
 /** The account of whoever runs the service: the key in the announcement is this account's. */

@@ -1,10 +1,11 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
 import type { Clock } from "../../io.ts";
-import type { Queue } from "../queue.ts";
-import { type Store, statusBody } from "../store/store.ts";
+import type { Queue } from "../jobs/queue.ts";
+import type { Store } from "../store/store.ts";
 import { createAccountRoute, hashKey } from "./accounts.ts";
 import { type ApiEnv, errorResponse, type Handler, refuse } from "./message.ts";
 import { createStartRoute } from "./start.ts";
+import { statusBody } from "./status-body.ts";
 
 export type AppOptions = { store: Store; queue: Queue; clock: Pick<Clock, "date">; mediaUrl(): string };
 

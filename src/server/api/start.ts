@@ -3,9 +3,9 @@ import { Readable } from "node:stream";
 import * as z from "zod";
 import { findModel, models } from "../../client/models.ts";
 import type { Clock } from "../../io.ts";
-import { type Directives, readDirectives } from "../directives.ts";
 import type { RenderRequest } from "../engines/engine.ts";
-import type { Queue } from "../queue.ts";
+import { type Directives, readDirectives } from "../jobs/directives.ts";
+import type { Queue } from "../jobs/queue.ts";
 import type { StartOutcome, Store, StoredGeneration } from "../store/store.ts";
 import { type ApiContext, readJson, refuse, streamResponse } from "./message.ts";
 

@@ -2,8 +2,9 @@ import { createReadStream } from "node:fs";
 import { access, readFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
+
 import { errorResponse, type Handler, refuse, streamResponse } from "../api/message.ts";
-import { readDirectives } from "../directives.ts";
+import { readDirectives } from "../jobs/directives.ts";
 import type { Media, Store } from "../store/store.ts";
 
 /**

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+
 import { prepareLocalAccount } from "../../../src/server/api/accounts.ts";
-import { openStore } from "../../../src/server/store/store.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import {
   apiKey,
   baseUrl,
