@@ -4,9 +4,29 @@ import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { folders } from "./settings.ts";
 
 type World = Pick<Io, "env" | "home" | "platform" | "uid">;
+
+/** Where vidgen keeps its things: `VIDGEN_HOME` for all of them, else the platform's own folders. */
+export function folders(world: Omit<World, "uid">): { config: string; data: string; state: string } {
+  const { env, home, platform } = world;
+  if (env.VIDGEN_HOME) return { config: env.VIDGEN_HOME, data: env.VIDGEN_HOME, state: env.VIDGEN_HOME };
+  if (platform === "darwin") {
+    const data = join(home, "Library/Application Support/vidgen");
+    return { config: join(home, "Library/Preferences/vidgen"), data, state: data };
+  }
+  if (platform === "win32") {
+    const config = join(env.APPDATA ?? join(home, "AppData/Roaming"), "vidgen");
+    const data = join(env.LOCALAPPDATA ?? join(home, "AppData/Local"), "vidgen");
+    return { config, data, state: data };
+  }
+  const xdg = (name: string, otherwise: string) => {
+    const value = env[name];
+    return join(value && isAbsolute(value) ? value : join(home, otherwise), "vidgen");
+  };
+  const data = xdg("XDG_DATA_HOME", ".local/share");
+  return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
+}
 
 /** What is kept: the journal of what was started, and the state of the local service. */
 export type Kind = "state" | "data";
