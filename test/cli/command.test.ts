@@ -1,5 +1,6 @@
+import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
-import { readTimes } from "../../src/cli/command.ts";
+import { collectValues, flagWords, readTimes } from "../../src/cli/command.ts";
 
 test.each([
   ["90s", 90_000],
@@ -47,4 +48,20 @@ test.each([
 
 test.each(["0.9", "0.999s", "0", ""])("the interval %j is refused", (text) => {
   expect(() => readTimes({ timeout: "15m", interval: text })).toThrow("--interval");
+});
+
+test("the flags of a command line that says the same: those with their default are left out", () => {
+  const command = new Command()
+    .option("-m, --model <id>")
+    .option("--no-wait")
+    .option("--timeout <time>", "", "15m")
+    .option("--set <field=value>", "", collectValues)
+    .option("-o, --output <place>")
+    .option("--local");
+  const defaults = { wait: true, timeout: "15m" };
+  expect(flagWords(command, { ...defaults, model: undefined })).toEqual([]);
+  const values = { model: "ray-3", wait: false, timeout: "1m", set: ["a=1", "b=2"], output: ".", local: true };
+  expect(flagWords(command, values).join(" ")).toBe(
+    "--model ray-3 --no-wait --timeout 1m --set a=1 --set b=2 -o . --local",
+  );
 });

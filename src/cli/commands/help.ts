@@ -15,36 +15,32 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
     )
     .addArgument(withSuggestions(name, () => namesOf(program)))
     .option("--man", "print the manual page, for `man -l -`")
-    .action((name, options) => printHelp(name, options, { program, ...context }));
+    .action((name, { man }) => (man ? printManual(program, context) : printHelp(name, program, context)));
   withDetails(command, {
     prints: "the help",
     examples: ["vidgen help generate", "vidgen help exit-codes", "vidgen help --json"],
   });
 }
 
-type HelpContext = Context & { program: CommandUnknownOpts };
-
-/** Prints the help of the program, a command or a topic; with `--json` the same as data, with `--man` the manual page. */
-async function printHelp(
-  name: string | undefined,
-  { man }: { man?: true },
-  { program, output, io }: HelpContext,
-): Promise<void> {
+async function printManual(program: CommandUnknownOpts, { output }: Context): Promise<void> {
+  const { formatManual } = await import("../help/man.ts");
   const { describeCommand } = await import("../help/tree.ts");
+  const manual = formatManual(describeCommand(program), createTopics(program), program.version() ?? "");
+  await output.result(manual, { manual });
+}
+
+/** Prints the help of the program, a command or a topic; with `--json` the same as data. */
+async function printHelp(name: string | undefined, program: CommandUnknownOpts, context: Context): Promise<void> {
+  const { io, output } = context;
   const topics = createTopics(program);
-  const version = program.version() ?? "";
-  if (man) {
-    const { formatManual } = await import("../help/man.ts");
-    const manual = formatManual(describeCommand(program), topics, version);
-    return await output.result(manual, { manual });
-  }
   const topic = topics.find((topic) => topic.name === name);
   if (topic) return await output.result(formatTopic(topic, program, io), topic.document);
   const command = name === undefined ? program : findCommand(name, program);
   if (!output.json) return command.outputHelp();
+  const { describeCommand } = await import("../help/tree.ts");
   const documents = Object.fromEntries(topics.map(({ name, document }) => [name.replace("-", "_"), document]));
   const tree = describeCommand(command);
-  await output.result("", command === program ? { version, ...tree, ...documents } : tree);
+  await output.result("", command === program ? { version: program.version(), ...tree, ...documents } : tree);
 }
 
 /** Everything there is help on, each with its summary. */

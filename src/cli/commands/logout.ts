@@ -8,12 +8,12 @@ export function addLogout(program: CommandUnknownOpts, context: Context): void {
     .summary("forget the saved API key")
     .description("Forgets the API key that was saved for the service.")
     .addOption(baseUrlOption("the service the key is for"))
-    .action((options) => logout(options, context));
+    .action(({ baseUrl }) => logout(baseUrl, context));
   withDetails(command, { prints: "nothing; with `--json` the base URL", examples: ["vidgen logout"] });
 }
 
 /** Forgets the saved key of the base URL's origin. Prints nothing; with `--json` whether there was one. */
-async function logout({ baseUrl: flag }: { baseUrl?: string }, { io, output }: Context): Promise<void> {
+async function logout(flag: string | undefined, { io, output }: Context): Promise<void> {
   const baseUrl = await resolveBaseUrl(flag, io);
   const { origin } = new URL(baseUrl);
   const wasSaved = await removeLogin(baseUrl, io);

@@ -69,14 +69,14 @@ async function wait(typed: string[], options: Options, context: Context): Promis
 
 type Waiting = Context & { session: Session; options: Options };
 
-/** All that this machine has started at this service and that has not ended, or was to be saved and is not; the oldest first. */
+/** The generations that this machine has started at this service and that have not ended, or are still to be saved; the oldest first. */
 async function openIds(session: Session): Promise<string[]> {
   const { isOpen } = await import("../../client/journal.ts");
   const open = (await session.entries()).filter(isOpen);
   return open.flatMap(({ id }) => id ?? []).reverse();
 }
 
-/** Each generation once, however it was named. */
+/** Each generation once, even if two of the typed ids mean the same one. */
 async function fullIds(typed: string[], session: Session): Promise<string[]> {
   return [...new Set(await Promise.all(typed.map(session.fullId)))];
 }
@@ -90,8 +90,8 @@ async function waitForOne(id: string, waiting: Waiting): Promise<void> {
   await collectOne(id, 0, { ...waiting, use: (collected) => printCollected(collected, print, io) });
 }
 
-/** So many are followed from the first moment on; each further one that much later, so that neither side has a thousand looks at once. */
-const atOnce = 64;
+/** The first 64 are polled at once, each further one 5 ms later, so that neither side has a thousand requests at the same moment. */
+const maxAtOnce = 64;
 const apartMs = 5;
 
 /** Lines come as the videos do; the JSON document comes last, an array in the order of the ids. */
@@ -105,7 +105,7 @@ async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
   const errors: VidgenError[] = [];
   const follow = async (id: string, index: number): Promise<object> => {
     try {
-      if (index > atOnce) await io.sleep((index - atOnce) * apartMs, io.signal);
+      if (index > maxAtOnce) await io.sleep((index - maxAtOnce) * apartMs, io.signal);
       const saved = await takeSaved(id, waiting);
       if (saved !== undefined) {
         if (!output.json) await output.result(saved, undefined);
@@ -132,8 +132,8 @@ async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
 }
 
 /**
- * A video that is saved already; with `--all` also one that has its name, though the process that gave it one died before it could write
- * that down.
+ * The file of a video that is saved already. With `--all` a file that has the right name is enough: the process that saved it may have died
+ * before it could tell the journal.
  */
 async function takeSaved(id: string, { session, options, output }: Waiting): Promise<string | undefined> {
   const { findAlreadySaved, findSavedVideo } = await import("../saved.ts");
