@@ -38,8 +38,6 @@ export function createProgram(context: Context): CommandUnknownOpts {
       // With --json nothing but the error's document may be on stderr.
       writeErr: (text) => void (output.json || io.stderr.write(text)),
       getOutHelpWidth: () => columns,
-      // The help has no colours; commander would open stdout to find out whether stdout shows any.
-      getOutHasColors: () => false,
       // main prints errors, in one shape.
       outputError: () => {},
     })

@@ -7,7 +7,7 @@ import { folders } from "./storage.ts";
 
 type World = Pick<Io, "env" | "home" | "platform">;
 
-/** What the saved file holds; what others have put there is kept. A key belongs to the origin it was saved for. */
+/** What the saved file holds; further fields are kept. A key belongs to the origin that it was saved for. zod is loaded when it is needed. */
 async function loadSavedSchema() {
   const { looseObject, optional, record, string } = await import("zod/mini");
   return looseObject({
@@ -47,8 +47,8 @@ export async function resolveApiKey(baseUrl: string, world: World): Promise<stri
 }
 
 /**
- * The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. A saved file that cannot be used stops
- * those who need its key or base URL, not those who have both from elsewhere.
+ * The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. A corrupt saved file is ignored here: it is
+ * reported when its key or base URL is needed.
  */
 export async function findModelSetting(world: World): Promise<string | undefined> {
   if (world.env.VIDGEN_MODEL) return world.env.VIDGEN_MODEL;
@@ -142,14 +142,14 @@ async function writeSaved(saved: Saved, world: World): Promise<string> {
 
 const notSaved = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
 
-/** conf, for writing alone: what it is built on answers a SIGINT with another, which would count as the second Ctrl-C. */
+/** conf is loaded for writing alone: it uses a library that answers a SIGINT with another one, which would count as the second Ctrl-C. */
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
   return new Conf<Saved>({ ...options, accessPropertiesByDotNotation: false, configFileMode: 0o600 });
 }
 
-/** Takes away what others may do with a file or folder, a shared one like /tmp excepted; `false` when there is none. */
+/** Removes other users' permissions from a file or folder, except for a shared one such as /tmp; `false` when it does not exist. */
 async function tighten(path: string, mode: number): Promise<boolean> {
   try {
     const { mode: found } = await stat(path);
