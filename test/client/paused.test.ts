@@ -1,17 +1,13 @@
 import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-
-// As it is built: the source has undici as it comes, which throws here where nobody can catch it.
-
-const chunk = fileURLToPath(new URL("../../dist/undici-http.cjs", import.meta.url));
+import { compile } from "../compiled.ts";
 
 /** A reply of more than may wait to be read, whose server has gone before anybody reads it. */
 const script = `
-const net = require("node:net");
-const { createFetch } = require(${JSON.stringify(chunk)});
-const [length, end] = process.argv.slice(1);
+import net from "node:net";
+import { createFetch } from "../src/client/undici-fetch.ts";
+const [length, end] = process.argv.slice(2);
 const server = net.createServer((socket) => {
   socket.on("error", () => {}).once("data", () => {
     socket.write("HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n" + (length === "none" ? "" : "Content-Length: " + length + "\\r\\n") + "\\r\\n");
@@ -34,6 +30,6 @@ test.each([
   ["1048585", "end", "broke off"],
   ["1048585", "resetAndDestroy", "broke off"],
 ])("a reply of %s bytes whose server has gone (%s) is read as far as it came: it %s", async (length, end, outcome) => {
-  const run = promisify(execFile)(process.execPath, ["-e", script, length, end], { timeout: 10_000 });
+  const run = promisify(execFile)(process.execPath, [await compile(script), length, end], { timeout: 10_000 });
   expect((await run).stdout).toBe(`${outcome} ${1024 * 1024}\n`);
 });

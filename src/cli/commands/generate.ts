@@ -23,7 +23,7 @@ import type { Session } from "../context.ts";
 import { localBaseUrl } from "../local.ts";
 import { checkPlace, printCollected, printSaved } from "../result.ts";
 import { findBaseUrl, findModelSetting } from "../settings.ts";
-import { ringAfter } from "../terminal/bell.ts";
+import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {

@@ -17,8 +17,8 @@ import {
 } from "../command.ts";
 import type { Session } from "../context.ts";
 import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../result.ts";
-import { ringAfter } from "../terminal/bell.ts";
 import { errorDocument } from "../terminal/output.ts";
+import { ringAfter } from "../terminal/progress.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));
