@@ -1,5 +1,5 @@
-import { imageName } from "../../images/images.ts";
-import { type PictureHeader, pictureFormat, readPictureHeader } from "../../images/picture.ts";
+import { imageName } from "../../jobs/images.ts";
+import { type PictureHeader, pictureFormat, readPictureHeader } from "../../jobs/picture.ts";
 import type { Frame } from "./frame.ts";
 import { shrink } from "./pixels.ts";
 import { toFrame } from "./planes.ts";

@@ -13,7 +13,7 @@ import {
   pngOf,
   squaresJpeg,
   squaresWebp,
-} from "../../images/pictures.ts";
+} from "../../jobs/pictures.ts";
 
 const source = "https://images.example/a.png?token=canary";
 const size = frameSize("4:3", "480p");

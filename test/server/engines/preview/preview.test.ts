@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
-import { readPng, squaresWebp } from "../../images/pictures.ts";
+import { readPng, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie } from "./mp4.ts";
 import { aFolder, aTask } from "./requests.ts";
 

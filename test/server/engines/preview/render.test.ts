@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { createFrame } from "../../../../src/server/engines/preview/frame.ts";
 import { createClip, renderPreview } from "../../../../src/server/engines/preview/render.ts";
-import { aPng, squaresJpeg, squaresWebp } from "../../images/pictures.ts";
+import { aPng, squaresJpeg, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
 import { aFolder, aRequest, aTask, hostilePrompts } from "./requests.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createClip } from "../../../../src/server/engines/preview/render.ts";
 import { drawThumbnail } from "../../../../src/server/engines/preview/thumbnail.ts";
-import { readPng } from "../../images/pictures.ts";
+import { readPng } from "../../jobs/pictures.ts";
 import { aRequest } from "./requests.ts";
 
 /** A clip whose frames are of one luma each: 20 times the index; its left half is red. */

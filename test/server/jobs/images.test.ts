@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Get, imageName, readImage } from "../../../src/server/images/images.ts";
-import { readPictureHeader } from "../../../src/server/images/picture.ts";
+import { type Get, imageName, readImage } from "../../../src/server/jobs/images.ts";
+import { readPictureHeader } from "../../../src/server/jobs/picture.ts";
 import { aPng, extendedWebp, halfWebp, oriented, pngOf, squaresJpeg, squaresWebp } from "./pictures.ts";
 
 const url = "https://images.example/a.png";

@@ -1,10 +1,11 @@
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { createCallbacks } from "../../../src/server/callbacks/callbacks.ts";
-import type { Post } from "../../../src/server/callbacks/post.ts";
+import type { Post } from "../../../src/server/callbacks/attempt.ts";
+import { createCallbackScheduler } from "../../../src/server/callbacks/scheduler.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { createFakeStore, createSender, delivery, hang } from "./harness.ts";
 
+const accepted = { status: 204, headers: {} };
 const refuse: Post = async () => ({ status: 503, headers: {} });
 
 /** A promise that a test keeps open until it says so. */
@@ -87,8 +88,7 @@ test("after close nothing is sent any more, whatever comes", async () => {
   const { clock, callbacks, sent } = createSender({ store });
   await clock.sleep(1);
   await callbacks.close();
-  store.add(delivery("b"));
-  callbacks.wake();
+  callbacks.add(delivery("b"));
   await callbacks.settled();
   await clock.sleep(60_000);
   expect(sent).toEqual([]);
@@ -107,42 +107,79 @@ test("close while the store is being read: nothing is sent", async () => {
   expect(sent).toEqual([]);
 });
 
-test("wake sends what is new, and nothing twice", async () => {
+test("what is added is sent when it is due, and nothing twice", async () => {
   const store = createFakeStore();
   store.add(delivery("a"), delivery("later", { dueMs: 60_000 }));
   const { clock, callbacks, sent } = createSender({ store, answer: hang });
   await clock.sleep(1_000);
-  store.add(delivery("b", { dueMs: 1_000 }));
-  callbacks.wake();
-  callbacks.wake();
+  callbacks.add(delivery("c", { dueMs: 1_500 }));
+  callbacks.add(delivery("b", { dueMs: 1_000 }));
   await clock.sleep(1);
   expect(sent.map(({ id }) => id)).toEqual(["a", "b"]);
+  await clock.sleep(500);
+  expect(sent.map(({ id }) => id)).toEqual(["a", "b", "c"]);
 });
 
-test("what gets through while the store is being read is not sent again", async () => {
+test("the store is read once, however many are added and sent", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
-  const answered = createGate();
-  const { clock, callbacks, sent } = createSender({
-    store,
-    answer: () => answered.opened.then(() => ({ status: 204, headers: {} })),
-  });
-  await clock.sleep(1);
+  let reads = 0;
+  const { pendingDeliveries } = store;
+  store.pendingDeliveries = () => {
+    reads++;
+    return pendingDeliveries();
+  };
+  const { clock, callbacks, sent } = createSender({ store });
+  for (let i = 0; i < 10; i++) {
+    await clock.sleep(1);
+    callbacks.add(delivery(String(i)));
+  }
+  await callbacks.settled();
+  expect([reads, sent.length]).toEqual([1, 11]);
+});
+
+test("what is added while the store is being read is sent once", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
   const read = createGate();
   const { pendingDeliveries } = store;
   store.pendingDeliveries = async () => {
-    const pending = await pendingDeliveries();
     await read.opened;
-    return pending;
+    return pendingDeliveries();
   };
-  callbacks.wake();
+  const { clock, callbacks, sent } = createSender({ store });
+  store.add(delivery("b"));
+  callbacks.add(delivery("b"));
   await clock.sleep(1);
-  answered.open();
-  await clock.sleep(1);
-  expect(store.rows.size).toBe(0);
   read.open();
   await clock.sleep(60_000);
-  expect(sent.map(({ id }) => id)).toEqual(["a"]);
+  expect(sent.map(({ id }) => id).sort()).toEqual(["a", "b"]);
+});
+
+test("what is due for the longest goes first, over all hosts; those of one time keep their order", async () => {
+  const store = createFakeStore();
+  store.add(delivery("c", { host: "a.example", dueMs: -1 }), delivery("a", { host: "a.example", dueMs: -3 }));
+  store.add(delivery("b", { host: "b.example", dueMs: -2 }));
+  for (const id of ["d", "e", "f"]) store.add(delivery(id, { host: "c.example" }));
+  const { clock, sent } = createSender({ store });
+  await clock.sleep(1);
+  expect(sent.map(({ id }) => id)).toEqual(["a", "b", "c", "d", "e", "f"]);
+});
+
+test("one host has 4 places, and the port belongs to its name; a place that gets free goes to the next", async () => {
+  const store = createFakeStore();
+  for (const id of ["1", "2", "3", "4", "5"]) store.add(delivery(id));
+  store.add(delivery("other port", { host: "receiver.example:8443" }));
+  const gate = createGate();
+  const { clock, sent } = createSender({
+    store,
+    answer: (url, request) => (request.body.includes('"2"') ? gate.opened.then(() => accepted) : hang(url, request)),
+  });
+  await clock.sleep(1);
+  expect(sent.map(({ id }) => id)).toEqual(["1", "2", "3", "4", "other port"]);
+  gate.open();
+  await clock.sleep(1);
+  expect(sent.at(-1)?.id).toBe("5");
 });
 
 test("a failed attempt is written down before the next is made", async () => {
@@ -238,11 +275,11 @@ test("settled waits for what is under way, and not for a later attempt", async (
   expect(lines).toHaveLength(1);
 });
 
-test("settled sees what came into the store a moment ago, without a wake", async () => {
+test("settled waits for what was added a moment ago", async () => {
   const store = createFakeStore();
   const { callbacks, sent } = createSender({ store });
   await callbacks.settled();
-  store.add(delivery("a"));
+  callbacks.add(delivery("a"));
   await callbacks.settled();
   expect(sent).toHaveLength(1);
 });
@@ -308,5 +345,5 @@ test("a secret that is none is refused at once", () => {
     random: () => 0,
     onDelivery: () => {},
   };
-  expect(() => createCallbacks({ ...options, secret: "whsec_short" })).toThrow("24 to 64 bytes");
+  expect(() => createCallbackScheduler({ ...options, secret: "whsec_short" })).toThrow("24 to 64 bytes");
 });

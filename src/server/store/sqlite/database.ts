@@ -6,7 +6,7 @@ import type { Database as Connection, Statement as PreparedStatement } from "nod
 export type Value = string | number | null;
 export type Row = Record<string, Value>;
 
-/** A statement that is prepared once, by its first use. */
+/** A statement that is prepared when it is first used. */
 export type Statement = {
   /** Returns the number of rows that it changed. */
   run(...values: Value[]): number;
@@ -15,7 +15,7 @@ export type Statement = {
   get(...values: Value[]): Row | undefined;
 };
 
-/** A connection to SQLite. Everything in it is synchronous and throws SQLite's own error. */
+/** A connection to SQLite. Its methods are synchronous and throw SQLite's own errors. */
 export type Database = {
   exec(sql: string): void;
   statement(sql: string): Statement;
@@ -24,8 +24,8 @@ export type Database = {
 };
 
 /**
- * Opens a file, which it makes for its owner's eyes alone, or a database in memory. Only the owner of the file's folder may call this: the
- * lock that a killed process has left beside the file is taken away.
+ * Opens a database in memory or in a file, which is created with mode 0600. The caller must hold the lock of the file's folder: a lock that
+ * a killed process left beside the file is removed.
  */
 export async function openDatabase(file: string): Promise<Database> {
   const { Database } = await loadSqlite();
@@ -34,7 +34,7 @@ export async function openDatabase(file: string): Promise<Database> {
   removeLock(file);
   const database = wrap(new Database(file));
   try {
-    // The package has no shared memory, so that a write-ahead log needs a connection that keeps its lock.
+    // The package has no shared memory, without which a write-ahead log needs an exclusive lock.
     database.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL");
     return database;
   } catch (error) {
@@ -43,14 +43,14 @@ export async function openDatabase(file: string): Promise<Database> {
   }
 }
 
-/** Commits by one write and one sync of the log. Not done on opening: a database that is refused must stay as it is. */
+/** A commit then takes one write and one sync. Separate from opening, because a refused database must stay unchanged. */
 export async function useWriteAheadLog(database: Database, file: string): Promise<void> {
   if (file === ":memory:") return;
   database.exec("PRAGMA journal_mode = WAL");
   await syncFolder(dirname(file));
 }
 
-/** Loaded with the first database, since it compiles 1.3 MB of WebAssembly. Its types know no default export; CommonJS gives no other. */
+/** Loaded with the first database, since it compiles 1.3 MB of WebAssembly. It is CommonJS, although its types declare no default export. */
 async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
   const loaded: object = await import("node-sqlite3-wasm");
   return (loaded as { default: typeof import("node-sqlite3-wasm") }).default;
@@ -69,7 +69,7 @@ function removeLock(file: string): void {
   }
 }
 
-/** The package syncs files, not the folder that holds their names. Windows cannot open one. */
+/** The package syncs files, but not the folder that holds their names. Windows cannot open a folder. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder).catch(() => undefined);
   await handle?.sync().catch(() => {});
@@ -87,7 +87,7 @@ function wrap(connection: Connection): Database {
     },
     inTransaction: () => connection.inTransaction,
     close() {
-      for (const finalize of finalizers.splice(0)) finalize();
+      for (const finalize of finalizers) finalize();
       connection.close();
     },
   };
@@ -101,16 +101,16 @@ function prepareOnce(connection: Connection, sql: string): { statement: Statemen
     try {
       old?.finalize();
     } catch {
-      // It says again what the statement's last run has said.
+      // SQLite repeats the error of the statement's last run.
     }
   };
   const use = <T>(values: Value[], run: (statement: PreparedStatement) => T): T => {
-    if (values.some(isCutShort)) throw new Error("SQLite would end a text at its first NUL");
+    if (values.some(hasNul)) throw new Error("SQLite would end a text at its first NUL");
     prepared ??= connection.prepare(sql);
     try {
       return run(prepared);
     } catch (error) {
-      // One that has failed would fail once more, whatever it is given next.
+      // A statement that has failed would fail again, whatever its values.
       finalize();
       throw error;
     }
@@ -121,12 +121,12 @@ function prepareOnce(connection: Connection, sql: string): { statement: Statemen
     statement: {
       run: (...values) => use(values, (statement) => statement.run(values).changes),
       all,
-      // The package's own `get` leaves the statement half read, which keeps the log from being emptied.
+      // The package's own `get` does not read to the end, and an open read keeps the log from being truncated.
       get: (...values) => all(...values)[0],
     },
   };
 }
 
-function isCutShort(value: Value): boolean {
+function hasNul(value: Value): boolean {
   return typeof value === "string" && value.includes("\0");
 }

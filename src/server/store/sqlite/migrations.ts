@@ -1,10 +1,10 @@
-import type { Database } from "./sqlite.ts";
+import type { Database } from "./database.ts";
 
 /**
- * Each brings a database from the version of its place to the next. One that was released is never changed.
+ * The script at index n brings a database from version n to version n + 1. A released script is never changed.
  *
- * Texts that come from outside are kept as JSON, since SQLite ends a text at a NUL. `balance` is what an account's rows in the ledger sum up
- * to: a trigger keeps it, so that a start need not add up 100,000s of rows and no row can go by it; it is compared on opening.
+ * Texts from outside are stored as JSON, since SQLite ends a text at a NUL. `balance` is the sum of an account's rows in the ledger. A
+ * trigger updates it, so that a start need not sum up 100,000s of rows; it is compared with the ledger when the file is opened.
  */
 const migrations: string[] = [
   `
@@ -69,8 +69,8 @@ const migrations: string[] = [
 ];
 
 /**
- * Refuses what this program cannot use, without a change to it: a file that is no database or is damaged, another program's, a newer
- * vidgen's, one whose ledger does not sum up.
+ * Throws, without changing the file, when it is damaged or not a database, belongs to another program, was written by a newer version, or
+ * when a balance is not the sum of its ledger.
  */
 export function checkDatabase(database: Database): void {
   const version = versionOf(database);
@@ -82,7 +82,7 @@ export function checkDatabase(database: Database): void {
   if (version > 0) checkBalances(database);
 }
 
-/** Brings the database to the version that this program works with; all of it or nothing. */
+/** Brings the database to this program's version: all of it or nothing. */
 export function migrate(database: Database): void {
   const version = versionOf(database);
   const missing = migrations.slice(version);

@@ -1,27 +1,26 @@
 import { pictureFormat, readPictureHeader } from "./picture.ts";
 
-/** Fetches an address; whether it may be reached at all is decided there. Rejects when there are more than `maxBytes`. */
+/** Fetches an address, unless the rules of `outbound/` forbid it. Rejects when the body has more than `maxBytes`. */
 export type Get = (
   url: string,
   options: { signal: AbortSignal; maxBytes: number },
 ) => Promise<{ status: number; body: Uint8Array }>;
 
-/** The largest picture, in bytes as it is sent. */
-const largestBytes = 20_000_000;
-/** The largest picture decoded, where a pixel takes four bytes: a file of a few kilobytes may hold billions. */
-const mostMegapixels = 50;
-/** The longest side: that of a JPEG. A PNG may have longer ones, which no renderer takes. */
-const longestSide = 65_535;
+const maxBytes = 20_000_000;
+/** A decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */
+const maxMegapixels = 50;
+/** The limit of JPEG. A PNG may have longer sides, but no renderer accepts them. */
+const maxSide = 65_535;
 
 /**
- * Returns the bytes of a picture that a generation asks for (the interface's `imageUrl`): a PNG, JPEG or WebP, told by its bytes, of at
- * most 20 MB and 50 megapixels, by its header. `source` is an http(s) address, fetched by `get`, or a `data:` one. Throws an Error whose
- * message becomes the generation's `error`.
+ * Returns the bytes of a source image of a generation (the interface's `imageUrl`): a PNG, JPEG or WebP of at most 20 MB and 50 megapixels,
+ * as its header says. `source` is an http(s) address, fetched by `get`, or a `data:` address. Throws an Error whose message becomes the
+ * generation's `error`.
  */
 export async function readImage(source: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
   const name = imageName(source);
   const bytes = /^data:/i.test(source) ? readData(source, name) : await fetchImage(source, get, signal);
-  if (bytes.length > largestBytes) throw new Error(`${name} is larger than ${largestBytes / 1_000_000} MB`);
+  if (bytes.length > maxBytes) throw new Error(`${name} is larger than ${maxBytes / 1_000_000} MB`);
   if (!pictureFormat(bytes)) throw new Error(`${name} is not a PNG, JPEG or WebP`);
   const header = readPictureHeader(bytes);
   if (!header) throw new Error(`${name} cannot be decoded`);
@@ -30,7 +29,7 @@ export async function readImage(source: string, get: Get, signal: AbortSignal): 
   return bytes;
 }
 
-/** Returns what an image is called in a message: an address without its query, which may hold a secret, and never a data: URL. */
+/** Names an image in a message: an address without its query, which may hold a secret, and without the data of a data: URL. */
 export function imageName(source: string): string {
   if (!URL.canParse(source) || /^data:/i.test(source)) return "the image in the data: address";
   const { origin, pathname } = new URL(source);
@@ -40,15 +39,15 @@ export function imageName(source: string): string {
 
 function checkSize({ width, height }: { width: number; height: number }, name: string): void {
   const megapixels = (width * height) / 1_000_000;
-  if (megapixels > mostMegapixels) {
-    throw new Error(`${name} has ${Math.ceil(megapixels)} megapixels, at most ${mostMegapixels}`);
+  if (megapixels > maxMegapixels) {
+    throw new Error(`${name} has ${Math.ceil(megapixels)} megapixels, at most ${maxMegapixels}`);
   }
   const longer = Math.max(width, height);
-  if (longer > longestSide) throw new Error(`${name} has a side of ${longer} pixels, at most ${longestSide}`);
+  if (longer > maxSide) throw new Error(`${name} has a side of ${longer} pixels, at most ${maxSide}`);
 }
 
 async function fetchImage(url: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
-  const { status, body } = await get(url, { signal, maxBytes: largestBytes }).catch((error: unknown) => {
+  const { status, body } = await get(url, { signal, maxBytes }).catch((error: unknown) => {
     signal.throwIfAborted();
     const why = error instanceof Error ? error.message : error;
     throw new Error(`${imageName(url)} could not be fetched: ${why}`, { cause: error });
@@ -57,7 +56,7 @@ async function fetchImage(url: string, get: Get, signal: AbortSignal): Promise<U
   return body;
 }
 
-/** Decodes a data: URL (RFC 2397); the type it declares is not looked at. */
+/** Decodes a data: URL (RFC 2397), whatever type it declares. */
 function readData(url: string, name: string): Uint8Array {
   const comma = url.indexOf(",");
   if (comma < 0) throw new Error(`${name} has no data`);

@@ -1,13 +1,13 @@
-/** The picture formats the service takes. */
+/** The picture formats that the service accepts. */
 export type PictureFormat = "png" | "jpeg" | "webp";
 
 /**
- * What a picture's header says of it. `orientation` is that of EXIF, 1 (upright) to 8, and is read from a JPEG alone; an animated PNG
- * counts as still, as every decoder shows its first picture.
+ * The header of a picture. `orientation` is EXIF's, from 1 (upright) to 8, and is read only from a JPEG. An animated PNG counts as still,
+ * since every decoder shows its first picture.
  */
 export type PictureHeader = { width: number; height: number; orientation: number; isAnimated: boolean };
 
-/** Tells a PNG, a JPEG and a WebP by their first bytes; `undefined` for anything else. */
+/** Recognizes a PNG, JPEG or WebP by its first bytes; `undefined` for anything else. */
 export function pictureFormat(bytes: Uint8Array): PictureFormat | undefined {
   const start = toBuffer(bytes).toString("latin1", 0, 12);
   if (start.startsWith("\x89PNG\r\n\x1a\n")) return "png";
@@ -15,7 +15,7 @@ export function pictureFormat(bytes: Uint8Array): PictureFormat | undefined {
   return start.startsWith("RIFF") && start.endsWith("WEBP") ? "webp" : undefined;
 }
 
-/** Reads the header alone, in pixels as they are stored; nothing is decoded. `undefined` where it is cut off or makes no sense. */
+/** Reads only the header, in pixels as they are stored; decodes nothing. `undefined` when it is cut off or invalid. */
 export function readPictureHeader(bytes: Uint8Array): PictureHeader | undefined {
   const format = pictureFormat(bytes);
   if (!format) return undefined;
@@ -23,14 +23,14 @@ export function readPictureHeader(bytes: Uint8Array): PictureHeader | undefined 
     const header = { orientation: 1, isAnimated: false, ...readers[format](toBuffer(bytes)) };
     return header.width > 0 && header.height > 0 ? header : undefined;
   } catch {
-    // Whatever is wrong, it shows as a read beyond the end or as an error of ours.
+    // An invalid header shows as a read beyond the end, or as an error thrown below.
     return undefined;
   }
 }
 
-type Found = Pick<PictureHeader, "width" | "height"> & Partial<PictureHeader>;
+type HeaderFields = Pick<PictureHeader, "width" | "height"> & Partial<PictureHeader>;
 
-const readers: Record<PictureFormat, (bytes: Buffer) => Found> = {
+const readers: Record<PictureFormat, (bytes: Buffer) => HeaderFields> = {
   png: readPng,
   jpeg: readJpeg,
   webp: readWebp,
@@ -40,21 +40,21 @@ function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-function readPng(bytes: Buffer): Found {
+function readPng(bytes: Buffer): HeaderFields {
   if (bytes.toString("latin1", 12, 16) !== "IHDR") throw new Error("a PNG without a header");
   return { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) };
 }
 
-/** The marker that begins a frame, which has the size; the others of its range are tables. */
+/** Whether a marker begins a frame, which holds the size; three markers of the range begin tables. */
 const isFrame = (marker: number) => marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
 
-/** Walks the segments up to the one that begins the frame. */
-function readJpeg(bytes: Buffer): Found {
+/** Reads the segments up to the first frame. */
+function readJpeg(bytes: Buffer): HeaderFields {
   let orientation = 1;
   for (let at = 2; bytes.readUInt8(at) === 0xff; ) {
     const marker = bytes.readUInt8(at + 1);
     if (isFrame(marker)) return { height: bytes.readUInt16BE(at + 5), width: bytes.readUInt16BE(at + 7), orientation };
-    // Any number of 0xff may stand before a marker; they are no segments.
+    // Any number of 0xff bytes may come before a marker: fill bytes, not segments.
     const length = marker === 0xff ? -1 : bytes.readUInt16BE(at + 2);
     if (marker === 0xe1) orientation = readOrientation(bytes.subarray(at + 4, at + 2 + length)) ?? orientation;
     at += 2 + length;
@@ -62,7 +62,7 @@ function readJpeg(bytes: Buffer): Found {
   throw new Error("a JPEG without a frame");
 }
 
-/** Reads the orientation from a segment of EXIF; `undefined` when it has none that makes sense, which a picture is none the worse for. */
+/** Reads the orientation from an EXIF segment; `undefined` when it has no valid one, since the picture can be shown without. */
 function readOrientation(segment: Buffer): number | undefined {
   if (segment.toString("latin1", 0, 6) !== "Exif\0\0") return undefined;
   try {
@@ -74,7 +74,7 @@ function readOrientation(segment: Buffer): number | undefined {
 
 const orientationTag = 0x0112;
 
-/** Looks through the tags of the first folder of a TIFF file. */
+/** Searches the tags of a TIFF file's first directory. */
 function findOrientation(tiff: DataView): number | undefined {
   const isLittle = tiff.getUint16(0) === 0x4949;
   const tags = tiff.getUint32(4, isLittle);
@@ -86,8 +86,8 @@ function findOrientation(tiff: DataView): number | undefined {
   return undefined;
 }
 
-/** A WebP has one of three kinds of first chunk: lossy, lossless, or extended, which has the size of the canvas. */
-function readWebp(bytes: Buffer): Found {
+/** The first chunk of a WebP is lossy, lossless or extended; the extended one holds the size of the canvas. */
+function readWebp(bytes: Buffer): HeaderFields {
   const kind = bytes.toString("latin1", 12, 16);
   if (kind === "VP8 ") return { width: bytes.readUInt16LE(26) & 0x3fff, height: bytes.readUInt16LE(28) & 0x3fff };
   if (kind === "VP8X") {

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import type { RenderTask } from "../../src/server/engines/engine.ts";
-import { openStore, type Store } from "../../src/server/store/store.ts";
-
-import { aPng } from "./images/pictures.ts";
-import { createTestService, renderMs, type TestService } from "./service.ts";
+import type { RenderTask } from "../../../src/server/engines/engine.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
+import { createTestService, renderMs, type TestService } from "../service.ts";
+import { aPng } from "./pictures.ts";
 
 async function look(service: TestService, id: string): Promise<unknown> {
   return (await service.status(id)).json();

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { nextDelayMs } from "../../../src/server/callbacks/retries.ts";
+import { nextDelayMs } from "../../../src/server/callbacks/attempt.ts";
 
 const date = new Date("2026-01-01T00:00:00.500Z");
 const planned = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];

@@ -6,9 +6,10 @@ import { join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
-import { openStore, type Store, type StoredGeneration, statusBody } from "../../../src/server/store/store.ts";
-import { compile } from "../../compiled.ts";
-import { makeFolder, mediaUrl } from "../service.ts";
+import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Delivery, Store, StoredGeneration } from "../../../../src/server/store/store.ts";
+import { compile } from "../../../compiled.ts";
+import { makeFolder } from "../../service.ts";
 
 const cost = 10;
 
@@ -30,8 +31,8 @@ const completed = {
 
 const failed = { status: "failed", completed_at: "2026-01-01T00:02:00.000Z", error: "no", media: null } as const;
 
-const newDelivery = (id: string, next_at = "2026-01-01T00:01:00.000Z") => ({
-  ...{ id, url: "https://hook.example/", body: '{"id":"1"}', next_at },
+const newDelivery = (id: string, generation: string, next_at = "2026-01-01T00:01:00.000Z"): Delivery => ({
+  ...{ id, generation, url: "https://hook.example/", body: '{"id":"1"}', attempts: 0, next_at },
 });
 
 async function open(file = ":memory:"): Promise<Store> {
@@ -80,8 +81,8 @@ test("what was written is there for whoever opens the file next", async () => {
   const all = Array.from({ length: 4 }, (_, i) => newGeneration({ id: `id ${9 - i}` }));
   for (const each of all) await store.start(each, cost, undefined);
   const [a, b, c, d] = all as [StoredGeneration, StoredGeneration, StoredGeneration, StoredGeneration];
-  await store.finish(b.id, completed, newDelivery("b", "2026-01-01T00:02:00.000Z"));
-  await store.finish(c.id, failed, newDelivery("c"));
+  await store.finish(b.id, completed, newDelivery("b", b.id, "2026-01-01T00:02:00.000Z"));
+  await store.finish(c.id, failed, newDelivery("c", c.id));
   await store.recordAttempt("b", { at: "x", outcome: "HTTP 500", delivered: false }, "2026-01-01T00:05:00.000Z");
   const ids = all.map(({ id }) => id);
   const before = await tell(store, ids);
@@ -90,10 +91,7 @@ test("what was written is there for whoever opens the file next", async () => {
     balance: 60,
     generations: [a, { ...b, ...completed }, { ...c, ...failed }, d],
     unfinished: [a, d],
-    deliveries: [
-      { ...newDelivery("c"), generation: c.id, attempts: 0 },
-      { ...newDelivery("b", "2026-01-01T00:05:00.000Z"), generation: b.id, attempts: 1 },
-    ],
+    deliveries: [newDelivery("c", c.id), { ...newDelivery("b", b.id, "2026-01-01T00:05:00.000Z"), attempts: 1 }],
   });
   await store.close();
   expect(await tell(await open(file), ids)).toStrictEqual(before);
@@ -105,8 +103,9 @@ test("texts come back as they were, whatever is in them", async () => {
   const generation = newGeneration({ callback_url: odd, request: { ...newGeneration().request, prompt: odd } });
   await store.start(generation, cost, undefined);
   expect(await store.generation(generation.id)).toStrictEqual(generation);
-  const delivery = { ...newDelivery("1"), url: odd, body: odd };
-  expect(await store.finish(generation.id, { ...failed, error: odd }, delivery)).toMatchObject({ error: odd });
+  const delivery = { ...newDelivery("1", generation.id), url: odd, body: odd };
+  await store.finish(generation.id, { ...failed, error: odd }, delivery);
+  expect(await store.generation(generation.id)).toMatchObject({ error: odd });
   await store.recordAttempt("1", { at: "x", outcome: odd, delivered: false }, "y");
   expect(await store.pendingDeliveries()).toMatchObject([{ url: odd, body: odd }]);
 });
@@ -180,8 +179,8 @@ test("a generation whose delivery cannot be kept has not ended", async () => {
   const store = await openWith(100);
   const [a, b] = [newGeneration(), newGeneration()];
   for (const each of [a, b]) await store.start(each, cost, undefined);
-  await store.finish(a.id, completed, newDelivery("1"));
-  await expect(store.finish(b.id, completed, newDelivery("1"))).rejects.toThrow();
+  await store.finish(a.id, completed, newDelivery("1", a.id));
+  await expect(store.finish(b.id, completed, newDelivery("1", b.id))).rejects.toThrow();
   expect(await store.generation(b.id)).toStrictEqual(b);
 });
 
@@ -206,10 +205,10 @@ test("a generation that has ended stays as it is, with one delivery", async () =
   const store = await openWith(100);
   const generation = newGeneration();
   await store.start(generation, cost, undefined);
-  const end = await store.finish(generation.id, completed, newDelivery("first"));
-  expect(end).toStrictEqual({ ...generation, ...completed });
-  expect(await store.finish(generation.id, failed, newDelivery("second"))).toStrictEqual(end);
-  expect(await store.generation(generation.id)).toStrictEqual(end);
+  expect(await store.finish(generation.id, completed, newDelivery("first", generation.id))).toBe(true);
+  expect(await store.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
+  expect(await store.finish(generation.id, failed, newDelivery("second", generation.id))).toBe(false);
+  expect(await store.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
   expect((await store.pendingDeliveries()).map(({ id }) => id)).toEqual(["first"]);
 });
 
@@ -217,17 +216,12 @@ test("a delivery is pending until no next attempt is planned", async () => {
   const store = await openWith(100);
   const generation = newGeneration();
   await store.start(generation, cost, undefined);
-  await store.finish(generation.id, completed, newDelivery("1"));
+  await store.finish(generation.id, completed, newDelivery("1", generation.id));
   await store.recordAttempt("1", { at: "a", outcome: "HTTP 500", delivered: false }, "2026-01-01T00:03:00.000Z");
   await store.recordAttempt("1", { at: "b", outcome: "no answer", delivered: false }, "2026-01-01T00:09:00.000Z");
   expect(await store.pendingDeliveries()).toMatchObject([{ attempts: 2, next_at: "2026-01-01T00:09:00.000Z" }]);
   await store.recordAttempt("1", { at: "c", outcome: "HTTP 204", delivered: true }, null);
   expect(await store.pendingDeliveries()).toEqual([]);
-});
-
-test("an ended generation's status reply names its video", async () => {
-  const generation = { ...newGeneration(), ...completed };
-  expect(statusBody(generation, mediaUrl)).toMatchObject({ video_url: `${mediaUrl}/${generation.id}.mp4` });
 });
 
 // The file.
@@ -421,7 +415,7 @@ test("close waits for what is under way; later changes are rejected", async () =
 const writer = `
 import { randomUUID } from "node:crypto";
 import { systemIo } from "../src/cli/system.ts";
-import { openStore } from "../src/server/store/store.ts";
+import { openStore } from "../src/server/store/sqlite/sqlite-store.ts";
 const [file, generation] = process.argv.slice(2);
 const store = await openStore(file, systemIo());
 await Promise.all(Array.from({ length: 8 }, async () => {

@@ -1,15 +1,11 @@
-import type { Database, Row } from "./sqlite.ts";
-import type { Attempt, Delivery, NewDelivery } from "./store.ts";
+import type { Attempt, Delivery } from "../store.ts";
+import type { Database, Row } from "./database.ts";
 
-/** The tables of callbacks and of the attempts to deliver them. Synchronous: changes belong into a transaction. */
-export type Deliveries = {
-  add(delivery: NewDelivery, generation: number): void;
-  pending(): Delivery[];
-  record(id: string, attempt: Attempt, next_at: string | null): void;
-};
-
-export function createDeliveries(database: Database): Deliveries {
-  const insert = database.statement("INSERT INTO deliveries (id, generation, request, next_at) VALUES (?, ?, ?, ?)");
+/** The tables of callbacks and of the attempts to deliver them. Synchronous: the caller runs changes in a transaction. */
+export function createDeliveries(database: Database) {
+  const insert = database.statement(
+    "INSERT INTO deliveries (id, generation, request, next_at) SELECT ?, number, ?, ? FROM generations WHERE id = ?",
+  );
   const pending = database.statement(
     `SELECT deliveries.id, generations.id AS generation, request, next_at,
        (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts
@@ -23,11 +19,12 @@ export function createDeliveries(database: Database): Deliveries {
      FROM deliveries WHERE id = ?`,
   );
   return {
-    add({ id, url, body, next_at }, generation) {
-      insert.run(id, generation, JSON.stringify({ url, body }), next_at);
+    add({ id, generation, url, body, next_at }: Delivery): void {
+      const request = JSON.stringify({ url, body });
+      if (insert.run(id, request, next_at, generation) === 0) throw new Error(`no generation ${generation}`);
     },
-    pending: () => pending.all().map(readRow),
-    record(id, { at, outcome, delivered }, next_at) {
+    pending: (): Delivery[] => pending.all().map(readRow),
+    record(id: string, { at, outcome, delivered }: Attempt, next_at: string | null): void {
       if (plan.run(next_at, id) === 0) throw new Error(`no delivery ${id}`);
       attempt.run(at, JSON.stringify(outcome), Number(delivered), id);
     },
@@ -36,6 +33,6 @@ export function createDeliveries(database: Database): Deliveries {
 
 function readRow(row: Row): Delivery {
   const { id, generation, next_at } = row as Pick<Delivery, "id" | "generation" | "next_at">;
-  const request: Pick<Delivery, "url" | "body"> = JSON.parse(String(row.request));
-  return { id, generation, next_at, attempts: Number(row.attempts), ...request };
+  const { url, body }: Pick<Delivery, "url" | "body"> = JSON.parse(String(row.request));
+  return { id, generation, next_at, attempts: Number(row.attempts), url, body };
 }
