@@ -1,10 +1,9 @@
 import type { RenderRequest } from "../engine.ts";
-import type { Advances } from "./font.ts";
-import type { FrameSize } from "./size.ts";
-import { makeLegible, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
+import type { FrameSize } from "./frame.ts";
+import { type CharacterWidths, makeLegible, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
 
 /** The widths of the two weights that captions are set in. */
-export type CaptionFonts = { medium: Advances; semiBold: Advances };
+export type CaptionFonts = { medium: CharacterWidths; semiBold: CharacterWidths };
 
 /** What every preview says of itself. */
 export const notice = "local preview, not model output";
@@ -52,13 +51,13 @@ ${noticePill(top - 42, fonts.medium)}
 }
 
 /** Returns the largest type size that holds the prompt, and its lines; a prompt too long even for the smallest ends in an ellipsis. */
-function fitPrompt(prompt: string, room: number, advances: Advances): { size: number; lines: string[] } {
+function fitPrompt(prompt: string, room: number, widths: CharacterWidths): { size: number; lines: string[] } {
   let fitted = { size: 0, lines: [] as string[] };
   for (const { size, lines: most } of promptSizes) {
     const width = (safety * room) / size;
-    const lines = wrap(prompt, width, advances);
-    if (lines.length <= most) return { size, lines: wrapEvenly(prompt, width, advances) };
-    const last = shorten(lines.slice(most - 1, most + 1).join(" "), width, advances);
+    const lines = wrap(prompt, width, widths);
+    if (lines.length <= most) return { size, lines: wrapEvenly(prompt, width, widths) };
+    const last = shorten(lines.slice(most - 1, most + 1).join(" "), width, widths);
     fitted = { size, lines: [...lines.slice(0, most - 1), last] };
   }
   return fitted;
@@ -76,20 +75,20 @@ function scrim(width: number, height: number, top: number): string {
 <rect y="${top - scrimRise}" width="${width}" height="${depth}" fill="url(#scrim)"/>`;
 }
 
-function noticePill(top: number, advances: Advances): string {
+function noticePill(top: number, widths: CharacterWidths): string {
   const size = 14;
-  const width = widthOf(notice, advances) * size + 40;
+  const width = widthOf(notice, widths) * size + 40;
   return `<rect x="34.5" y="${top}" width="${width}" height="28" rx="14" fill="#000" fill-opacity=".3" stroke="#fff" stroke-opacity=".35"/>
 <circle cx="50" cy="${top + 14}" r="3.5" fill="#ffd27a"/>
 <text x="62" y="${top + 19}" font-weight="500" font-size="${size}">${notice}</text>`;
 }
 
 /** Shortens the model's name alone where the line is too long, so that the figures stay. */
-function detailLine(request: RenderRequest, frame: FrameSize, room: number, advances: Advances): string {
-  const ratio = shorten(makeLegible(request.aspectRatio, advances), 8, advances);
+function detailLine(request: RenderRequest, frame: FrameSize, room: number, widths: CharacterWidths): string {
+  const ratio = shorten(makeLegible(request.aspectRatio, widths), 8, widths);
   const figures = ` · ${ratio} · ${request.duration} s · ${frame.width}×${frame.height}`;
-  const rest = (safety * room) / 14.5 - widthOf(figures, advances);
-  return escapeXml(shorten(makeLegible(request.model, advances), rest, advances) + figures);
+  const rest = (safety * room) / 14.5 - widthOf(figures, widths);
+  return escapeXml(shorten(makeLegible(request.model, widths), rest, widths) + figures);
 }
 
 function escapeXml(text: string): string {
