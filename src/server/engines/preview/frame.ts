@@ -33,7 +33,7 @@ function parseRatio(aspectRatio: string): number {
   return ratio;
 }
 
-/** Returns a black-green frame to draw on; its planes share the memory of `bytes`. */
+/** Returns an empty frame to draw on; its planes share the memory of `bytes`. */
 export function createFrame({ width, height }: FrameSize): Frame {
   const luma = width * height;
   const bytes = new Uint8Array((luma * 3) / 2);

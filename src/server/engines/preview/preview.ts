@@ -36,7 +36,7 @@ const maxIdleMs = 1_000;
 /**
  * Returns a function that has a task done in a worker thread, which does nothing else meanwhile. It rejects with the thread's error, or once
  * the signal aborts; the thread has ended by then. A thread that is done is kept for the next task, because a new one takes half a second to
- * load and warm up its libraries, as long as a short clip takes to render. A thread that stays idle ends, because it holds 50 MB.
+ * load and warm up its libraries, as long as a short clip takes to render. A thread that stays idle ends, because it holds 50 to 100 MB.
  */
 function createWorkers(url: URL, clock: Pick<Clock, "sleep">) {
   const idle = new Map<Worker, AbortController>();

@@ -4,7 +4,7 @@ import { createBackground } from "./background.ts";
 import { captionSvg } from "./caption.ts";
 import { decodeImage } from "./decode.ts";
 import { type Clip, encode } from "./encode.ts";
-import { createFrame, type Frame, type FrameSize, frameSize, planesOf } from "./frame.ts";
+import { createFrame, type Frame, type FrameSize, frameSize, type Plane, planesOf } from "./frame.ts";
 import { blend, createOverlay, type Overlay } from "./overlay.ts";
 import { encodePng, rasterize, toPixels } from "./pixels.ts";
 import { createSlideshow } from "./slideshow.ts";
@@ -62,13 +62,17 @@ async function drawCaption(request: RenderRequest, size: FrameSize): Promise<Ove
 
 /** Draws a thin bar along the lower edge, filled up to `share` (from 0 to 1) of the width. */
 export function drawProgress(frame: Frame, share: number): void {
-  const halfRows = Math.round((2 * Math.min(frame.width, frame.height)) / 480);
-  const halfColumns = Math.round((share * frame.width) / 2);
+  const rows = Math.round((2 * Math.min(frame.width, frame.height)) / 480);
+  const columns = Math.round((share * frame.width) / 2);
   const [y, u, v] = planesOf(frame);
-  for (const [plane, scale, value] of [[y, 2, 225] as const, [u, 1, 128] as const, [v, 1, 128] as const]) {
-    for (let row = plane.height - scale * halfRows; row < plane.height; row++) {
-      plane.bytes.fill(value, row * plane.width, row * plane.width + scale * halfColumns);
-    }
+  fillCorner(y, { rows: 2 * rows, columns: 2 * columns }, 225);
+  fillCorner(u, { rows, columns }, 128);
+  fillCorner(v, { rows, columns }, 128);
+}
+
+function fillCorner({ bytes, width, height }: Plane, size: { rows: number; columns: number }, value: number): void {
+  for (let row = height - size.rows; row < height; row++) {
+    bytes.fill(value, row * width, row * width + size.columns);
   }
 }
 
