@@ -41,9 +41,16 @@ const maxIdleMs = 1_000;
 function createWorkers(url: URL, clock: Pick<Clock, "sleep">) {
   const idle = new Map<Worker, AbortController>();
 
+  const startWorker = (): Worker => {
+    // The libraries may print; streams of its own keep the thread's output off the terminal.
+    const worker = new Worker(url, { stdout: true, stderr: true });
+    worker.once("exit", () => idle.delete(worker));
+    // Without this listener an error that comes while the thread is being stopped would end the service.
+    return worker.on("error", () => {});
+  };
   const takeWorker = (): Worker => {
     const [kept] = idle;
-    if (!kept) return startWorker(url);
+    if (!kept) return startWorker();
     const [worker, rest] = kept;
     rest.abort();
     idle.delete(worker);
@@ -70,13 +77,6 @@ function createWorkers(url: URL, clock: Pick<Clock, "sleep">) {
       throw error;
     }
   };
-}
-
-function startWorker(url: URL): Worker {
-  // The libraries may print; streams of its own keep the thread's output off the terminal.
-  const worker = new Worker(url, { stdout: true, stderr: true });
-  // Without this listener an error that comes while the thread is being stopped would end the service.
-  return worker.on("error", () => {});
 }
 
 async function waitUntilDone(worker: Worker, signal: AbortSignal): Promise<void> {
