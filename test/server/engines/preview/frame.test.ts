@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { frameSize } from "../../../../src/server/engines/preview/size.ts";
+import { frameSize } from "../../../../src/server/engines/preview/frame.ts";
 
 describe("the size of a frame", () => {
   test.each([
