@@ -36,7 +36,7 @@ export function systemIo(): Io {
     get home() {
       return findHome();
     },
-    fetch: createFetch(process.env, { isOwnProcess: true }),
+    fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
     ...systemClock,
     launch,
     holdTerminal,

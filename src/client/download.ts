@@ -1,7 +1,7 @@
+import { writeSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, HttpResponse, Io } from "../io.ts";
-import { createDisk } from "./disk.ts";
 import { describeFailure } from "./look.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
@@ -96,7 +96,7 @@ async function fetchOnce(
     if (error instanceof VidgenError) throw error;
     return { kind: "trouble", reason: describeFailure(error) };
   } finally {
-    stall.clear();
+    stall.end();
   }
 }
 
@@ -117,7 +117,6 @@ async function prepare(
   const { status, headers } = response;
   const range = /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "");
   if (status === 416 && have.size > 0) {
-    await response.body?.cancel();
     if (Number(range?.[3]) === have.size) return "nothing more";
     await restart(file, have);
     throw new Error("the video has changed");
@@ -127,7 +126,6 @@ async function prepare(
     const total = range?.[3] === "*" ? have.total : Number(range?.[3]);
     const isSame = (etag === null || etag === have.etag) && (have.total === undefined || have.total === total);
     if (isSame && Number(range?.[1]) === have.size) return total;
-    await response.body?.cancel();
     await restart(file, have);
     throw new Error("the video has changed");
   }
@@ -153,7 +151,6 @@ async function restart(file: FileHandle, have: Have): Promise<void> {
 
 async function judgeStatus(response: HttpResponse, io: Clock): Promise<Outcome> {
   const { status, headers } = response;
-  await response.body?.cancel();
   const reason = `HTTP ${status}`;
   if (isTransient(status))
     return { kind: "trouble", reason, waitMs: retryAfterMs(headers.get("Retry-After"), io.date()) };
@@ -173,7 +170,6 @@ async function fetchMedia(
     const response = await fetch(at, { signal, headers });
     const location = response.headers.get("Location");
     if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response;
-    await response.body?.cancel();
     if (redirects === mostRedirects) throw new VidgenError("output", "The video's address redirects too often.");
     if (!URL.canParse(location, at)) throw new VidgenError("output", "The video's address redirects to no address.");
     const next = new URL(location, at);
@@ -187,16 +183,10 @@ type Writing = { total: number | undefined; options: DownloadOptions; onBytes():
 
 async function writeBody(response: HttpResponse, file: FileHandle, have: Have, writing: Writing): Promise<void> {
   const { total, options, onBytes } = writing;
-  const disk = createDisk(file);
-  try {
-    for await (const chunk of response.body ?? []) {
-      onBytes();
-      have.size = await onDisk(disk.write(chunk, have.size));
-      response.body?.release?.(chunk);
-      options.onProgress(have.size, total);
-    }
-  } finally {
-    await onDisk(disk.settle());
+  for await (const chunk of response.body ?? []) {
+    onBytes();
+    writeChunk(chunk, file, have);
+    options.onProgress(have.size, total);
   }
   if (total !== undefined && have.size !== total) {
     const { size } = have;
@@ -205,7 +195,20 @@ async function writeBody(response: HttpResponse, file: FileHandle, have: Have, w
   }
 }
 
-/** Aborts when nothing has come for a while. */
+/** Synchronous, so that no more is received while the disk is busy: see `neverPaused` in `http.ts`. */
+function writeChunk(chunk: Uint8Array, file: FileHandle, have: Have): void {
+  try {
+    for (let done = 0; done < chunk.byteLength; ) {
+      const written = writeSync(file.fd, chunk, done, chunk.byteLength - done, have.size);
+      done += written;
+      have.size += written;
+    }
+  } catch (error) {
+    throw outputError(error, "the video");
+  }
+}
+
+/** The signal of one request, which aborts when nothing has come for a while; `end` also ends a reply that was not read to its end. */
 function createStall(parent: AbortSignal, clock: Clock) {
   const controller = new AbortController();
   let limit = startLimit();
@@ -216,13 +219,19 @@ function createStall(parent: AbortSignal, clock: Clock) {
     return next;
   }
   let since = clock.now();
-  const rewind = () => {
-    if (clock.now() - since < 1_000) return;
-    since = clock.now();
-    limit.clear();
-    limit = startLimit();
+  return {
+    signal: controller.signal,
+    rewind() {
+      if (clock.now() - since < 1_000) return;
+      since = clock.now();
+      limit.clear();
+      limit = startLimit();
+    },
+    end() {
+      limit.clear();
+      controller.abort();
+    },
   };
-  return { signal: controller.signal, rewind, clear: () => limit.clear() };
 }
 
 /** A failure to write, as against one to read from the network, is final: fetching again does not mend it. */

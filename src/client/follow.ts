@@ -1,6 +1,6 @@
 import { VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import type { Client } from "./api.ts";
+import type { Api } from "./api.ts";
 import { type Look, look } from "./look.ts";
 import { backoffMs } from "./retry.ts";
 import { errorText, type Generation, states } from "./schema.ts";
@@ -43,7 +43,7 @@ export function localPace(elapsedMs: number): number {
  * until the time is over. Throws `failed`, `pending` (the time is over), `not_found`, `auth`, `credits`, `rejected` (also where it is
  * completed and no video is named), or the signal's reason.
  */
-export async function follow(client: Client, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
+export async function follow(api: Api, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
   const start = clock.now();
   const overdue = new VidgenError("pending", "Still running: the time to wait is over.", { id });
   const limit = clock.limit(options.timeoutMs, options.signal, overdue);
@@ -52,7 +52,7 @@ export async function follow(client: Client, id: string, options: FollowOptions,
     if (options.isNew) await clock.sleep(options.intervalMs(0, 0), limit.signal);
     for (;;) {
       const asked = clock.now();
-      const seen = await look(client, id, clock, limit.signal);
+      const seen = await look(api, id, clock, limit.signal);
       const completed = judge.completed(seen);
       if (completed) return completed;
       const intervalMs = options.intervalMs(asked - start, clock.now() - asked);

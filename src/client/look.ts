@@ -1,6 +1,6 @@
 import { doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import type { Client, Reply } from "./api.ts";
+import type { Api, Reply } from "./api.ts";
 import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
 import { errorText, type Generation, isRecord, readGeneration, saysNo } from "./schema.ts";
 
@@ -19,10 +19,10 @@ const patienceMs = 30_000;
  * Asks for a generation's state once (interface 4.2). Throws what looking again cannot mend: `auth`, `credits`, `rejected`, and the
  * signal's reason when that aborts.
  */
-export async function look(client: Client, id: string, clock: Clock, signal: AbortSignal): Promise<Look> {
+export async function look(api: Api, id: string, clock: Clock, signal: AbortSignal): Promise<Look> {
   const limit = clock.limit(lookLimitMs, signal, new Error("no answer within 30 s"));
   try {
-    return readLook(await client.status(id, limit.signal), id, clock);
+    return readLook(await api.status(id, limit.signal), id, clock);
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     if (error instanceof VidgenError) throw error;
@@ -37,7 +37,7 @@ export async function look(client: Client, id: string, clock: Clock, signal: Abo
  * signal's reason. `onNote` is told of each look that is to be repeated.
  */
 export async function lookPatiently(
-  client: Client,
+  api: Api,
   id: string,
   clock: Clock,
   signal: AbortSignal,
@@ -45,7 +45,7 @@ export async function lookPatiently(
 ): Promise<Generation> {
   const end = clock.now() + patienceMs;
   for (let failures = 0; ; failures++) {
-    const seen = await look(client, id, clock, signal);
+    const seen = await look(api, id, clock, signal);
     if (seen.kind === "generation") return seen.generation;
     if (seen.kind === "missing")
       throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });

@@ -1,3 +1,5 @@
+import { usage } from "../errors.ts";
+
 /** What a file name is made of: the person's own words, and the first part of the id. */
 export type Naming = { id: string; prompt?: string | undefined; model?: string | undefined };
 
@@ -15,7 +17,7 @@ function firstPart(id: string): string {
 }
 
 /** An id as a part of a name: the whole of a UUID, of any other as much as can be no path. */
-export function idWord(id: string): string {
+function idWord(id: string): string {
   const word = id
     .replace(/[^A-Za-z0-9-]+/g, "")
     .replace(/^-+|-+$/g, "")
@@ -24,12 +26,12 @@ export function idWord(id: string): string {
 }
 
 /** A prompt as a part of a name. */
-export function promptWord(prompt: string | undefined): string {
+function promptWord(prompt: string | undefined): string {
   return harmless(slug(prompt ?? "", 48), "video");
 }
 
 /** A model's id as a part of a name. */
-export function modelWord(model: string | undefined): string {
+function modelWord(model: string | undefined): string {
   return harmless(slug(model ?? "", 24), "model");
 }
 
@@ -60,4 +62,45 @@ function slug(text: string, longest: number): string {
 
 function byteLength(text: string): number {
   return new TextEncoder().encode(text).byteLength;
+}
+
+const names = ["slug", "model", "id", "date", "n"] as const;
+
+/** What a template for `-o` may hold in braces. */
+export type Name = (typeof names)[number];
+
+const anyName = names.join("|");
+
+const hint = `In braces it takes ${names.map((name) => `{${name}}`).join(", ")}.`;
+
+/** Throws `usage` for a name in braces that there is not, for half a pair around one that there is, and for an `{id}` in a folder, which nobody can make before it is paid for. */
+export function checkTemplate(place: string): void {
+  for (const [, name = ""] of place.matchAll(/\{([^{}]*)\}/g)) {
+    if (names.some((known) => known === name)) continue;
+    throw usage(`-o knows no {${name}}.`, hint);
+  }
+  const [, half] = new RegExp(`\\{(${anyName})\\b(?!\\})`).exec(place) ?? [];
+  if (half !== undefined) throw usage(`-o has {${half} without its other brace.`, hint);
+  if (/\{id\}.*[/\\]/s.test(place))
+    throw usage("-o takes {id} in the file's name alone: its folder has to be there before anything is paid for.");
+}
+
+/** Whether two generations never come to one name there. */
+export function isDistinct(place: string): boolean {
+  return /\{(id|n)\}/.test(place);
+}
+
+/** The template with these values in the place of their names; the other names stay. No value may be a path. */
+export function fillIn(place: string, values: Partial<Record<Name, string>>): string {
+  return place.replace(new RegExp(`\\{(${anyName})\\}`, "g"), (whole, name: Name) => values[name] ?? whole);
+}
+
+/** All but the id, which may not be known yet, and the number. `date` is the day for `{date}`, such as "2026-01-31". */
+export function fillWords(place: string, naming: Omit<Naming, "id">, date: string): string {
+  return fillIn(place, { slug: promptWord(naming.prompt), model: modelWord(naming.model), date });
+}
+
+/** The place with the id in it; for the whole of a UUID, of any other id as much as can be no path. */
+export function fillId(place: string, id: string): string {
+  return fillIn(place, { id: idWord(id) });
 }

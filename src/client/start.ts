@@ -1,6 +1,6 @@
 import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import type { Client, Reply } from "./api.ts";
+import type { Api, Reply } from "./api.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, refusal } from "./look.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
@@ -48,17 +48,12 @@ const interruptLimitMs = 10_000;
  * written, or that the service put off (429, 421, 425), is tried again. Throws `network` (nothing was sent), `unknown` (it may have been
  * charged), what the service's refusal means, or `output` when it could not be written down: then nothing was sent.
  */
-export async function start(
-  client: Client,
-  request: StartRequest,
-  options: StartOptions,
-  clock: Clock,
-): Promise<Started> {
+export async function start(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Started> {
   const { attempt, place, journal } = options;
-  await journal.append({ kind: "intent", attempt, base_url: client.baseUrl, request, place }).catch((error) => {
+  await journal.append({ kind: "intent", attempt, base_url: api.baseUrl, request, place }).catch((error) => {
     throw beforePaying(error);
   });
-  const end = await startUntilKnown(client, request, options, clock);
+  const end = await startUntilKnown(api, request, options, clock);
   const line =
     end.kind === "accepted"
       ? ({
@@ -74,17 +69,12 @@ export async function start(
   throw end.error;
 }
 
-async function startUntilKnown(
-  client: Client,
-  request: StartRequest,
-  options: StartOptions,
-  clock: Clock,
-): Promise<End> {
+async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<End> {
   const begin = clock.now();
   let wasSentBefore = false;
   for (let failures = 0; ; failures++) {
     if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
-    const outcome = await attemptOnce(client, request, options, clock);
+    const outcome = await attemptOnce(api, request, options, clock);
     if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
     wasSentBefore ||= outcome.kind === "not now";
     if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
@@ -99,16 +89,11 @@ async function startUntilKnown(
   }
 }
 
-async function attemptOnce(
-  client: Client,
-  request: StartRequest,
-  options: StartOptions,
-  clock: Clock,
-): Promise<Outcome> {
+async function attemptOnce(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Outcome> {
   const patience = createPatience(options, clock);
   try {
     const signals = { signal: patience.signal, unsentSignal: options.signal };
-    return classify(await client.start(request, options.attempt, signals), options.attempt, clock.date());
+    return classify(await api.start(request, options.attempt, signals), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
       if (patience.signal.aborted && options.signal.aborted) return left(options);

@@ -1,11 +1,7 @@
-import { constants } from "node:fs";
-import { access, type FileHandle, link, lstat, mkdir, mkdtemp, open, rename, rm, stat, unlink } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { basename, dirname, join, resolve } from "node:path";
+import { type FileHandle, link, lstat, open, rename, rm, stat, unlink } from "node:fs/promises";
+import { basename, resolve } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
-import { faultOfMp4 } from "./mp4.ts";
-import { fileName, idWord, type Naming } from "./naming.ts";
-import { fillIn } from "./template.ts";
+import type { Naming } from "./naming.ts";
 
 /** A place for a video, claimed before anything is paid: the `.part` file exists and can be written. */
 export type Target = {
@@ -36,57 +32,11 @@ export type ClaimOptions = {
   mayTakeOver?(partPath: string): Promise<boolean>;
 };
 
-/**
- * Claims the place that `-o` names: a file, a folder (one that exists, or a name that ends in a slash), or "-" for a file of its own that
- * is streamed to stdout later. Throws `output` when it cannot be written, or exists and `overwrite` is not set.
- */
-export async function claimTarget(output: string, options: ClaimOptions): Promise<Target> {
-  try {
-    if (output === "-") return await claimTemporary();
-    const folder = await folderOf(output);
-    if (folder === undefined) return await claimFile(output, { output, nameOf: () => output }, options);
-    return await claimLater(folder, { output, nameOf: (naming) => join(folder, fileName(naming)) }, options);
-  } catch (error) {
-    throw outputError(error, output);
-  }
-}
-
 /** `-o`, and the name that it comes to once the generation is known. */
-type Named = { output: string; nameOf(naming: Naming): string };
+export type Named = { output: string; nameOf(naming: Naming): string };
 
-/** As `claimTarget`, for a file with `{id}` in its name and nothing else left to fill in. */
-export async function claimNamedById(output: string, options: ClaimOptions): Promise<Target> {
-  const nameOf = ({ id }: Naming) => fillIn(output, { id: idWord(id) });
-  try {
-    return await claimLater(dirname(output), { output, nameOf }, options);
-  } catch (error) {
-    throw outputError(error, output);
-  }
-}
-
-/** The name depends on the generation, which may not be known yet: until it is, the `.part` has one of its own. */
-async function claimLater(folder: string, named: Named, options: ClaimOptions): Promise<Target> {
-  if (options.naming) return claimFile(named.nameOf(options.naming), named, options);
-  return claim(join(folder, `.vidgen-${options.unique}.part`), named, options);
-}
-
-async function claimFile(path: string, named: Named, options: ClaimOptions): Promise<Target> {
-  await checkFree(path, options.overwrite);
-  await access(dirname(path), constants.W_OK).catch((error) => {
-    throw withFolderHint(error, path);
-  });
-  const target = await claim(`${path}.part`, named, options);
-  try {
-    // The one whose `.part` was there before may have saved its video since the check.
-    await checkFree(path, options.overwrite);
-    return target;
-  } catch (error) {
-    await target.release();
-    throw error;
-  }
-}
-
-async function claim(firstPath: string, { output, nameOf }: Named, options: ClaimOptions): Promise<Target> {
+/** Claims a `.part` file, the name of the video it is for still open. */
+export async function claimPart(firstPath: string, { output, nameOf }: Named, options: ClaimOptions): Promise<Target> {
   let partPath = firstPath;
   const part = await openPart(partPath, options);
   let isHeld = true;
@@ -155,39 +105,8 @@ async function takeOver(path: string, aside: string): Promise<FileHandle> {
   return open(path, "r+");
 }
 
-async function claimTemporary(): Promise<Target> {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-"));
-  const named = { output: "-", nameOf: () => join(folder, "video.mp4") };
-  const target = await claim(join(folder, "video.part"), named, { overwrite: true, unique: "" });
-  return {
-    ...target,
-    async release() {
-      await target.release();
-      await rm(folder, { recursive: true, force: true });
-    },
-  };
-}
-
-/** The folder that `output` stands for, made if it has to be; `undefined` when it names a file. */
-async function folderOf(output: string): Promise<string | undefined> {
-  if (/[/\\]$/.test(output)) {
-    await mkdir(output, { recursive: true });
-    return output;
-  }
-  return (await kindOf(output)) === "folder" ? output : undefined;
-}
-
-/** Whether there is anything under this name, or somebody is about to save there. */
-export async function isTaken(path: string): Promise<boolean> {
-  return (await kindOf(path)) !== "none" || (await kindOf(`${path}.part`)) !== "none";
-}
-
-/** Whether several videos have room there: a folder that exists, or a name that ends in a slash. */
-export async function isFolder(output: string): Promise<boolean> {
-  return /[/\\]$/.test(output) || (await kindOf(output)) === "folder";
-}
-
-async function checkFree(path: string, overwrite: boolean): Promise<void> {
+/** Throws `output` where there is something that must not be replaced. */
+export async function checkFree(path: string, overwrite: boolean): Promise<void> {
   const kind = await kindOf(path);
   if (kind === "none" || (kind === "file" && overwrite)) return;
   if (kind === "file") throw existsError(path);
@@ -195,7 +114,7 @@ async function checkFree(path: string, overwrite: boolean): Promise<void> {
 }
 
 /** A link counts as what it leads to, one that leads nowhere as a file: it must not be written over either. */
-async function kindOf(path: string): Promise<"none" | "file" | "folder" | "other"> {
+export async function kindOf(path: string): Promise<"none" | "file" | "folder" | "other"> {
   const found = (await unlessMissing(stat(path))) ?? (await unlessMissing(lstat(path)));
   if (!found) return "none";
   if (found.isDirectory()) return "folder";
@@ -246,25 +165,4 @@ export function outputError(error: unknown, path: string): VidgenError {
     EACCES: "no permission to write there",
   });
   return new VidgenError("output", `Cannot save ${path}: ${reason}.`, { hint, cause: error });
-}
-
-/** What to do where the folder that a file was to go to is not there. */
-function withFolderHint(error: unknown, path: string): unknown {
-  const folder = dirname(path);
-  if (systemCode(error) !== "ENOENT" || folder === ".") return error;
-  // A name that a shell would read as something else is left out.
-  const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
-  return outputError(error, path).with({
-    hint: `Make it first${command}, or end -o in / for a folder that is made.`,
-  });
-}
-
-/** The whole video that an earlier run has saved there for this generation; `undefined` when there is none. */
-export async function findSaved(output: string, naming: Naming): Promise<string | undefined> {
-  const byId = fillIn(output, { id: idWord(naming.id) });
-  const path = (await isFolder(byId)) ? join(byId, fileName(naming)) : byId;
-  const file = await open(path, "r").catch(() => undefined);
-  if (!file) return undefined;
-  const fault = await faultOfMp4(file).finally(() => file.close());
-  return fault === undefined ? path : undefined;
 }

@@ -13,7 +13,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { compactJournal } from "../../src/client/compact.ts";
-import { type Line, openJournal } from "../../src/client/journal.ts";
+import type { Line } from "../../src/client/history.ts";
+import { openJournal } from "../../src/client/journal.ts";
 
 const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";
