@@ -26,7 +26,7 @@ const quality = { [constants.BROTLI_PARAM_QUALITY]: 9 };
 /** What is loaded together, with all that it needs, is one file: each further one costs up to a millisecond. The first that fits wins. */
 const together = {
   program: [
-    { name: "cli", test: /src[\\/]cli[\\/]cli\.ts$/ },
+    { name: "cli", test: /src[\\/]cli[\\/]main\.ts$/ },
     { name: "models", test: /src[\\/](client[\\/]models|cli[\\/]similar)\.ts$/ },
     { name: "session", test: /src[\\/]cli[\\/](context|commands[\\/](status|list|complete))\.ts$/ },
     { name: "words", test: /src[\\/]cli[\\/](help|completion|commands[\\/](help|completion))\b/ },
@@ -71,7 +71,7 @@ async function bundle(name, input, groups = []) {
 rmSync("dist", { recursive: true, force: true });
 const library = await bundle("index", "src/index.ts");
 const others = [
-  await bundle("cli", "src/cli/cli.ts", together.program),
+  await bundle("cli", "src/cli/main.ts", together.program),
   await bundle("worker", "src/server/engines/preview/worker.ts", together.worker),
   // For both the program and the library; io.ts looks for its name in a stack.
   await bundle("undici-http", "src/client/undici-fetch.ts", together["undici-http"]),

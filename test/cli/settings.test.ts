@@ -8,15 +8,13 @@ import {
   configPath,
   findBaseUrl,
   findModelSetting,
-  folders,
   isLoopback,
-  readInterval,
-  readTime,
   removeLogin,
   resolveApiKey,
   resolveBaseUrl,
   saveLogin,
 } from "../../src/cli/settings.ts";
+import { folders } from "../../src/cli/storage.ts";
 
 type Env = Record<string, string | undefined>;
 
@@ -285,52 +283,4 @@ test("a key of the environment or the saved file is checked as a typed one is", 
   await expect(resolveApiKey(one, fromFile)).rejects.toMatchObject({ code: "usage" });
   const padded = await createWorld({ env: { VIDGEN_API_KEY: `${key}\n` } });
   expect(await resolveApiKey(one, padded)).toBe(key);
-});
-
-test.each([
-  ["90s", 90_000],
-  ["5m", 300_000],
-  ["1h30m", 5_400_000],
-  ["1h", 3_600_000],
-  ["2m30s", 150_000],
-  ["45", 45_000],
-  ["1.5s", 1_500],
-  ["0.5", 500],
-])("the time %s is %i ms", (text, ms) => {
-  expect(readTime(text, "--timeout")).toBe(ms);
-});
-
-const noTimes = [
-  "",
-  "0",
-  "0s",
-  "0m",
-  "-5",
-  "5x",
-  "m",
-  "1m1h",
-  "1 m",
-  "1e3",
-  "5M",
-  "1.5m",
-  "Infinity",
-  "NaN",
-  "9".repeat(20),
-];
-test.each(noTimes)("the time %j is refused", (text) => {
-  expect(() => readTime(text, "--timeout")).toThrow(
-    `--timeout takes a time such as 90s, 5m, 1h30m or plain seconds, not "${text}"`,
-  );
-});
-
-test.each([
-  [undefined, undefined],
-  ["1", 1_000],
-  ["1m", 60_000],
-])("the interval %s is %s ms", (text, ms) => {
-  expect(readInterval(text)).toBe(ms);
-});
-
-test.each(["0.9", "0.999s", "0", ""])("the interval %j is refused", (text) => {
-  expect(() => readInterval(text)).toThrow("--interval");
 });

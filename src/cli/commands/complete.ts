@@ -1,22 +1,30 @@
 import { open } from "node:fs/promises";
+import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { DatedLine } from "../../client/journal.ts";
-import type { Io } from "../../io.ts";
-import type { Given } from "../program.ts";
+import type { Context } from "../command.ts";
 import { findStorage, journalIn } from "../storage.ts";
 import { plainLine } from "../terminal/output.ts";
 
+/** What the completion scripts call; it has no help. */
+export function addComplete(program: CommandUnknownOpts, context: Context): void {
+  program
+    .command("__complete", { hidden: true })
+    .addArgument(new Argument("<what>").choices(["ids"] as const))
+    .action(() => printIds(context));
+}
+
 /** As much of the journal's end as holds some hundred generations. */
 const tailBytes = 200_000;
-const most = 30;
+const maxIds = 30;
 
 /**
- * Prints the newest ids in the journal for a shell's completion, each with a tab and what it is. Reads but the journal's end, and loads no
- * schema: it runs between two strokes of a key. Ids that a shell would have to quote are left out, and nothing goes wrong aloud.
+ * Prints the newest ids in the journal for a shell's completion, each with a tab and a description. It runs between two strokes of a key:
+ * it reads only the end of the journal, and loads no schema. Ids that a shell would have to quote are left out, and errors are not printed.
  */
-export async function complete({ output }: Given, io: Io): Promise<void> {
+async function printIds({ io, output }: Context): Promise<void> {
   const storage = await findStorage("state", io).catch(() => undefined);
   const lines = storage ? await readTail(journalIn(storage.folder)).catch(() => []) : [];
-  const rows = newestIds(lines).slice(0, most);
+  const rows = newestIds(lines).slice(0, maxIds);
   await output.result(rows.map((row) => row.join("\t")).join("\n"), rows);
 }
 
@@ -32,7 +40,7 @@ async function readTail(path: string): Promise<DatedLine[]> {
   }
 }
 
-/** A line that is torn, as the first of the tail may be, is passed over. */
+/** Incomplete lines, such as the first of the tail, are skipped. */
 function readLine(text: string): DatedLine[] {
   try {
     const line = JSON.parse(text);

@@ -1,35 +1,40 @@
-import type { Command } from "commander";
-import { aspectRatios, models } from "../../client/models.ts";
-import { formatBash } from "../completion/bash.ts";
-import { formatFish } from "../completion/fish.ts";
-import { formatPowershell } from "../completion/powershell.ts";
-import { collectWords, type Suggestions, type Vocabulary } from "../completion/words.ts";
-import { formatZsh } from "../completion/zsh.ts";
-import { createTopics } from "../help/topics.ts";
-import { type CommandTree, describeCommand } from "../help/tree.ts";
-import type { Given } from "../program.ts";
+import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { type Context, withDetails } from "../command.ts";
 
-export type CompletionOptions = Given & { shell: string; program: Command };
+const shells = ["bash", "zsh", "fish", "powershell"] as const;
 
-const formats: Readonly<Record<string, (words: Vocabulary) => string>> = {
-  bash: formatBash,
-  zsh: formatZsh,
-  fish: formatFish,
-  powershell: formatPowershell,
-};
-
-/** Prints the script that teaches a shell to complete vidgen's command line. */
-export async function completion({ shell, program, output }: CompletionOptions): Promise<void> {
-  const tree = describeCommand(program, new Map());
-  const script = formats[shell]?.(collectWords(tree, suggestionsFor(tree))) ?? "";
-  await output.result(script, { shell, script });
+export function addCompletion(program: CommandUnknownOpts, context: Context): void {
+  const command = program
+    .command("completion")
+    .summary("print a shell's completion script")
+    .description("Prints the script that teaches a shell to complete commands, flags, models, ids and file names.")
+    .addArgument(new Argument("<shell>", "the shell it is for").choices(shells))
+    .action((shell) => printScript(shell, program, context));
+  withDetails(command, {
+    prints: "a script",
+    examples: [
+      "source <(vidgen completion bash)",
+      "source <(vidgen completion zsh)",
+      "vidgen completion fish | source",
+      "vidgen completion powershell | Out-String | Invoke-Expression",
+    ],
+  });
 }
 
-function suggestionsFor(tree: CommandTree): Suggestions {
-  return {
-    "--model": models.map(({ id, characteristic }) => [id, characteristic]),
-    "--aspect-ratio": aspectRatios.map((ratio) => [ratio, ""]),
-    "--resolution": ["480p", "720p", "1080p"].map((name) => [name, ""]),
-    "help name": [...tree.commands, ...createTopics()].map(({ name, summary }) => [name, summary]),
-  };
+const loadFormat = {
+  bash: async () => (await import("../completion/bash.ts")).formatBash,
+  zsh: async () => (await import("../completion/zsh.ts")).formatZsh,
+  fish: async () => (await import("../completion/fish.ts")).formatFish,
+  powershell: async () => (await import("../completion/powershell.ts")).formatPowershell,
+};
+
+async function printScript(
+  shell: (typeof shells)[number],
+  program: CommandUnknownOpts,
+  { output }: Context,
+): Promise<void> {
+  const { collectWords } = await import("../completion/words.ts");
+  const format = await loadFormat[shell]();
+  const script = format(collectWords(program));
+  await output.result(script, { shell, script });
 }

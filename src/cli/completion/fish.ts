@@ -1,4 +1,5 @@
-import { type FlagWords, type Value, type Vocabulary, valueFlags, type Word } from "./words.ts";
+import type { Word } from "../command.ts";
+import { type FlagWords, type Value, type Vocabulary, valueFlags } from "./words.ts";
 
 /** The script for fish. */
 export function formatFish(words: Vocabulary): string {

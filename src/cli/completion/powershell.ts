@@ -1,4 +1,5 @@
-import { type CommandWords, type FlagWords, type Value, type Vocabulary, valueFlags, type Word } from "./words.ts";
+import type { Word } from "../command.ts";
+import { type CommandWords, type FlagWords, type Value, type Vocabulary, valueFlags } from "./words.ts";
 
 /** The script for PowerShell, which completes file names by itself where nothing else is offered. */
 export function formatPowershell(words: Vocabulary): string {

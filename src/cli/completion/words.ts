@@ -1,6 +1,5 @@
-import type { CommandTree, Flag, Parameter } from "../help/tree.ts";
-
-export type Word = readonly [word: string, description: string];
+import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { suggestionsFor, type Word } from "../command.ts";
 
 /** What may stand in a place: known words, a file's name, an id from the journal, or what nobody can guess. */
 export type Value = readonly Word[] | "files" | "ids" | "anything";
@@ -22,34 +21,35 @@ export type Vocabulary = {
   flags: FlagWords[];
 };
 
-/** Words that are offered where others are taken too: by flag ("--model"), or by command and argument ("help name"). */
-export type Suggestions = Readonly<Record<string, readonly Word[]>>;
-
-/** The words of the whole command line, for a shell's script. */
-export function collectWords(program: CommandTree, suggestions: Suggestions): Vocabulary {
-  const describe = (flags: Flag[]) => flags.flatMap((flag) => describeFlag(flag, suggestions));
-  const commands = program.commands.map(({ name, summary, flags, arguments: [first] }) => ({
-    ...{ name, summary, flags: describe(flags) },
-    argument: {
-      value: argumentValue(first, suggestions[`${name} ${first?.name}`]),
-      isVariadic: first?.variadic ?? false,
-    },
+/** The words of the whole command line, for a shell's script; hidden commands are left out. */
+export function collectWords(program: CommandUnknownOpts): Vocabulary {
+  const helper = program.createHelp();
+  const flagsOf = (command: CommandUnknownOpts) => helper.visibleOptions(command).flatMap(describeFlag);
+  const commands = helper.visibleCommands(program).map((command) => ({
+    name: command.name(),
+    summary: command.summary(),
+    flags: flagsOf(command),
+    argument: describeArgument(command.registeredArguments[0]),
   }));
-  return { commands, flags: describe(program.flags.filter(({ long }) => long !== "--help")) };
+  return { commands, flags: flagsOf(program).filter(({ long }) => long !== "--help") };
 }
 
-function describeFlag(flag: Flag, suggestions: Suggestions): FlagWords[] {
-  const { short, long, description, type, choices, usage } = flag;
-  if (long === null) return [];
-  const place = usage.includes("<place>") ? "files" : undefined;
-  const known = suggestions[long] ?? choices?.map((choice) => [choice, ""] as const) ?? place ?? "anything";
-  return [{ short: short ?? undefined, long, description, value: type === "boolean" ? undefined : known }];
+function describeFlag(option: Option): FlagWords[] {
+  const { short, long, description, flags } = option;
+  if (long === undefined) return [];
+  const usual = flags.includes("<place>") ? "files" : "anything";
+  const value = option.required ? (knownWords(option) ?? usual) : undefined;
+  return [{ short, long, description, value }];
 }
 
-function argumentValue(parameter: Parameter | undefined, suggested: readonly Word[] | undefined): Value {
-  if (suggested) return suggested;
-  if (parameter?.choices) return parameter.choices.map((choice) => [choice, ""] as const);
-  return parameter?.name === "id" ? "ids" : "anything";
+function describeArgument(argument: Argument | undefined): CommandWords["argument"] {
+  const usual = argument?.name() === "id" ? "ids" : "anything";
+  const value = (argument && knownWords(argument)) ?? usual;
+  return { value, isVariadic: argument?.variadic ?? false };
+}
+
+function knownWords(parameter: Option | Argument): readonly Word[] | undefined {
+  return suggestionsFor(parameter) ?? parameter.argChoices?.map((choice) => [choice, ""] as const);
 }
 
 /** Every flag that takes a value, once. */

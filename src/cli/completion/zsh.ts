@@ -1,4 +1,5 @@
-import { type FlagWords, type Value, type Vocabulary, valueFlags, type Word } from "./words.ts";
+import type { Word } from "../command.ts";
+import { type FlagWords, type Value, type Vocabulary, valueFlags } from "./words.ts";
 
 /** The script for zsh: for an autoloaded file `_vidgen`, or to be sourced after compinit. */
 export function formatZsh(words: Vocabulary): string {

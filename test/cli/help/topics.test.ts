@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { variables } from "../../../src/cli/help/environment.ts";
+import { variables } from "../../../src/cli/help/topics.ts";
 
 const code = ["../../../src/", "../../../bin/"]
   .map((folder) => new URL(folder, import.meta.url))
   .flatMap((folder) =>
     readdirSync(folder, { recursive: true, encoding: "utf8" })
-      .filter((name) => /\.c?[jt]s$/.test(name) && !name.includes("environment.ts"))
+      .filter((name) => /\.c?[jt]s$/.test(name) && !name.includes("topics.ts"))
       .map((name) => readFileSync(new URL(name, folder), "utf8")),
   )
   .join("\n");

@@ -1,4 +1,0 @@
-/** What bin/vidgen.cjs starts, in one file. */
-
-export { main } from "./main.ts";
-export { systemIo } from "./system.ts";
