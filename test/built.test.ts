@@ -1,18 +1,19 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { spawnProcess } from "./faults/spawned.ts";
 
-// The program as it is installed: bin/vidgen.cjs over dist/, in processes of their own, over real sockets on loopback.
+// The program as it is installed: bin/vidgen.js over dist/, in processes of their own, over real sockets on loopback.
 
-const bin = fileURLToPath(new URL("../bin/vidgen.cjs", import.meta.url));
+const bin = fileURLToPath(new URL("../bin/vidgen.js", import.meta.url));
 const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 let folder: string;
 let server: ReturnType<typeof run>;
@@ -56,18 +57,31 @@ test("serve prints one document with --json: its addresses and a key", () => {
   expect(statSync(join(folder, "home/service/service.json")).mode & 0o777).toBe(0o600);
 });
 
-test.each([
-  ["that is there", remote],
-  ["that is not", () => ({ ...remote(), VIDGEN_BASE_URL: "http://127.0.0.1:9" })],
-])("what was compiled for a request to a service %s is of use to the next run", async (_, env) => {
-  const home = await mkdtemp(join(folder, "home-"));
-  const kept = () => readdirSync(join(home, "compiled")).map((name) => [name, inodeOf(name)]);
-  const inodeOf = (name: string) => statSync(join(home, "compiled", name)).ino;
-  await vidgen(["doctor"], { ...env(), VIDGEN_HOME: home });
-  const first = kept();
-  expect(first.map(([name]) => name)).toContain("undici-http.cjs");
-  await vidgen(["doctor"], { ...env(), VIDGEN_HOME: home });
-  expect(kept()).toEqual(first);
+test("--verbose shows where a defect is, in the files of src", async () => {
+  const defect = join(folder, "defect.cjs");
+  writeFileSync(
+    defect,
+    `const { padEnd } = String.prototype;
+    String.prototype.padEnd = function (width) {
+      if (String(this) === "wan-2.5") throw new Error("on purpose");
+      return padEnd.call(this, width);
+    };`,
+  );
+  const { code, stderr } = await vidgen(["models", "--verbose"], { NODE_OPTIONS: `--require=${defect}` });
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(/on purpose[\s\S]*\/src\/cli\/commands\/models\.ts:\d+:\d+/),
+  ]);
+});
+
+test("without the built program it says so, and what to do", async () => {
+  const bare = await mkdtemp(join(folder, "bare-"));
+  cpSync(dirname(bin), join(bare, "bin"), { recursive: true });
+  writeFileSync(join(bare, "package.json"), '{"type":"module"}');
+  const { code, stderr } = await spawnProcess(process.execPath, [join(bare, "bin/vidgen.js"), "models"], {}, bare)
+    .ended;
+  const line = /^error: Nothing was sent: .*cli\.js.*\n {2}Install vidgen again; in a clone, npm run build\.\n$/;
+  expect([code, stderr]).toEqual([1, expect.stringMatching(line)]);
 });
 
 test("a real round trip: generate, status, wait", async () => {
@@ -172,17 +186,6 @@ test("a pipe that is closed in the middle of the video ends quietly", async () =
   const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "-", "--quiet"], remote());
   child.stdout?.once("data", () => child.stdout?.destroy());
   expect(await ended).toMatchObject({ code: 0, stderr: "" });
-});
-
-test("--help is written at once: no stream is opened for it, which would load Node's network", async () => {
-  const tell = join(folder, "tell.cjs");
-  const list = `require("node:fs").writeFileSync("loaded.txt", process.moduleLoadList.join("\\n"))`;
-  writeFileSync(tell, `process.on("exit", () => ${list})`);
-  const { stdout } = await vidgen(["--help"], { NODE_OPTIONS: `--require=${tell}` });
-  expect(stdout).toMatch(/^Examples:[\s\S]*\n {2}help .*\n\nHelp topics.*\n$/);
-  const loaded = readFileSync(join(folder, "loaded.txt"), "utf8");
-  expect(loaded).toContain("NativeModule events");
-  expect(loaded).not.toMatch(/NativeModule (net|tty|stream)$/m);
 });
 
 const printing = ["models", "--help", "--version", "help exit-codes"];

@@ -18,6 +18,20 @@ function table(heading: string): string[][] {
   );
 }
 
+test("the second line to type passes the tests, and is what CI runs", () => {
+  const [run = "", gate = ""] = readme.match(/^ {4}.+/gm)?.map((line) => line.trim()) ?? [];
+  expect(run).toMatch(/^npm ci .* -o fox\.mp4$/);
+  expect(gate).toBe("npm ci && npm test");
+  const root = new URL("../", import.meta.url);
+  for (const file of [".ci/run", ".github/workflows/test.yml", ".github/workflows/release.yml"])
+    expect(readFileSync(new URL(file, root), "utf8").trimEnd().split("\n").map(command)).toContain(gate);
+});
+
+/** A step of a workflow, or a line of a script. */
+function command(line: string): string {
+  return line.trim().replace(/^- run: /, "");
+}
+
 test("the table of exit codes is the code's own", () => {
   const own = Object.entries(exits).map(([name, { exit, meaning }]) => [String(exit), name, meaning]);
   expect(table("Exit codes")).toEqual(own);

@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 
-const bin = fileURLToPath(new URL("../bin/vidgen.cjs", import.meta.url));
+const bin = fileURLToPath(new URL("../bin/vidgen.js", import.meta.url));
 
 export const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
 

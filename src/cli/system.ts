@@ -63,7 +63,7 @@ function isPausedParser(error: unknown): boolean {
     error instanceof Error &&
     "code" in error &&
     error.code === "ERR_ASSERTION" &&
-    /client-h1\.js|[\\/]undici-[\w-]+\.cjs/.test(error.stack ?? "")
+    /client-h1\.js|[\\/]undici-[\w-]+\.js/.test(error.stack ?? "")
   );
 }
 

@@ -1,4 +1,4 @@
-// The goals for speed, each pair in turns: medians, and their ratio. `npm run bench -- 5 6` measures these alone.
+// Prints the figures for speed and memory, each beside a yardstick measured in the same run. `npm run bench -- install` prints those of one part.
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,27 +6,29 @@ import { fileURLToPath } from "node:url";
 import { measureDownload } from "./download.mjs";
 import { measureFollow } from "./follow.mjs";
 import { measureInstall } from "./install.mjs";
+import { startServer } from "./measure.mjs";
 import { measureStartup } from "./startup.mjs";
 
-const parts = [
-  { goals: ["1", "2", "3", "7"], measure: measureStartup },
-  { goals: ["4"], measure: measureInstall },
-  { goals: ["5"], measure: measureFollow },
-  { goals: ["6"], measure: measureDownload },
-];
-
+const parts = { startup: measureStartup, download: measureDownload, follow: measureFollow, install: measureInstall };
 const wanted = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), "vidgen-bench-"));
-// It alone takes Node 60 ms to read.
-const { NODE_EXTRA_CA_CERTS: _, VIDGEN_API_KEY: __, VIDGEN_BASE_URL: ___, ...inherited } = process.env;
-const env = { ...inherited, VIDGEN_HOME: join(folder, "home") };
-const bin = fileURLToPath(new URL("../../bin/vidgen.cjs", import.meta.url));
-const print = (text) => process.stdout.write(`${text}\n`);
+const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
+const print = (name, ...figures) => process.stdout.write(`${name.padEnd(36)} ${figures.join("   ")}\n`);
+// Node takes 60 ms to read NODE_EXTRA_CA_CERTS, which would hide a part of each ratio.
+const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
+const service = await startServer("service.mjs");
+const settings = {
+  VIDGEN_BASE_URL: service.url,
+  VIDGEN_API_KEY: "a-key-for-the-bench",
+  VIDGEN_HOME: join(folder, "home"),
+};
+const env = { ...inherited, ...settings };
 
-print(`Node ${process.versions.node} on ${process.platform}, ${process.arch}`);
+print(`Node ${process.versions.node} on ${process.platform}, ${process.arch}; medians`);
 try {
-  for (const { goals, measure } of parts)
-    if (wanted.length === 0 || goals.some((goal) => wanted.includes(goal))) await measure({ bin, env, folder, print });
+  for (const [name, measure] of Object.entries(parts))
+    if (wanted.length === 0 || wanted.includes(name)) await measure({ bin, env, folder, url: service.url, print });
 } finally {
+  service.close();
   rmSync(folder, { recursive: true });
 }

@@ -10,7 +10,7 @@ import { expect, onTestFinished, test } from "vitest";
 
 // The local service over processes: who owns its state, and what of it outlives them. The program as it is installed.
 
-const bin = fileURLToPath(new URL("../../bin/vidgen.cjs", import.meta.url));
+const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
 
 type Ended = { code: number | null; stdout: string; stderr: string };
 type Running = { child: ChildProcess; said(text: string): Promise<void>; ended: Promise<Ended> };

@@ -4,7 +4,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { Env } from "./client.ts";
 
-export const bin = fileURLToPath(new URL("../../bin/vidgen.cjs", import.meta.url));
+export const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string; ms: number };
 

@@ -5,7 +5,7 @@ import { delimiter, join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 
-const bin = fileURLToPath(new URL("../../../bin/vidgen.cjs", import.meta.url));
+const bin = fileURLToPath(new URL("../../../bin/vidgen.js", import.meta.url));
 
 /** A folder to type in, with files, a journal, and a `vidgen` on the PATH that prints how it was called instead of doing it. */
 export type Desk = {

@@ -10,7 +10,7 @@ import { createWorkers } from "./workers.ts";
  */
 export function createPreviewEngine(
   clock: Pick<Clock, "sleep">,
-  workerUrl = new URL("./worker.cjs", import.meta.url),
+  workerUrl = new URL("./worker.js", import.meta.url),
 ): Engine {
   const workers = createWorkers(workerUrl, clock);
   return {

@@ -116,7 +116,7 @@ describe("the preview engine", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  const built = new URL("../../../../dist/worker.cjs", import.meta.url);
+  const built = new URL("../../../../dist/worker.js", import.meta.url);
 
   test("as it is built, renders an image to a clip and a thumbnail", async () => {
     const task = aTask({ duration: 0.1 }, [squaresWebp]);

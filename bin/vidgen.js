@@ -1,0 +1,19 @@
+#!/usr/bin/env node
+// Node 12 and later can read this file, so that an old Node gets one line of error; the program is loaded after that.
+const { argv, versions } = process;
+const [major, minor, patch] = versions.node.split(".").map(Number);
+const isOld = major < 20 || (major === 20 && (minor < 18 || (minor === 18 && patch < 1)));
+// A process that ends before the program has said how it went has failed.
+process.exitCode = 1;
+
+if (isOld) process.stderr.write(`error: vidgen needs Node 20.18.1 or later; this is ${versions.node}.\n`);
+else load();
+
+function load() {
+  // Node reads the source map of a module when it loads the module.
+  if (argv.includes("--verbose")) process.setSourceMapsEnabled(true);
+  const run = async ({ main, systemIo }) => process.exit(await main(argv.slice(2), systemIo()));
+  import("../dist/cli.js").then(run, ({ message }) => {
+    process.stderr.write(`error: Nothing was sent: ${message}\n  Install vidgen again; in a clone, npm run build.\n`);
+  });
+}

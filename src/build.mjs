@@ -1,0 +1,34 @@
+// Makes dist/: the program (ES modules), the library (one CommonJS file) with its types, and the fonts of the preview.
+import { cpSync, readFileSync } from "node:fs";
+import { build } from "rolldown";
+import { rollup } from "rollup";
+import { dts } from "rollup-plugin-dts";
+import license from "rollup-plugin-license";
+
+const { dependencies } = JSON.parse(readFileSync("package.json", "utf8"));
+const external = Object.keys(dependencies);
+const common = { platform: "node", external, transform: { target: "node20.18" }, tsconfig: "tsconfig.json" };
+const output = { dir: "dist", sourcemap: true, sourcemapExcludeSources: true, minify: true };
+
+await build({
+  ...common,
+  input: { cli: "src/cli/main.ts", worker: "src/server/engines/preview/worker.ts" },
+  output: { ...output, cleanDir: true },
+  plugins: [license({ thirdParty: { output: "dist/THIRD_PARTY_NOTICES.txt" } })],
+});
+
+// `import` and `require` share one file: with two there would be two classes VidgenError.
+await build({
+  ...common,
+  input: { index: "src/index.ts" },
+  output: { ...output, format: "cjs", entryFileNames: "[name].cjs", codeSplitting: false },
+});
+
+const types = await rollup({
+  input: "src/index.ts",
+  external: /^node:/,
+  plugins: [dts({ tsconfig: "tsconfig.json" })],
+});
+await types.write({ file: "dist/index.d.cts" });
+
+cpSync("src/server/engines/preview/fonts", "dist/fonts", { recursive: true });
