@@ -4,6 +4,7 @@ import { VidgenError } from "../errors.ts";
 import { parseJson, type StartRequest } from "./schema.ts";
 
 const text = z.string();
+const at = z.iso.datetime();
 
 /** A request as it was sent; words of the wrong type read as empty, since they are only shown. */
 const sentRequest = z.looseObject({ prompt: z.catch(text, ""), model: z.catch(text, "") });
@@ -12,22 +13,22 @@ const sentRequest = z.looseObject({ prompt: z.catch(text, ""), model: z.catch(te
 const lineSchema = z.discriminatedUnion("kind", [
   /** Before the request that costs money. `place` is `-o` as it was typed. */
   z.object({
-    ...{ kind: z.literal("intent"), at: text, attempt: text, base_url: text },
+    ...{ kind: z.literal("intent"), at, attempt: text, base_url: z.url() },
     ...{ request: sentRequest, place: z.optional(text) },
   }),
   z.object({
-    ...{ kind: z.literal("accepted"), at: text, attempt: text, id: text },
+    ...{ kind: z.literal("accepted"), at, attempt: text, id: text },
     remaining_credits: z.optional(z.number()),
   }),
-  z.object({ kind: z.enum(["refused", "unsent", "unknown"]), at: text, attempt: text, reason: text }),
+  z.object({ kind: z.enum(["refused", "unsent", "unknown"]), at, attempt: text, reason: text }),
   /** `watched`: it was seen running before, so that the line's time is that of its end. */
-  z.object({ kind: z.literal("completed"), at: text, id: text, watched: z.optional(z.boolean()) }),
-  z.object({ kind: z.literal("failed"), at: text, id: text, reason: text }),
+  z.object({ kind: z.literal("completed"), at, id: text, watched: z.optional(z.boolean()) }),
+  z.object({ kind: z.literal("failed"), at, id: text, reason: text }),
   /** A `.part` file and the process that writes it. */
-  z.object({ kind: z.literal("claim"), at: text, file: text, pid: z.number() }),
+  z.object({ kind: z.literal("claim"), at, file: text, pid: z.number() }),
   /** A video has begun to come into its `.part`; by the strong ETag the download can be resumed. */
-  z.object({ kind: z.literal("part"), at: text, id: text, file: text, etag: text }),
-  z.object({ kind: z.literal("saved"), at: text, id: text, file: text }),
+  z.object({ kind: z.literal("part"), at, id: text, file: text, etag: text }),
+  z.object({ kind: z.literal("saved"), at, id: text, file: text }),
 ]);
 
 export type DatedLine = z.infer<typeof lineSchema>;

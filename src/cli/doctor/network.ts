@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { isIP } from "node:net";
-import { createClient, type Reply } from "../../client/api.ts";
+import { createApi, type Reply } from "../../client/api.ts";
+import { isLoopback } from "../../client/credentials.ts";
 import { describeFailure, describeReply } from "../../client/look.ts";
 import { isTransient } from "../../client/retry.ts";
 import { isRecord } from "../../client/schema.ts";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { isLoopback } from "../settings.ts";
 import { type Check, fail, pass, warn } from "./check.ts";
 import { proxyFor } from "./proxy.ts";
 
@@ -28,8 +28,8 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
     return response;
   };
   try {
-    const client = createClient({ baseUrl: address.baseUrl, apiKey: address.apiKey ?? "none", fetch });
-    const reply = await client.status(randomUUID(), limit.signal);
+    const api = createApi({ baseUrl: address.baseUrl, apiKey: address.apiKey ?? "none", fetch });
+    const reply = await api.status(randomUUID(), limit.signal);
     const ms = Math.round(io.now() - start);
     return [way, ...reached(address.baseUrl, proxy), judgeReply(reply, address, ms), ...judgeClock(date, io.date())];
   } catch (error) {

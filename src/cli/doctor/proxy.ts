@@ -1,4 +1,4 @@
-import { isLoopback } from "../settings.ts";
+import { isLoopback } from "../../client/credentials.ts";
 
 /**
  * The proxy that a request to this address goes through, without the password that may be in it; `undefined` when there is none. It reads
