@@ -25,8 +25,8 @@ export type PlaceOptions = Omit<ClaimOptions, "naming"> & {
 };
 
 /**
- * Claims the place that `-o` names, the names in its braces filled in: `{n}` with the first number whose file is not there yet. Throws
- * `output` as `claimTarget` does.
+ * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws `output` as
+ * `claimTarget` does.
  */
 export async function claimPlace(place: string, options: PlaceOptions): Promise<Target> {
   for (let n = options.first; ; n++) {
@@ -46,7 +46,7 @@ export async function claimPlace(place: string, options: PlaceOptions): Promise<
 async function claimFilled(template: string, filled: string, options: PlaceOptions): Promise<Target> {
   const { id, ...words } = options.naming;
   const naming = id === undefined ? undefined : { id, ...words };
-  // A folder that the words make is nobody's slip of the fingers.
+  // A folder that is missing is a typing error, unless its name comes from the template.
   if (dirname(template) !== dirname(filled))
     await mkdir(dirname(filled), { recursive: true }).catch((error) => {
       throw outputError(error, filled);
@@ -56,8 +56,8 @@ async function claimFilled(template: string, filled: string, options: PlaceOptio
 }
 
 /**
- * Claims the place that `-o` names: a file, a folder (one that exists, or a name that ends in a slash), or "-" for a file of its own that
- * is streamed to stdout later. Throws `output` when it cannot be written, or exists and `overwrite` is not set.
+ * Claims a file, a folder (one that exists, or a name that ends in a slash), or for "-" a temporary file, which the caller streams to
+ * stdout. Throws `output` when it cannot be written, or exists and `overwrite` is not set.
  */
 export async function claimTarget(output: string, options: ClaimOptions): Promise<Target> {
   try {
@@ -70,7 +70,7 @@ export async function claimTarget(output: string, options: ClaimOptions): Promis
   }
 }
 
-/** As `claimTarget`, for a file with `{id}` in its name and nothing else left to fill in. */
+/** As `claimTarget`, for a file with `{id}` in its name. */
 async function claimNamedById(output: string, options: ClaimOptions): Promise<Target> {
   const nameOf = ({ id }: Naming) => fillId(output, id);
   try {
@@ -80,7 +80,7 @@ async function claimNamedById(output: string, options: ClaimOptions): Promise<Ta
   }
 }
 
-/** The name depends on the generation, which may not be known yet: until it is, the `.part` has one of its own. */
+/** The file is named after the generation. Until that has an id, the `.part` has a temporary name. */
 async function claimLater(folder: string, named: Named, options: ClaimOptions): Promise<Target> {
   if (options.naming) return claimFile(named.nameOf(options.naming), named, options);
   return claimPart(join(folder, `.vidgen-${options.unique}.part`), named, options);
@@ -93,7 +93,7 @@ async function claimFile(path: string, named: Named, options: ClaimOptions): Pro
   });
   const target = await claimPart(`${path}.part`, named, options);
   try {
-    // The one whose `.part` was there before may have saved its video since the check.
+    // The process whose `.part` was there may have finished its video since the first check.
     await checkFree(path, options.overwrite);
     return target;
   } catch (error) {
@@ -115,7 +115,7 @@ async function claimTemporary(): Promise<Target> {
   };
 }
 
-/** The folder that `output` stands for, made if it has to be; `undefined` when it names a file. */
+/** The folder that `output` names, created where it ends in a slash; `undefined` when it names a file. */
 async function folderOf(output: string): Promise<string | undefined> {
   if (/[/\\]$/.test(output)) {
     await mkdir(output, { recursive: true });
@@ -124,21 +124,21 @@ async function folderOf(output: string): Promise<string | undefined> {
   return (await kindOf(output)) === "folder" ? output : undefined;
 }
 
-/** Whether there is anything under this name, or somebody is about to save there. */
-export async function isTaken(path: string): Promise<boolean> {
+/** Whether the file exists, or is being saved. */
+async function isTaken(path: string): Promise<boolean> {
   return (await kindOf(path)) !== "none" || (await kindOf(`${path}.part`)) !== "none";
 }
 
-/** Whether several videos have room there: a folder that exists, or a name that ends in a slash. */
+/** Whether `output` names a folder: one that exists, or a name that ends in a slash. */
 export async function isFolder(output: string): Promise<boolean> {
   return /[/\\]$/.test(output) || (await kindOf(output)) === "folder";
 }
 
-/** What to do where the folder that a file was to go to is not there. */
+/** Adds what to do when the folder of a file does not exist. */
 function withFolderHint(error: unknown, path: string): unknown {
   const folder = dirname(path);
   if (systemCode(error) !== "ENOENT" || folder === ".") return error;
-  // A name that a shell would read as something else is left out.
+  // A name that a shell would not read literally is left out.
   const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
   return outputError(error, path).with({
     hint: `Make it first${command}, or end -o in / for a folder that is made.`,

@@ -5,37 +5,37 @@ import type { Naming } from "./naming.ts";
 
 /** A place for a video, claimed before anything is paid: the `.part` file exists and can be written. */
 export type Target = {
-  /** `-o` for the command that goes on with this one. */
+  /** `-o` for the command that resumes this one. */
   place: string;
   part: FileHandle;
   /** Where the `.part` is, as an absolute path. */
   partPath(): string;
-  /** Gives the `.part` in a folder its lasting name, once the generation is known, so that another run finds it. */
+  /** Names the `.part` after the generation, once that is known, so that a later process finds it. */
   settle(naming: Naming): Promise<void>;
-  /** From now on `release` leaves the `.part` where it is: it can be gone on with. */
+  /** From now on `release` leaves the `.part`: the download can be resumed. */
   keep(): void;
-  /** Gives the finished `.part` its name and returns that. Throws `output` when a file of this name has come into being meanwhile. */
+  /** Renames the finished `.part` to the name of the video and returns that. Throws `output` when such a file has appeared meanwhile. */
   commit(naming: Naming): Promise<string>;
-  /** Lets go of what was claimed; after `commit` there is nothing left to do. */
+  /** Gives the claim up, and deletes the `.part`; does nothing after `commit`. */
   release(): Promise<void>;
 };
 
 export type ClaimOptions = {
   overwrite: boolean;
-  /** A word that no other claim has. */
+  /** A word that no other claim uses. */
   unique: string;
-  /** Set when the generation is known already: then a folder's file name is too. */
+  /** Set when the generation is known: then the name of a file in a folder is known too. */
   naming?: Naming | undefined;
-  /** Told of the absolute path of a `.part` before it comes into being, so that no crash leaves one whose owner nobody knows. */
+  /** Called with the absolute path of a `.part` before that is created, so that a crash leaves none without an owner on record. */
   onPart?(partPath: string): Promise<void>;
-  /** Whether a `.part` that is there has been left by a process that is gone. */
+  /** Whether a `.part` that exists was left by a process that has ended. */
   mayTakeOver?(partPath: string): Promise<boolean>;
 };
 
-/** `-o`, and the name that it comes to once the generation is known. */
+/** `-o`, and the name of the file once the generation is known. */
 export type Named = { output: string; nameOf(naming: Naming): string };
 
-/** Claims a `.part` file, the name of the video it is for still open. */
+/** Creates a `.part` file, or takes over one that was left. */
 export async function claimPart(firstPath: string, { output, nameOf }: Named, options: ClaimOptions): Promise<Target> {
   let partPath = firstPath;
   const part = await openPart(partPath, options);
@@ -89,12 +89,12 @@ async function openPart(path: string, { unique, onPart, mayTakeOver }: ClaimOpti
   };
   await checkOwner();
   await onPart?.(resolve(path));
-  // Another may have come to the same end meanwhile: each sees what the other has written down.
+  // Another process may be doing the same: each sees what the other has recorded.
   await checkOwner();
   return isThere ? takeOver(path, `${path}.${unique}`) : open(path, "wx+", 0o666);
 }
 
-/** Of several that try at once, one alone can move the file aside. */
+/** Of several processes that try this at once, only one can move the file aside. */
 async function takeOver(path: string, aside: string): Promise<FileHandle> {
   await rename(path, aside);
   try {
@@ -105,7 +105,7 @@ async function takeOver(path: string, aside: string): Promise<FileHandle> {
   return open(path, "r+");
 }
 
-/** Throws `output` where there is something that must not be replaced. */
+/** Throws `output` when something exists there that must not be replaced. */
 export async function checkFree(path: string, overwrite: boolean): Promise<void> {
   const kind = await kindOf(path);
   if (kind === "none" || (kind === "file" && overwrite)) return;
@@ -113,7 +113,7 @@ export async function checkFree(path: string, overwrite: boolean): Promise<void>
   throw new VidgenError("output", `${path} is neither a file nor a folder.`);
 }
 
-/** A link counts as what it leads to, one that leads nowhere as a file: it must not be written over either. */
+/** A link counts as its target; a dangling one counts as a file, which must not be overwritten either. */
 export async function kindOf(path: string): Promise<"none" | "file" | "folder" | "other"> {
   const found = (await unlessMissing(stat(path))) ?? (await unlessMissing(lstat(path)));
   if (!found) return "none";
@@ -128,13 +128,13 @@ async function unlessMissing<Found>(looking: Promise<Found>): Promise<Found | un
   });
 }
 
-/** Renames, but never over a file that has come into being since the check. */
+/** Renames, but never over a file that has appeared since the check. */
 async function renameNew(from: string, to: string): Promise<void> {
   try {
     await link(from, to);
   } catch (error) {
     if (systemCode(error) === "EEXIST") throw existsError(to);
-    // Some file systems have no hard links: the check is all there is.
+    // A file system without hard links: the check has to do.
     await checkFree(to, false);
     return rename(from, to);
   }
@@ -147,12 +147,12 @@ function existsError(path: string): VidgenError {
   return new VidgenError("output", `${path} exists.`, { hint, cause });
 }
 
-/** Whether a claim failed since the file is there, or somebody is about to save it. */
+/** Whether a claim failed because the file exists or is being saved. */
 export function isExistsError(error: unknown): boolean {
   return error instanceof VidgenError && systemCode(error.cause) === "EEXIST";
 }
 
-/** A failed system call while saving, in words. */
+/** The error for a system call that failed while saving. */
 export function outputError(error: unknown, path: string): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error);
