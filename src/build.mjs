@@ -1,4 +1,4 @@
-// Makes dist/: the program (ES modules), the library (one CommonJS file) with its types, and the fonts of the preview.
+// Makes dist/: the program as ES modules, the library as one file of CommonJS with its types, and the fonts of the preview.
 import { cpSync, readFileSync } from "node:fs";
 import { build } from "rolldown";
 import { rollup } from "rollup";
@@ -7,7 +7,7 @@ import license from "rollup-plugin-license";
 
 const { dependencies } = JSON.parse(readFileSync("package.json", "utf8"));
 const external = Object.keys(dependencies);
-const common = { platform: "node", external, transform: { target: "node20.18" }, tsconfig: "tsconfig.json" };
+const common = { platform: "node", external, transform: { target: "node20.18" } };
 const output = { dir: "dist", sourcemap: true, sourcemapExcludeSources: true, minify: true };
 
 await build({
@@ -17,7 +17,7 @@ await build({
   plugins: [license({ thirdParty: { output: "dist/THIRD_PARTY_NOTICES.txt" } })],
 });
 
-// `import` and `require` share one file: with two there would be two classes VidgenError.
+// `import("vidgen")` and `require("vidgen")` share this file: with one each, there would be two classes named VidgenError.
 await build({
   ...common,
   input: { index: "src/index.ts" },

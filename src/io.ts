@@ -19,9 +19,6 @@ export type HttpResponse = {
   text(): Promise<string>;
 };
 
-/** Both must be done when they return. */
-export type TerminalHold = { leave(): void; back(): void };
-
 type Terminal = { isTTY?: boolean; columns?: number };
 
 /** Everything of the outside world, passed in: the streams, the environment, the network, the clock and the signals. */
@@ -29,19 +26,12 @@ export type Io = {
   stdin: Readable & Terminal;
   stdout: Writable & Terminal;
   stderr: Writable & Terminal;
-  /**
-   * Writes to a stdout that is no terminal without opening it as a stream, which takes 3 ms. Returns what is left to be written. While a pipe is
-   * full nothing else goes on: only for what is the last that a command does.
-   */
-  writeAtOnce(text: string): Uint8Array;
-  /** How wide the terminal is that stdout is; `undefined` where it is none. */
-  columns: number | undefined;
   env: Readonly<Record<string, string | undefined>>;
   platform: string;
   /** Such as "20.18.1". */
   nodeVersion: string;
   pid: number;
-  /** The number of the user; `undefined` where users have none. */
+  /** The user's number; `undefined` on Windows. */
   uid: number | undefined;
   /** The home folder, or "" where there is none. */
   home: string;
@@ -50,34 +40,32 @@ export type Io = {
    * own, so that a stale one cannot make its outcome unclear. Redirects are never followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
-  /** Milliseconds on a clock that only goes forward; for every duration and deadline. */
+  /** Milliseconds on a monotonic clock, for every duration and deadline. */
   now(): number;
-  /** The time of day; for what people and other machines read. */
+  /** The time of day, for people and other machines. */
   date(): Date;
   /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   limit(ms: number, parent: AbortSignal, reason: Error): Limit;
-  /** Resolves when all that has come in by now was handed out, so that what it leads to can be done in one go. */
+  /** Resolves after the callbacks of the I/O that is pending now, so that what they ask for can be done together. */
   turn(): Promise<void>;
-  /** Whether a process of this machine runs. */
+  /** Whether a process with this number runs on this machine. */
   isRunning(pid: number): boolean;
-  /** Starts a program of this machine, without a shell, and leaves it to itself. Rejects where it cannot be started. */
+  /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
-  /** Has the terminal given back before the process stops at Ctrl-Z or ends, whatever ends it, and taken again when it goes on. */
-  holdTerminal(hold: TerminalHold): void;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
-  /** Aborts at the second one: leave at once. */
+  /** Aborts at the second one: the command must end at once. */
   leave: AbortSignal;
 };
 
 /** The part of `Io` that waits and tells the time. */
 export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit" | "turn">;
 
-/** A longer timer fires at once (Node keeps the delay in 31 bits). */
+/** Node keeps a timer's delay in 31 bits; a longer one would fire at once. */
 const longestTimerMs = 2 ** 31 - 1;
 
-/** The real clock: the only timers there are. */
+/** The real clock. No other code sets timers. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   date: () => new Date(),

@@ -123,8 +123,6 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     stdin: Readable.from([]),
     stdout: new PassThrough(),
     stderr: new PassThrough(),
-    writeAtOnce: (text) => Buffer.from(text),
-    columns: undefined,
     env: { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey },
     platform: "linux",
     nodeVersion: "20.18.1",
@@ -136,7 +134,6 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     home: folder,
     fetch,
     launch: async (...launched) => void world.launched.push(launched),
-    holdTerminal: () => {},
     get signal() {
       return controllers.signal.signal;
     },
@@ -171,6 +168,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       const run = { code: -1, stdout: "", stderr: "" };
       world.printed = run;
       const isTTY = world.isTerminal;
+      const terminal = isTTY ? { isTTY, columns: world.columns } : {};
       const piped = Readable.from(world.stdin === undefined ? [] : [Buffer.from(world.stdin)]);
       const keyboard = new PassThrough();
       const type = () => {
@@ -189,10 +187,9 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
         stdin: Object.assign(isTTY ? keyboard : piped, { isTTY }),
         stdout: Object.assign(
           collect((text) => (run.stdout += text)),
-          { isTTY, columns: world.columns },
+          terminal,
         ),
-        stderr: Object.assign(collect(onStderr), { isTTY, columns: world.columns }),
-        columns: isTTY ? world.columns : undefined,
+        stderr: Object.assign(collect(onStderr), terminal),
       });
       return Object.assign(run, { code });
     },

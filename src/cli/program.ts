@@ -25,7 +25,7 @@ const commands = [
 /** The whole command surface. Throws commander's errors for bad usage. */
 export function createProgram(context: Context): CommandUnknownOpts {
   const { io, output } = context;
-  const columns = io.columns ?? 80;
+  const columns = io.stdout.columns ?? 80;
   const program = new Command("vidgen")
     .description(
       "Turns a prompt into an .mp4: a client for an asynchronous AI video service, and a local one to try it with.",

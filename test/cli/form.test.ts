@@ -6,7 +6,7 @@ import { commandLine } from "../../src/cli/form.ts";
 import { models } from "../../src/client/models.ts";
 import { createWorld, type World } from "../vidgen.ts";
 
-const [enter, down, esc, clear] = ["\r", "\u001b[B", "\u001b", "\u0015"];
+const [enter, down, ctrlC, ctrlD, clear] = ["\r", "\u001b[B", "\u0003", "\u0004", "\u0015"];
 
 async function createDesk(...answers: World["answers"]): Promise<World> {
   const world = await createWorld();
@@ -81,7 +81,7 @@ test("a model that fuses images is given them, two at the least and four at the 
 });
 
 test("a model of one's own settings that nobody knows is the one that Enter takes", async () => {
-  const world = await createDesk(["What should", `a fox${enter}`], ["Which model", enter], ["Which aspect", esc]);
+  const world = await createDesk(["What should", `a fox${enter}`], ["Which model", enter], ["Which aspect", ctrlC]);
   world.env.VIDGEN_MODEL = "house-model-9";
   const run = await world.vidgen("generate", "--no-color");
   expect(run.stderr).toMatch(/Which model\? house-model-9/);
@@ -97,9 +97,7 @@ const questions: World["answers"] = [
 ];
 
 test.each(
-  ["\u0003", "\u0004", esc].flatMap((key) =>
-    questions.map(([question], i) => [JSON.stringify(key), question, i] as const),
-  ),
+  [ctrlC, ctrlD].flatMap((key) => questions.map(([question], i) => [JSON.stringify(key), question, i] as const)),
 )("%s at %j leaves with 130, and nothing is sent", async (key, _, i) => {
   const answers = questions
     .slice(0, i + 1)

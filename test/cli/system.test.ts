@@ -14,6 +14,8 @@ function createIo(): Io {
   const listened: [EventEmitter, string][] = [
     [process as EventEmitter, "SIGINT"],
     [process as EventEmitter, "SIGTERM"],
+    [process as EventEmitter, "SIGHUP"],
+    [process as EventEmitter, "uncaughtException"],
     [process.stdout, "error"],
     [process.stderr, "error"],
   ];

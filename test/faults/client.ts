@@ -37,12 +37,10 @@ export async function vidgen(argv: string[], env: Env, options: RunOptions = {})
     fetch: createFetch(process.env),
     env,
     stdin: Readable.from([]),
-    writeAtOnce: (text) => Buffer.from(text),
     stdout: collect((text) => (run.stdout += text)),
     stderr: collect((text) => (run.stderr += text)),
     signal: interrupt.signal,
     launch: async () => {},
-    holdTerminal: () => {},
     leave: new AbortController().signal,
     ...options.io,
   };

@@ -33,9 +33,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 async function doctor(options: Options, context: Context): Promise<void> {
   const { io, output } = context;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
-  const { checkConfig, checkJournal } = await import("../doctor/files.ts");
-  const { checkDisk, checkNode } = await import("../doctor/machine.ts");
-  const { checkLocalService } = await import("../doctor/service.ts");
+  const { checkConfig, checkDisk, checkJournal, checkLocalService, checkNode } = await import("../doctor/machine.ts");
   const checks = [checkNode(io), await checkConfig(io), await checkJournal(io)];
   if (!options.local) checks.push(...(await checkRemote(options.baseUrl, context)));
   checks.push(await checkLocalService(io), await checkDisk(resolve(".")));
@@ -51,8 +49,7 @@ async function doctor(options: Options, context: Context): Promise<void> {
 
 async function checkRemote(flag: string | undefined, { io, output }: Context): Promise<Check[]> {
   const { traced } = await import("../context.ts");
-  const { checkNetwork } = await import("../doctor/network.ts");
-  const { checkSettings } = await import("../doctor/settings.ts");
+  const { checkNetwork, checkSettings } = await import("../doctor/network.ts");
   const { checks, baseUrl, apiKey } = await checkSettings(flag, io);
   if (apiKey !== undefined) output.hide(apiKey);
   if (baseUrl === undefined) return checks;

@@ -21,7 +21,7 @@ import {
 import type { Session } from "../context.ts";
 import { localBaseUrl } from "../local.ts";
 import { findBaseUrl, findModelSetting } from "../settings.ts";
-import { ringAfter } from "../terminal/bell.ts";
+import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
 import { checkPlace, printCollected, printSaved } from "../terminal/result.ts";
 import type { Wish } from "./request.ts";

@@ -64,7 +64,7 @@ function findCommand(name: string, program: CommandUnknownOpts): CommandUnknownO
 /** Laid out as commander lays out the rest of the help, as wide as the terminal. */
 function formatTopic({ sections }: Topic, program: CommandUnknownOpts, io: Io): string {
   const helper = program.createHelp();
-  const width = io.columns ?? 80;
+  const width = io.stdout.columns ?? 80;
   helper.prepareContext({ helpWidth: width });
   const parts = sections.map(({ text, rows }) => {
     const termWidth = Math.max(...rows.map(([term]) => term.length));

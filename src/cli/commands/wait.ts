@@ -15,8 +15,8 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Collected, Session } from "../context.ts";
-import { ringAfter } from "../terminal/bell.ts";
 import { errorDocument } from "../terminal/output.ts";
+import { ringAfter } from "../terminal/progress.ts";
 import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../terminal/result.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {

@@ -1,12 +1,12 @@
-import { asVidgenError, type ErrorCode, type VidgenError } from "../../errors.ts";
+import { asVidgenError, type ErrorCode } from "../../errors.ts";
 
-/** What one look at the surroundings has shown. `fix` says what to do about it. */
+/** One line of `vidgen doctor`. */
 export type Check = {
   name: string;
   state: "pass" | "warn" | "fail";
   says: string;
   fix: string | undefined;
-  /** How a run ends in which this is the first that failed. */
+  /** The error that a command would end with; set when the check failed. */
   code: ErrorCode | undefined;
 };
 
@@ -22,8 +22,8 @@ export function fail(name: string, says: string, { code, fix }: { code: ErrorCod
   return { name, state: "fail", says, fix, code };
 }
 
-/** A check that could not be made, or found what a command would stop at, fails as that command would; `fix` where the error has no hint. */
-export function failBy(name: string, thrown: unknown, fix: string): Check {
-  const error: VidgenError = asVidgenError(thrown);
-  return fail(name, error.message, { code: error.code, fix: error.hint ?? fix });
+/** A check that failed with the error a command would end with; `fix` is used when the error has no hint. */
+export function failWith(name: string, thrown: unknown, fix: string): Check {
+  const { code, message, hint } = asVidgenError(thrown);
+  return fail(name, message, { code, fix: hint ?? fix });
 }

@@ -1,27 +1,168 @@
-import { systemReason } from "../../errors.ts";
+import { randomBytes, randomUUID } from "node:crypto";
+import { constants } from "node:fs";
+import { access, open, rm, stat, statfs } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type Check, fail, pass, warn } from "./check.ts";
-import { formatRoom, freeBytesIn } from "./room.ts";
+import { lookLocal } from "../local.ts";
+import { configPath, hasConfig, readSaved } from "../settings.ts";
+import { findStorage, journalIn, storageNote, whyNotWritable } from "../storage.ts";
+import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 export function checkNode({ nodeVersion, platform }: Pick<Io, "nodeVersion" | "platform">): Check {
   return pass("node", `${nodeVersion} on ${platform}`);
 }
 
-const tightBytes = 1_000_000_000;
+const configFix = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
+
+/** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
+export async function checkConfig(io: Io): Promise<Check> {
+  const path = configPath(io);
+  if (!hasConfig(io)) return warn("config", "there is no home folder to keep it in", configFix);
+  try {
+    const before = await modeOf(path);
+    await readSaved(io);
+    const reason = await whyNotWritable(dirname(path));
+    if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configFix);
+    if (before === undefined) return pass("config", `none yet; \`vidgen login\` makes ${path}`);
+    return judgeMode(path, before, (await modeOf(path)) ?? before);
+  } catch (error) {
+    return failWith("config", error, configFix);
+  }
+}
+
+/** Reading the file has already made it private, where that was possible. */
+function judgeMode(path: string, before: number, now: number): Check {
+  const octal = (mode: number) => `0${mode.toString(8)}`;
+  if ((now & 0o077) !== 0) return warn("config", `${path} is open to others (${octal(now)})`, `chmod 600 ${path}`);
+  if (before === now) return pass("config", `${path} (${octal(now)})`);
+  const fix = "If others use this machine, get a new key and save it with `vidgen login`.";
+  return warn("config", `${path} was open to others (${octal(before)}), and no longer is (${octal(now)})`, fix);
+}
+
+async function modeOf(path: string): Promise<number | undefined> {
+  const found = await stat(path).catch(() => undefined);
+  return found && found.mode & 0o777;
+}
+
+const journalFix =
+  "Nothing is paid for that cannot be written down: mend it, make room, or name another folder with VIDGEN_HOME.";
+
+/** The journal: `generate` starts nothing that it cannot record there. */
+export async function checkJournal(io: Io): Promise<Check> {
+  try {
+    const storage = await findStorage("state", io);
+    const path = journalIn(storage.folder);
+    const reason = (await whyFileNotWritable(path)) ?? (await findWriteError(storage.folder));
+    if (reason !== undefined)
+      return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix: journalFix });
+    return judgeStorage("journal", `${path}${await describeOtherDisk(storage.folder)}`, storageNote(storage));
+  } catch (error) {
+    return failWith("journal", error, journalFix);
+  }
+}
+
+async function whyFileNotWritable(path: string): Promise<string | undefined> {
+  try {
+    await access(path, constants.R_OK | constants.W_OK);
+    return (await stat(path)).isFile() ? undefined : "it is no file";
+  } catch (error) {
+    return systemCode(error) === "ENOENT" ? undefined : systemReason(error);
+  }
+}
+
+const serviceFix = "Mend it, make room, or name another folder with VIDGEN_HOME.";
+
+/** The local service: whether it runs on this machine, and where it keeps its state. */
+export async function checkLocalService(io: Io): Promise<Check> {
+  try {
+    const { folder, note, baseUrl } = await lookLocal(io);
+    const runs = baseUrl === undefined ? "does not run; --local runs it as needed" : `runs at ${baseUrl}`;
+    const says = `${runs}; its state is in ${folder}`;
+    const reason = await findWriteError(folder);
+    if (reason !== undefined)
+      return fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
+    return judgeStorage("local service", `${says}${await describeOtherDisk(folder)}`, note);
+  } catch (error) {
+    return failWith("local service", error, serviceFix);
+  }
+}
+
+/** A note says that the storage is not in its usual folder, and may not last. */
+function judgeStorage(name: string, says: string, note: string | undefined): Check {
+  return note === undefined ? pass(name, says) : warn(name, says, note);
+}
+
+const lowBytes = 1_000_000_000;
 const fullBytes = 50_000_000;
 
-/** The room there is for videos, which go to the current folder unless `-o` says otherwise. */
+/** The free space for videos, which are saved in the current folder unless `-o` names another. */
 export async function checkDisk(folder: string): Promise<Check> {
   try {
-    return judgeRoom(await freeBytesIn(folder));
+    return judgeFreeSpace(await freeBytesIn(folder));
   } catch (error) {
     return warn("disk", `how much is free cannot be told: ${systemReason(error)}`, "Look with `df`.");
   }
 }
 
-export function judgeRoom(freeBytes: number): Check {
-  const says = `${formatRoom(freeBytes)} free in the current folder`;
+export function judgeFreeSpace(freeBytes: number): Check {
+  const says = `${formatBytes(freeBytes)} free in the current folder`;
   const fix = "Make room, or save elsewhere with -o.";
   if (freeBytes < fullBytes) return fail("disk", says, { code: "output", fix });
-  return freeBytes < tightBytes ? warn("disk", says, fix) : pass("disk", says);
+  return freeBytes < lowBytes ? warn("disk", says, fix) : pass("disk", says);
+}
+
+/** Larger than what a file system stores beside a file's name. */
+const trialBytes = 64 * 1024;
+
+/**
+ * Why no file can be saved in a folder, which may not exist yet; `undefined` when it can. Only a trial file shows that a disk is full or a quota
+ * is used up.
+ */
+async function findWriteError(folder: string): Promise<string | undefined> {
+  const path = join(await nearestFolder(folder), `.vidgen-trial-${randomUUID()}`);
+  try {
+    const file = await open(path, "wx", 0o600);
+    try {
+      await file.writeFile(randomBytes(trialBytes));
+      await file.sync();
+    } finally {
+      await file.close();
+      await rm(path, { force: true });
+    }
+    return undefined;
+  } catch (error) {
+    return systemReason(error, { ENOENT: "it takes no files" });
+  }
+}
+
+/** The free space of a folder that is on another file system than the current one, to be added to a line about it; else "". */
+export async function describeOtherDisk(folder: string): Promise<string> {
+  try {
+    const nearest = await nearestFolder(folder);
+    const [other, current] = await Promise.all([stat(nearest), stat(resolve("."))]);
+    return other.dev === current.dev ? "" : `; ${formatBytes(await freeBytesIn(nearest))} free there`;
+  } catch {
+    return "";
+  }
+}
+
+async function freeBytesIn(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(await nearestFolder(folder));
+  return bavail * bsize;
+}
+
+/** The folder, or the nearest one above it that exists. */
+async function nearestFolder(folder: string): Promise<string> {
+  const parent = dirname(folder);
+  const isMissing = await stat(folder).then(
+    () => false,
+    (error) => systemCode(error) === "ENOENT",
+  );
+  return isMissing && parent !== folder ? nearestFolder(parent) : folder;
+}
+
+/** Such as "0.40 GB". */
+function formatBytes(bytes: number): string {
+  return `${(bytes / 1e9).toFixed(bytes < 1e10 ? 2 : 0)} GB`;
 }

@@ -5,20 +5,55 @@ import { isLoopback } from "../../client/credentials.ts";
 import { describeFailure, describeReply } from "../../client/look.ts";
 import { isTransient } from "../../client/retry.ts";
 import { isRecord } from "../../client/schema.ts";
-import { systemCode } from "../../errors.ts";
+import { systemCode, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type Check, fail, pass, warn } from "./check.ts";
-import { proxyFor } from "./proxy.ts";
+import { configPath, findBaseUrl, resolveApiKey } from "../settings.ts";
+import { type Check, fail, failWith, pass, warn } from "./check.ts";
+
+/** The service's address and the key for it, as any command would find them. */
+export type Settings = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
+
+export async function checkSettings(flag: string | undefined, io: Io): Promise<Settings> {
+  const checks: Check[] = [];
+  let baseUrl: string | undefined;
+  let apiKey: string | undefined;
+  try {
+    baseUrl = await findBaseUrl(flag, io);
+    if (baseUrl === undefined)
+      throw usage("none is known", "`vidgen login` saves one, VIDGEN_BASE_URL sets one; --local needs none.");
+    checks.push(
+      pass("base URL", `${baseUrl}, from ${flag === undefined ? sourceOf("VIDGEN_BASE_URL", io) : "--base-url"}`),
+    );
+  } catch (error) {
+    const fix = "Correct it: such as https://video.example, without a password, ? or #.";
+    return { checks: [failWith("base URL", error, fix)], baseUrl, apiKey };
+  }
+  try {
+    apiKey = await resolveApiKey(baseUrl, io);
+    checks.push(pass("key", `${shorten(apiKey)}, from ${sourceOf("VIDGEN_API_KEY", io)}`));
+  } catch (error) {
+    checks.push(failWith("key", error, "Correct VIDGEN_API_KEY, or save the key anew with `vidgen login`."));
+  }
+  return { checks, baseUrl, apiKey };
+}
+
+function sourceOf(variable: "VIDGEN_API_KEY" | "VIDGEN_BASE_URL", io: Io): string {
+  return io.env[variable] ? variable : configPath(io);
+}
+
+/** The last four characters tell one key from another. They would be too much of a short one. */
+function shorten(apiKey: string): string {
+  return apiKey.length < 16 ? "set" : `ends in ${apiKey.slice(-4)}`;
+}
 
 export type Address = { baseUrl: string; apiKey: string | undefined };
 
-/** How long the service may take for its answer. */
 const answerLimitMs = 15_000;
 
-/** One free request, as any command would send it, and what it shows: the way, the name, the connection, the answer, the clock. */
+/** Sends one free request, as any command would, and reports what it shows: proxy, name, connection, answer and clock. */
 export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   const proxy = proxyFor(address.baseUrl, io.env);
-  const way = proxy === undefined ? pass("proxy", "none is used") : pass("proxy", `${proxy}, from the environment`);
+  const proxyCheck = pass("proxy", proxy === undefined ? "none is used" : `${proxy}, from the environment`);
   const start = io.now();
   const limit = io.limit(answerLimitMs, io.signal, new Error(`no answer within ${answerLimitMs / 1000} s`));
   let date: string | null = null;
@@ -30,49 +65,58 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   try {
     const api = createApi({ baseUrl: address.baseUrl, apiKey: address.apiKey ?? "none", fetch });
     const reply = await api.status(randomUUID(), limit.signal);
-    const ms = Math.round(io.now() - start);
-    return [way, ...reached(address.baseUrl, proxy), judgeReply(reply, address, ms), ...judgeClock(date, io.date())];
+    const answer = judgeReply(reply, address, Math.round(io.now() - start));
+    const url = new URL(address.baseUrl);
+    const connection = url.protocol === "https:" ? "made, and its certificate is trusted" : "made, without TLS";
+    return [proxyCheck, foundName(url, proxy), pass("connection", connection), answer, ...judgeClock(date, io.date())];
   } catch (error) {
     if (io.signal.aborted) throw io.signal.reason;
-    return [way, ...judgeFailure(error, address.baseUrl, proxy)];
+    return [proxyCheck, ...judgeFailure(error, new URL(address.baseUrl), proxy)];
   } finally {
     limit.clear();
   }
 }
 
-function nameSays({ hostname }: URL, proxy: string | undefined): string {
-  if (proxy !== undefined) return "left to the proxy";
-  return isIP(hostname.replace(/[[\]]/g, "")) ? `${hostname} needs none` : `${hostname} is found`;
+/** The proxy of a request to `address`, without its password, by the rules of undici's EnvHttpProxyAgent; `undefined` for none. */
+export function proxyFor(address: string, env: Io["env"]): string | undefined {
+  const { protocol, hostname, port } = new URL(address);
+  const isHttps = protocol === "https:";
+  const proxy = (isHttps && (env.https_proxy ?? env.HTTPS_PROXY)) || (env.http_proxy ?? env.HTTP_PROXY);
+  if (!proxy || isLoopback(hostname)) return undefined;
+  const names = [`.${hostname}`, `.${hostname}:${port || (isHttps ? 443 : 80)}`];
+  const exceptions = (env.no_proxy || env.NO_PROXY || "").toLowerCase().split(/[,\s]/).filter(Boolean);
+  const isException = (entry: string) => names.some((name) => name.endsWith(`.${entry.replace(/^\*?\./, "")}`));
+  if (exceptions.some((entry) => entry === "*" || isException(entry))) return undefined;
+  return URL.canParse(proxy) ? new URL(proxy).origin : "an address that is none";
 }
 
-function reached(baseUrl: string, proxy: string | undefined): Check[] {
-  const url = new URL(baseUrl);
-  const connection = url.protocol === "https:" ? "made, and its certificate is trusted" : "made, without TLS";
-  return [pass("dns", nameSays(url, proxy)), pass("connection", connection)];
+function foundName({ hostname }: URL, proxy: string | undefined): Check {
+  if (proxy !== undefined) return pass("dns", "left to the proxy");
+  const isAddress = isIP(hostname.replace(/[[\]]/g, "")) > 0;
+  return pass("dns", isAddress ? `${hostname} needs none` : `${hostname} is found`);
 }
 
-function judgeFailure(error: unknown, baseUrl: string, proxy: string | undefined): Check[] {
-  const url = new URL(baseUrl);
-  const says = describeFailure(error);
+const proxyFix = "Check HTTPS_PROXY and NO_PROXY: this goes through the proxy.";
+const certificateFix =
+  "For a private CA, NODE_EXTRA_CA_CERTS names its file; else check the base URL and this machine's clock.";
+const firewallFix = "Check the network and its firewall; where a proxy is needed, HTTPS_PROXY names it.";
+const loopbackFix = "Is anything running there? `vidgen serve` starts the local service.";
+
+/** The check that failed, after those that must have passed. */
+function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Check[] {
   const code = systemCode(error) ?? "";
-  const broken = (name: string, fix: string) => fail(name, says, { code: "network", fix });
-  const throughProxy = "Check HTTPS_PROXY and NO_PROXY: this goes through the proxy.";
+  const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
   if (/^(ENOTFOUND|EAI_)/.test(code))
-    return [broken("dns", proxy === undefined ? "Check the base URL's spelling, and the network." : throughProxy)];
-  const found = pass("dns", nameSays(url, proxy));
+    return [failed("dns", proxy === undefined ? "Check the base URL's spelling, and the network." : proxyFix)];
+  const dns = foundName(url, proxy);
   if (/^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
-    return [found, broken("connection", trust)];
-  if (code === "") return [found, broken("service", "Check the base URL and the network, then run it again.")];
-  const direct = isLoopback(url.hostname)
-    ? "Is anything running there? `vidgen serve` starts the local service."
-    : firewall;
-  return [found, broken("connection", proxy === undefined ? direct : throughProxy)];
+    return [dns, failed("connection", certificateFix)];
+  if (code === "") return [dns, failed("service", "Check the base URL and the network, then run it again.")];
+  const directFix = isLoopback(url.hostname) ? loopbackFix : firewallFix;
+  return [dns, failed("connection", proxy === undefined ? directFix : proxyFix)];
 }
 
-const trust = "For a private CA, NODE_EXTRA_CA_CERTS names its file; else check the base URL and this machine's clock.";
-const firewall = "Check the network and its firewall; where a proxy is needed, HTTPS_PROXY names it.";
-
-/** A made-up id is not found: any service that says so has let the key in. */
+/** The id that was asked for is made up. A service that answers "not found" has accepted the key. */
 function judgeReply(reply: Reply, { baseUrl, apiKey }: Address, ms: number): Check {
   const { status } = reply;
   const said = describeReply(reply);
@@ -86,22 +130,20 @@ function judgeReply(reply: Reply, { baseUrl, apiKey }: Address, ms: number): Che
     const fix = "The service has trouble of its own: try again later.";
     return fail("service", `it cannot answer now: ${said}`, { code: "network", fix });
   }
-  const isUsual = isRecord(reply.json) && (status === 404 || status < 300);
-  if (isUsual)
-    return pass("service", `${baseUrl} answers in ${ms} ms${apiKey === undefined ? "" : ", and accepts the key"}`);
-  return fail("service", `it does not answer as the service does: ${said}`, {
-    code: "rejected",
-    fix: "Check the base URL.",
-  });
+  const isExpected = isRecord(reply.json) && (status === 404 || status < 300);
+  const accepts = apiKey === undefined ? "" : ", and accepts the key";
+  if (isExpected) return pass("service", `${baseUrl} answers in ${ms} ms${accepts}`);
+  const fix = "Check the base URL.";
+  return fail("service", `it does not answer as the service does: ${said}`, { code: "rejected", fix });
 }
 
-const noticeableMs = 60_000;
+const maxClockErrorMs = 60_000;
 
-function judgeClock(header: string | null, now: Date): Check[] {
-  const there = Date.parse(header ?? "");
-  if (Number.isNaN(there)) return [];
-  const offMs = now.getTime() - there;
-  if (Math.abs(offMs) < noticeableMs) return [pass("clock", "agrees with the service's")];
+function judgeClock(dateHeader: string | null, now: Date): Check[] {
+  const serviceMs = Date.parse(dateHeader ?? "");
+  if (Number.isNaN(serviceMs)) return [];
+  const offMs = now.getTime() - serviceMs;
+  if (Math.abs(offMs) < maxClockErrorMs) return [pass("clock", "agrees with the service's")];
   const says = `${Math.round(Math.abs(offMs) / 1000)} s ${offMs > 0 ? "ahead of" : "behind"} the service's`;
   return [warn("clock", says, "Set this machine's clock: certificates and times depend on it.")];
 }

@@ -6,11 +6,11 @@ import type { Io } from "../../io.ts";
 type World = Pick<Io, "platform" | "env" | "launch">;
 
 /**
- * Has the platform open a file, by its absolute path, or an http(s) address. Returns why that was not done, `undefined` when it was. No
- * shell reads the place, and it can be taken for no flag.
+ * Opens a file, by its absolute path, or an http(s) address with the platform's own program. Returns why it was not opened; `undefined` when it
+ * was. No shell reads the place, and no program can take it for a flag.
  */
 export async function openPlace(place: string, world: World): Promise<string | undefined> {
-  const reason = whyNot(world);
+  const reason = findObstacle(world);
   if (reason !== undefined) return reason;
   if (!isAbsolute(place) && !/^https?:\/\//.test(place)) return "it is neither a file nor a web address";
   const [command, ...args] = openerOf(place, world.platform);
@@ -22,8 +22,8 @@ export async function openPlace(place: string, world: World): Promise<string | u
   }
 }
 
-/** Where nobody would see it. */
-function whyNot({ platform, env }: World): string | undefined {
+/** Why nobody would see what is opened; `undefined` when somebody would. */
+function findObstacle({ platform, env }: World): string | undefined {
   if (env.CI) return "this is CI";
   if (env.SSH_CONNECTION || env.SSH_TTY) return "this is a session over ssh";
   const hasDisplay = platform === "darwin" || platform === "win32" || Boolean(env.DISPLAY || env.WAYLAND_DISPLAY);
@@ -33,6 +33,6 @@ function whyNot({ platform, env }: World): string | undefined {
 function openerOf(place: string, platform: string): [command: string, ...args: string[]] {
   if (platform === "darwin") return ["open", place];
   if (platform !== "win32") return ["xdg-open", place];
-  // Not `start`, which is cmd's own: cmd would read the place as a command line. As an address a path has no spaces.
+  // `start` belongs to cmd, which would read the place as a command line. A path becomes a URL, which has no spaces.
   return ["rundll32.exe", "url.dll,FileProtocolHandler", isAbsolute(place) ? pathToFileURL(place).href : place];
 }

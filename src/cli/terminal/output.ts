@@ -1,129 +1,103 @@
-import { stripVTControlCharacters } from "node:util";
-import type { ChalkInstance } from "chalk";
+import { Chalk, type ChalkInstance } from "chalk";
+import { createRedaction, plain } from "../../client/credentials.ts";
 import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createSpinner } from "./spinner.ts";
-import { hasLinks, linked } from "./terminal.ts";
 
-/** How to speak: the flags that every command has. */
+/** The flags of every command that say what is printed, and how. */
 export type Manner = { json: boolean; quiet: boolean; verbose: boolean; color: boolean | undefined };
 
 /** Results go to stdout, everything for a person to stderr. */
 export type Output = Manner & {
-  /** Whether a moving line can be shown: then it may be renewed as often as it changes. */
+  /** Whether progress is one line that is redrawn, at a terminal; elsewhere each state is a line of its own. */
   isLive: boolean;
   /**
-   * The result of a command: `text` as lines, at a terminal that is known to show links one to `href`, or with `--json` the one document.
-   * Throws `output` where stdout cannot take it.
+   * Prints the result of a command: `text`, with a link to `href` at a terminal that is known to show links; with `--json` the document.
+   * Throws `output` when stdout cannot be written.
    */
   result(text: string, document: unknown, href?: string): Promise<void>;
-  /** Text for stdout as it is, such as help. */
+  /** Prints text on stdout as it is, such as help. */
   print(text: string): void;
-  /** Resolves once that is written. Throws `output` where stdout cannot take it. */
+  /** Resolves once that is written. Throws `output` when stdout cannot be written. */
   printed(): Promise<void>;
-  /** A line for a person. */
+  /** Prints a line for a person. */
   note(text: string): void;
-  /** What goes on right now, and which fraction of it is done: one moving line at a terminal; elsewhere a line for each new `state`. */
-  progress(state: string, detail?: string, fraction?: number): void;
-  /** Ends the moving line. */
+  /** Shows what the command is doing now. */
+  progress(state: string): void;
+  /** Clears the line that shows progress. */
   rest(): void;
-  /** A line of `--verbose`. */
+  /** Prints a line with `--verbose`. */
   trace(text: string): void;
-  /** From now on never shown, whoever says it. */
+  /** Replaces a secret in everything that is printed from now on. */
   hide(secret: string): void;
-  /** Text without what is hidden, for what is kept. */
+  /** The text without the secrets, for what is saved to disk. */
   redact(text: string): string;
   /** Prints an error and returns the exit code. */
-  fail(error: unknown): Promise<number>;
+  fail(error: unknown): number;
   /** Resolves once everything written has left the process. */
   flush(): Promise<void>;
 };
 
-/** A secret as it is, and as others may write it: percent-encoded, in base64, in JSON. */
-export function formsOf(secret: string): string[] {
-  const bytes = Buffer.from(secret);
-  const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];
-  return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];
-}
+type World = Pick<Io, "stdout" | "stderr" | "env">;
 
-type World = Pick<Io, "stdout" | "stderr" | "writeAtOnce" | "env" | "holdTerminal">;
-
-export function createOutput(manner: Manner, io: World): Output {
-  const { env } = io;
-  const secrets: string[] = [];
-  const redact = (text: string) => secrets.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text);
-  // A stream is opened when it is needed: that takes up to 3 ms.
-  const opened = new Map<string, Io["stdout"]>();
-  const open = (name: "stdout" | "stderr") => {
-    const stream = opened.get(name) ?? io[name];
-    opened.set(name, stream);
-    return stream;
-  };
+export function createOutput(manner: Manner, { stdout, stderr, env }: World): Output {
+  const { hide, redact } = createRedaction();
   // With --json a program reads stderr: nothing but the error's document may be on it, unless a person watches.
-  const isQuiet = () => manner.quiet || (manner.json && !open("stderr").isTTY);
-  // A terminal that says it has no columns would be cleared without end.
-  const isLive = () => {
-    const { isTTY, columns } = open("stderr");
-    return isTTY === true && columns !== 0 && env.TERM !== "dumb" && !env.CI && !isQuiet();
-  };
-  const line = (text: string) => void open("stderr").write(`${redact(plain(text))}\n`);
-  const level = () => colorLevel(manner, open("stderr"), env);
-  const spinner = createSpinner(io, () => level() > 0);
+  const isQuiet = manner.quiet || (manner.json && !stderr.isTTY);
+  // ora would clear a line without end at a terminal that reports no columns.
+  const isLive = stderr.isTTY === true && stderr.columns !== 0 && env.TERM !== "dumb" && !env.CI && !isQuiet;
+  const color = new Chalk({ level: colorLevel(manner, stderr, env) });
+  const spinner = createSpinner(stderr, color.level > 0);
   const withLink = (text: string, href: string | undefined) => {
-    const isLink = href !== undefined && isPlainHref(href) && redact(href) === href;
-    return isLink && hasLinks(env) && open("stdout").isTTY ? linked(text, href) : text;
+    const isLink = href !== undefined && isPlainUrl(href) && redact(href) === href && stdout.isTTY && showsLinks(env);
+    return isLink ? `\u001b]8;;${href}\u001b\\${text}\u001b]8;;\u001b\\` : text;
   };
-  let printing = Promise.resolve();
+  const writeLine = (text: string) => void stderr.write(`${redact(plain(text))}\n`);
+  let printed: Promise<unknown> = Promise.resolve();
   let lastState = "";
 
   return {
     ...manner,
-    get isLive() {
-      return isLive();
-    },
+    isLive,
     async result(text, document, href) {
       spinner.stop();
       const body = manner.json ? jsonText(document, redact) : withLink(redact(plain(text)), href);
-      if (body !== "") await write(open("stdout"), `${body}\n`);
+      if (body !== "") await write(stdout, `${body}\n`);
     },
     print(text) {
-      // What was written by the stream may still wait in it.
-      const left = opened.has("stdout") ? text : io.writeAtOnce(text);
-      if (left.length === 0) return;
-      printing = write(open("stdout"), left);
-      printing.catch(() => {});
+      printed = Promise.all([printed, write(stdout, text)]);
+      // `printed` reports the failure; until it is called, the rejection counts as handled.
+      printed.catch(() => {});
     },
-    printed: () => printing,
+    printed: async () => void (await printed),
     note(text) {
-      if (!isQuiet()) spinner.around(() => line(text));
+      if (!isQuiet) writeLine(text);
     },
-    progress(state, detail = "", fraction = undefined) {
-      if (isQuiet()) return;
-      const shown = redact(plain(`${state}${detail}`));
-      if (isLive()) spinner.show({ text: shown, title: `vidgen: ${redact(plain(state))}`, fraction });
-      else if (state !== lastState) line(state);
+    progress(state) {
+      if (isQuiet) return;
+      if (isLive) spinner.show(redact(plain(state)));
+      else if (state !== lastState) writeLine(state);
       lastState = state;
     },
     rest: spinner.stop,
     redact,
     trace(text) {
-      if (manner.verbose) spinner.around(() => line(text));
+      if (manner.verbose) writeLine(text);
     },
-    hide(secret) {
-      // A shorter one could be part of anything, and nobody's secret.
-      if (secret.length >= 8) secrets.push(...formsOf(secret));
-    },
-    async fail(thrown) {
+    hide,
+    fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
-      if (manner.json) open("stderr").write(`${jsonText(errorDocument(error), redact)}\n`);
-      else open("stderr").write(redact(await errorText(error, level())));
-      if (manner.verbose && error.code === "bug" && error.cause instanceof Error) line(error.cause.stack ?? "");
+      if (manner.json) stderr.write(`${jsonText(errorDocument(error), redact)}\n`);
+      else stderr.write(redact(errorText(error, color)));
+      if (manner.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
       return error.exit;
     },
     async flush() {
       spinner.stop();
-      await Promise.all([...opened.values()].map((stream) => new Promise((resolve) => stream.write("", resolve))));
+      // A background job would be stopped by a terminal with `stty tostop`, even for an empty write.
+      const pending = [stdout, stderr].filter((stream) => stream.writableLength > 0);
+      await Promise.all(pending.map((stream) => new Promise((resolve) => stream.write("", resolve))));
     },
   };
 }
@@ -133,32 +107,34 @@ export function errorDocument({ code, message, hint, id, httpStatus }: VidgenErr
   return { error: { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null } };
 }
 
-async function errorText(error: VidgenError, level: ColorLevel): Promise<string> {
-  const chalk = level === 0 ? undefined : await loadChalk(level);
+function errorText(error: VidgenError, color: ChalkInstance): string {
   const label = ["interrupted", "terminated", "hung_up"].includes(error.code) ? "" : "error: ";
-  const message = `${chalk ? chalk.red(label) : label}${plain(error.message)}\n`;
   const hint = error.hint === undefined ? "" : `${plain(error.hint).replace(/^/gm, "  ")}\n`;
-  return message + hint;
+  return `${color.red(label)}${plain(error.message)}\n${hint}`;
 }
 
-/** Text without anything that could move the cursor, colour a terminal or turn the reading direction; lines and tabs stay. */
-export function plain(text: string): string {
-  return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
-}
-
-/** An address in which nothing could end the link, or begin anything else. */
-function isPlainHref(href: string): boolean {
-  return /^[\x21-\x7e]+$/.test(href);
-}
-
-/** The same, in one line. */
+/** The text without control characters, on one line. */
 export function plainLine(text: string): string {
   return plain(text).replace(/\s+/g, " ").trim();
 }
 
+/** Whether nothing in a URL could end the link that it is printed in. */
+function isPlainUrl(url: string): boolean {
+  return /^[\x21-\x7e]+$/.test(url);
+}
+
+/** Whether the terminal is known to show links (OSC 8). tmux and screen repeat their terminal's variables, and show no links. */
+function showsLinks(env: Io["env"]): boolean {
+  if (env.TMUX || env.STY || /^(tmux|screen|dumb)/.test(env.TERM ?? "") || env.CI) return false;
+  if (env.WT_SESSION || env.KITTY_WINDOW_ID || env.KONSOLE_VERSION || env.TERM === "alacritty") return true;
+  // VTE 0.50.0 crashed at links.
+  if (Number(env.VTE_VERSION) > 5000) return true;
+  return ["iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "Tabby"].includes(env.TERM_PROGRAM ?? "");
+}
+
 /**
- * JSON in which even the control characters that JSON allows are escaped. Each text in it is redacted by itself: once it is JSON, a secret
- * with a quote in it looks different.
+ * JSON in which control characters that JSON allows are escaped too. Each string is redacted before it becomes JSON: a secret with a quote in
+ * it would look different afterwards.
  */
 function jsonText(document: unknown, redact: (text: string) => string): string {
   const redacted = (_: string, value: unknown) => {
@@ -173,7 +149,7 @@ function jsonText(document: unknown, redact: (text: string) => string): string {
   );
 }
 
-/** A reader that has gone away, as in `| head`, is no error: it has what it wanted. */
+/** Writes to stdout. A closed pipe is no error: in `| head` the reader has what it wanted. */
 function write(stream: Io["stdout"], text: string | Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
@@ -195,9 +171,4 @@ export function colorLevel(manner: Pick<Manner, "color">, stream: { isTTY?: bool
   if (env.FORCE_COLOR === "0" || env.FORCE_COLOR === "false") return 0;
   if (env.CLICOLOR_FORCE && env.CLICOLOR_FORCE !== "0") return 1;
   return stream.isTTY === true && env.TERM !== "dumb" ? 1 : 0;
-}
-
-async function loadChalk(level: ColorLevel): Promise<ChalkInstance> {
-  const { Chalk } = await import("chalk");
-  return new Chalk({ level });
 }

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { chmod, mkdir, readdir, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { roomElsewhere } from "../../../src/cli/doctor/room.ts";
+import { describeOtherDisk } from "../../../src/cli/doctor/machine.ts";
 import { apiKey, baseUrl, createWorld, type Fault, failure } from "../../vidgen.ts";
 
 type Shown = { name: string; state: string; says: string; fix: string | null };
@@ -155,8 +155,9 @@ test.skipIf(!existsSync("/proc/self"))("a folder that takes no files fails, thou
 
 test("the room of a folder on another file system is told", async () => {
   expect((await examine()).find("journal")?.says).toMatch(/journal\.jsonl(; \S+ GB free there)?$/);
-  expect(await roomElsewhere(resolve("."))).toBe("");
-  if (existsSync("/dev/shm")) expect(await roomElsewhere("/dev/shm/not/there/yet")).toMatch(/^; \S+ GB free there$/);
+  expect(await describeOtherDisk(resolve("."))).toBe("");
+  if (existsSync("/dev/shm"))
+    expect(await describeOtherDisk("/dev/shm/not/there/yet")).toMatch(/^; \S+ GB free there$/);
 });
 
 test("what was tried leaves nothing behind", async () => {

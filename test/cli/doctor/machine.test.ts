@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkDisk, judgeRoom } from "../../../src/cli/doctor/machine.ts";
+import { checkDisk, judgeFreeSpace } from "../../../src/cli/doctor/machine.ts";
 
 test.each([
   [5_000_000_000, "pass", "5.00 GB"],
@@ -7,7 +7,7 @@ test.each([
   [400_000_000, "warn", "0.40 GB"],
   [10_000_000, "fail", "0.01 GB"],
 ])("%i free bytes: %s", (bytes, state, says) => {
-  expect(judgeRoom(bytes)).toMatchObject({ state, says: expect.stringContaining(says) });
+  expect(judgeFreeSpace(bytes)).toMatchObject({ state, says: expect.stringContaining(says) });
 });
 
 test("a folder that is still to be made has its parent's room", async () => {

@@ -1,6 +1,7 @@
 import { Writable } from "node:stream";
 import { expect, test, vi } from "vitest";
-import { colorLevel, createOutput, type Manner, plain, plainLine } from "../../../src/cli/terminal/output.ts";
+import { colorLevel, createOutput, type Manner, plainLine } from "../../../src/cli/terminal/output.ts";
+import { plain } from "../../../src/client/credentials.ts";
 import { VidgenError } from "../../../src/errors.ts";
 
 const secret = "canary-key-0123456789";
@@ -26,8 +27,9 @@ function createStreams({ isTTY = false, columns = 80, failing, isSlow }: Scene =
       if (isSlow) setImmediate(finish);
       else finish();
     };
-    const terminal = { isTTY, columns, cursorTo: () => true, clearLine: () => true, moveCursor: () => true };
-    return Object.assign(new Writable({ write }), terminal).on("error", () => {});
+    const stream: Writable = new Writable({ write }).on("error", () => {});
+    const clearLine = () => stream.write("\u001b[K");
+    return Object.assign(stream, { isTTY, columns, clearLine, cursorTo: () => true, moveCursor: () => true });
   };
   return { written, streams: { stdout: stream("stdout", failing), stderr: stream("stderr") } };
 }
@@ -37,13 +39,7 @@ function createScene(scene: Scene = {}) {
   const { isTTY: _, columns: __, env = {}, failing: ___, isSlow: ____, ...flags } = scene;
   const { written, streams } = createStreams(scene);
   const manner = { json: false, quiet: false, verbose: false, color: undefined, ...flags };
-  const output = createOutput(manner, {
-    ...streams,
-    writeAtOnce: (text) => Buffer.from(text),
-    env,
-    holdTerminal: () => {},
-  });
-  return { output, written };
+  return { output: createOutput(manner, { ...streams, env }), written };
 }
 
 test.each([
@@ -98,7 +94,7 @@ test("an empty result prints nothing, not even a line", async () => {
 test("with --json a result is one document on stdout", async () => {
   const { output, written } = createScene({ json: true });
   output.note("Started.");
-  output.progress("Generating", "  1 s");
+  output.progress("Generating  1 s");
   await output.result("text", { id: "1b4e28ba", file: null });
   expect(JSON.parse(written.stdout)).toEqual({ id: "1b4e28ba", file: null });
   expect(written.stderr).toBe("");
@@ -165,7 +161,7 @@ test.each([
 test("--quiet prints nothing but errors, and the result", async () => {
   const { output, written } = createScene({ quiet: true, isTTY: true });
   output.note("Started.");
-  output.progress("Generating", "  1 s");
+  output.progress("Generating  1 s");
   await output.result("done", {});
   expect(written).toEqual({ stdout: "done\n", stderr: "" });
   await output.fail(error);
@@ -193,7 +189,7 @@ test.each([
   output.hide("");
   await output.result(`the key is ${key}`, { key, [key]: [`Bearer ${key}`], nested: { deep: [{ key }] } });
   output.note(`note ${key}`);
-  output.progress(`progress ${key}`, key);
+  output.progress(`progress ${key}`);
   output.trace(`trace ${key.slice(0, 4)}\u001b[0m${key.slice(4)}`);
   await output.fail(new VidgenError("rejected", `error ${key}`, { hint: `hint ${key}`, id: key }));
   await output.fail(new TypeError(`Headers.append: "Bearer ${key}" is an invalid header value`));
@@ -228,8 +224,8 @@ test.each(["ENOSPC", "EIO"])("a stdout that cannot take the result (%s) is an ou
 
 test("elsewhere than at a terminal a state is a line, said once", () => {
   const { output, written } = createScene();
-  for (const detail of ["  1 s", "  2 s"]) output.progress("Generating", detail);
-  output.progress("Saving", "  10 kB");
+  for (const _ of ["once", "again"]) output.progress("Generating");
+  output.progress("Saving");
   output.rest();
   expect(output.isLive).toBe(false);
   expect(written.stderr).toBe("Generating\nSaving\n");
@@ -249,11 +245,12 @@ test.each([
 test("at a terminal the state is a moving line, gone when a result comes", async () => {
   const { output, written } = createScene({ isTTY: true, color: false });
   output.hide(secret);
-  output.progress("Generating", `  1 s ${secret}`);
+  output.progress(`Generating  1 s ${secret}`);
   expect(written.stderr).toBe("");
   await vi.waitFor(() => expect(written.stderr).toContain("Generating  1 s [key]"));
   output.note("A note.");
   expect(written.stderr).toMatch(/(^|\n|h|K|G)A note\.\n/);
+  expect(written.stderr).toMatch(/A note\.\n[^\n]*Generating {2}1 s \[key\]/);
   await output.result("done", {});
   const shown = written.stderr;
   output.rest();
@@ -305,57 +302,54 @@ test.each([
 
 test("a terminal that has no columns gets lines: to clear one of them would take for ever", () => {
   const { output, written } = createScene({ isTTY: true, columns: 0 });
-  output.progress("Generating 1", "  2 s");
+  output.progress("Generating 1");
   output.rest();
   expect(output.isLive).toBe(false);
   expect(written.stderr).toBe("Generating 1\n");
 });
 
-/** An output to pipes; stdout takes `room` letters at once. `opened` says which streams were opened. */
-function createPiped(room: number) {
-  const { written, streams } = createStreams({ isSlow: true });
-  const opened: string[] = [];
-  const open = (name: keyof typeof written) => {
-    opened.push(name);
-    return streams[name];
-  };
-  const output = createOutput(
-    { json: false, quiet: false, verbose: false, color: undefined },
-    {
-      get stdout() {
-        return open("stdout");
-      },
-      get stderr() {
-        return open("stderr");
-      },
-      writeAtOnce(text) {
-        written.stdout += text.slice(0, room);
-        return Buffer.from(text.slice(room));
-      },
-      env: {},
-      holdTerminal: () => {},
-    },
-  );
-  return { output, written, opened };
-}
-
-test("help that a pipe takes at once opens no stream, a result stdout alone", async () => {
-  const { output, written, opened } = createPiped(100);
-  output.print("help\n");
-  await output.printed();
-  await output.flush();
-  expect(opened).toEqual([]);
-  await output.result("gen-1\tprocessing", {});
-  await output.flush();
-  expect(written.stdout).toBe("help\ngen-1\tprocessing\n");
-  expect(opened).toEqual(["stdout"]);
-});
-
-test("what a full pipe has not taken comes before what follows", async () => {
-  const { output, written } = createPiped(4);
+test("what is printed comes in order, and all of it before the end", async () => {
+  const { output, written } = createScene({ isSlow: true });
   output.print("first\n");
   output.print("second\n");
   await output.result("third", {});
+  output.note("A note.");
   await output.flush();
-  expect(written.stdout).toBe("first\nsecond\nthird\n");
+  expect(written).toEqual({ stdout: "first\nsecond\nthird\n", stderr: "A note.\n" });
+});
+
+test("help that stdout cannot take is an output error, a reader that has gone away is none", async () => {
+  const full = createScene({ failing: "ENOSPC" });
+  full.output.print("help\n");
+  await new Promise((resolve) => setImmediate(resolve));
+  full.output.print("more\n");
+  await expect(full.output.printed()).rejects.toMatchObject({ code: "output" });
+  const closed = createScene({ failing: "EPIPE" });
+  closed.output.print("help\n");
+  await closed.output.printed();
+});
+
+type Row = [name: string, env: Record<string, string>, links: boolean];
+const terminals: Row[] = [
+  ["nothing known", {}, false],
+  ["some xterm", { TERM: "xterm-256color" }, false],
+  ["Windows Terminal", { WT_SESSION: "1b4e" }, true],
+  ["ConEmu", { ConEmuANSI: "ON" }, false],
+  ["ghostty", { TERM_PROGRAM: "ghostty" }, true],
+  ["WezTerm", { TERM_PROGRAM: "WezTerm" }, true],
+  ["iTerm", { TERM_PROGRAM: "iTerm.app" }, true],
+  ["Terminal.app", { TERM_PROGRAM: "Apple_Terminal" }, false],
+  ["kitty", { KITTY_WINDOW_ID: "1" }, true],
+  ["a GNOME terminal", { VTE_VERSION: "7600" }, true],
+  ["one that crashed at links", { VTE_VERSION: "5000" }, false],
+  ["tmux inside ghostty", { TERM_PROGRAM: "ghostty", TMUX: "/tmp/x,1,0" }, false],
+  ["screen inside Windows Terminal", { WT_SESSION: "1b4e", TERM: "screen-256color" }, false],
+  ["CI", { CI: "true", TERM_PROGRAM: "vscode" }, false],
+  ["a dumb terminal", { TERM: "dumb", TERM_PROGRAM: "vscode" }, false],
+  ["VS Code", { TERM_PROGRAM: "vscode" }, true],
+];
+test.each(terminals)("%s with %j gets links: %s", async (_, env, links) => {
+  const { output, written } = createScene({ isTTY: true, env });
+  await output.result("fox.mp4", {}, "https://media.example/a.mp4");
+  expect(written.stdout.includes("\u001b]8;;")).toBe(links);
 });

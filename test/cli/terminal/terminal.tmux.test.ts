@@ -44,26 +44,6 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await expectTidy();
   });
 
-  test("Ctrl-Z gives the terminal back, fg goes on", async () => {
-    await start();
-    desk.press("C-z");
-    const stopped = await desk.shows(/Stopped/);
-    expect(stopped).not.toContain("Generating");
-    await expectTidy();
-    desk.type("fg\n");
-    await desk.shows(/^. Generating/m);
-    expect(desk.isCursorShown()).toBe(false);
-    // And once more: the second time is as the first.
-    desk.press("C-z");
-    await desk.shows(/Stopped/);
-    await expectTidy();
-    desk.type("fg\n");
-    await desk.shows(/^. Generating/m);
-    desk.press("C-c");
-    await desk.shows(/To go on/);
-    await expectTidy();
-  });
-
   test("on a terminal that grows narrow the line is cut, not broken, each time it is drawn", async () => {
     await start();
     desk.resize(25);
@@ -82,19 +62,10 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await expectTidy();
   });
 
-  test("the form: Ctrl-Z and fg in the middle of it, arrows, a yes, and the file", async () => {
+  test("the form: a prompt, arrows, a yes, and the file", async () => {
     desk.type("clear; vidgen generate --local -d 1 -o fox.mp4\n");
     await desk.shows("What should the video show?");
-    desk.type("a fo");
-    await desk.shows("a fo");
-    for (const _ of ["once", "and again"]) {
-      desk.press("C-z");
-      await desk.shows("Stopped");
-      await expectTidy();
-      desk.type("fg\n");
-      await desk.shows(/^\? What should the video show\? a fo$/m);
-    }
-    desk.type("x");
+    desk.type("a fox");
     await desk.shows("a fox");
     desk.press("Enter");
     await desk.shows("Which model?");
@@ -108,7 +79,7 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await expectTidy();
   });
 
-  test.each(["Escape", "C-c"])("the form: %s leaves at once, with nothing sent", async (key) => {
+  test.each(["C-d", "C-c"])("the form: %s leaves at once, with nothing sent", async (key) => {
     desk.type('clear; vidgen generate --local; echo "left with $?"\n');
     await desk.shows("What should the video show?");
     desk.type("a fox\n");

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { proxyFor } from "../../../src/cli/doctor/proxy.ts";
+import { proxyFor } from "../../../src/cli/doctor/network.ts";
 
 const HTTPS_PROXY = "http://proxy.example:3128";
 const other = "http://other.example:80";
