@@ -17,7 +17,7 @@ export type ClientOptions = {
   apiKey: string;
   /** A file in which each start is written down before it is sent, as the CLI does; without one nothing is written down. */
   journal?: string;
-  /** Told what a person may want to know on the way, such as that the service is hard to reach. */
+  /** Called with what a person may want to know meanwhile, such as that the service is hard to reach. */
   onNote?(text: string): void;
 };
 
@@ -27,7 +27,7 @@ export type CallOptions = { signal?: AbortSignal };
 export type FollowOptions = CallOptions & {
   /** How long to wait for the end; in milliseconds, 15 minutes by default. */
   timeoutMs?: number;
-  /** Between two looks, in milliseconds; by default what the interface recommends. */
+  /** Between two polls, in milliseconds; by default what the interface recommends. */
   intervalMs?: number;
 };
 
@@ -45,7 +45,7 @@ export type Client = {
    * `attempt` is the Idempotency-Key that was sent. A `signal` that aborts while the request is out waits 10 s for its id.
    */
   start(request: StartRequest, options?: CallOptions): Promise<Started & { attempt: string }>;
-  /** One look at a generation (interface 4.2); trouble on the way is survived for 30 s. */
+  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. */
   status(id: string, options?: CallOptions): Promise<Generation>;
   /** Follows a generation until it has completed. Rejects with `failed`, with `pending` when the time is over. */
   follow(id: string, options?: FollowOptions): Promise<Completed>;
@@ -62,7 +62,7 @@ export function createClient(options: ClientOptions): Client {
   const { journal } = options;
   const apiKey = String(options.apiKey);
   hide(apiKey.trim());
-  const onNote = unharmed((text: string) => options.onNote?.(plain(redact(text))));
+  const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the process's end are left to whoever uses the library.
   const io = { ...systemClock, pid: process.pid, isRunning, fetch: createFetch(process.env) };
   const client = createSharedClient({ baseUrl: String(options.baseUrl), apiKey, journal, onNote }, io);
@@ -74,7 +74,7 @@ export function createClient(options: ClientOptions): Client {
     follow: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.follow(id, { ...how, signal })),
     download: (id, place, how = {}) =>
       run({ ...how, id }, restate, (signal) => {
-        const onProgress = unharmed(how.onProgress ?? (() => {}));
+        const onProgress = harmless(how.onProgress ?? (() => {}));
         return client.download(id, place === "-" ? "./-" : place, { ...how, signal, onProgress });
       }),
   };
@@ -119,7 +119,7 @@ function restateError(error: VidgenError, journal: string | undefined, redact: (
   return new VidgenError("unknown", message, { id, httpStatus, attempt, cause, hint });
 }
 
-/** What is sent is what was written down, whatever becomes of the caller's object meanwhile. */
+/** A copy, so that what is sent is what the journal says, even if the caller changes the object meanwhile. */
 function copyRequest(request: StartRequest): StartRequest {
   const copy = parseJson(toJson(request));
   if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
@@ -135,8 +135,8 @@ function toJson(value: unknown): string {
   }
 }
 
-/** Nothing that is paid for is lost because somebody who is only told of it throws. */
-function unharmed<Args extends unknown[]>(tell: (...args: Args) => void): (...args: Args) => void {
+/** A listener that throws must not stop a download that was paid for. */
+function harmless<Args extends unknown[]>(tell: (...args: Args) => void): (...args: Args) => void {
   return (...args) => {
     try {
       tell(...args);

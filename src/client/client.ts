@@ -24,7 +24,7 @@ export type ClientOptions = {
   apiKey: string;
   /** Where each start is written down before it is sent; without one nothing is written down. */
   journal?: string | Journal | undefined;
-  /** Told what a person may want to know on the way, such as that the service is hard to reach. */
+  /** Called with what a person may want to know meanwhile, such as that the service is hard to reach. */
   onNote?: ((text: string) => void) | undefined;
 };
 
@@ -43,21 +43,21 @@ export type FollowOptions = {
   signal: AbortSignal;
   /** How long to wait for the end, in milliseconds; 15 minutes by default. */
   timeoutMs?: number | undefined;
-  /** Between two looks, in milliseconds; by default what the interface recommends. */
+  /** Between two polls, in milliseconds; by default what the interface recommends. */
   intervalMs?: number | undefined;
-  /** The service's own word for the state, each time that it is seen running. */
+  /** Called at each poll that sees the generation running, with the service's own word for its state. */
   onState?: ((status: string) => void) | undefined;
 };
 
 export type ClaimOptions = {
   overwrite?: boolean | undefined;
-  /** Where it is known, so is the file's name. */
+  /** The generation, where it exists already: then the name of the file is known too. */
   id?: string | undefined;
-  /** For the file's name, where the journal does not know. */
+  /** What the file is named after, where the journal does not know. */
   words?: Omit<Naming, "id"> | undefined;
-  /** Where `{n}` begins. */
+  /** The first number to try for `{n}`. */
   first?: number | undefined;
-  /** Resumes a `.part` of an earlier process, and keeps one that is not finished for a later process. */
+  /** Takes over a `.part` that an earlier process left, and leaves an unfinished one for a later process. */
   resume?: boolean | undefined;
 };
 
@@ -71,13 +71,13 @@ export type Client = {
   baseUrl: string;
   /** Starts a generation (interface 4.1), after the rules of the paid request: see `start.ts`. Rejects as that does. */
   start(request: StartRequest, options: StartOptions): Promise<Started & { attempt: string }>;
-  /** One look at a generation (interface 4.2); trouble on the way is survived for 30 s. Rejects as `lookPatiently` does. */
+  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `lookPatiently` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
   follow(id: string, options: FollowOptions): Promise<Completed>;
-  /** Claims the place for a video before anything is paid; a file, a folder or a template. Rejects with `output` where none can be saved. */
+  /** Claims the place for a video before anything is paid: a file, a folder or a template. Rejects with `output` where it cannot be written. */
   claim(place: string, options?: ClaimOptions): Promise<Target>;
-  /** Follows a generation and saves its video. A target stays the caller's to release. Rejects with `output` too. */
+  /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` does, and with `output`. */
   download(id: string, place: string | Target, options: DownloadOptions): Promise<Completed & { file: string }>;
   /** What the journal knows of this service, newest first. */
   entries(): Promise<Entry[]>;
@@ -98,15 +98,15 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   const fresh = new Set<string>();
   /** The `.part` files of this client, and which claim each belongs to. */
   const claimed = new Map<string, string>();
-  let read: Promise<Entry[]> | undefined;
+  /** Cached: a command that follows a thousand generations looks each of them up. */
+  let cached: Promise<Entry[]> | undefined;
 
-  /** Read once: a command that follows a thousand generations looks each of them up. */
   const entries = async () => {
-    read ??= journal.entries();
-    return (await read).filter((entry) => entry.base_url === baseUrl);
+    cached ??= journal.entries();
+    return (await cached).filter((entry) => entry.base_url === baseUrl);
   };
   const find = async (id: string) => (await entries()).find((entry) => entry.id === id);
-  /** What has happened has happened: that it could not be written down must not hide it. */
+  /** Writes a line about what has happened already: a journal that cannot be written is reported, and hides nothing. */
   const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
   async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
@@ -133,7 +133,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     const unique = randomUUID();
     const entry = id === undefined ? undefined : await find(id);
     const naming = { ...(entry ? wordsOf(entry) : how.words), id };
-    // Two claims of this client never share a file, though by its process alone the first would seem to be left behind.
+    // Two claims of this client never share a file: the journal alone, which names the process, would let the second one take over.
     const isOurs = (file: string) => (claimed.get(file) ?? unique) === unique;
     const isLeftBehind = (pids: number[]) => pids.every((pid) => pid === io.pid || !io.isRunning(pid));
     const mayTakeOver = async (file: string) => {
@@ -142,7 +142,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     };
     const onPart = async (file: string) => {
       if (isOurs(file)) claimed.set(file, unique);
-      // Without it another process could not tell that this one is gone; that alone must stop nobody.
+      // Without this line another process cannot tell that this one has ended; that is no reason to stop.
       await journal.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
     };
     const date = dayOf(entry, io);
@@ -153,7 +153,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   async function followAndSave(id: string, target: Target, how: DownloadOptions) {
     const { timeoutMs, intervalMs } = readTimes(how, pace);
     const start = io.now();
-    // What is paid for is saved even where the journal cannot be read.
+    // A video that was paid for is saved even where the journal cannot be read.
     const entry = await find(id).catch(() => undefined);
     await target.settle({ id, ...wordsOf(entry) });
     const completed = await followAndRecord(id, how);
@@ -171,18 +171,21 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     async start(request, { signal, leave = new AbortController().signal, attempt = randomUUID(), place }) {
       const started = await start(api, request, { attempt, place, journal, signal, leave, onNote }, io);
       fresh.add(started.generation.id);
-      read = undefined;
+      cached = undefined;
       return { ...started, attempt };
     },
     async status(id, { signal }) {
       const generation = await lookPatiently(api, id, io, signal, onNote);
       const { status } = generation;
       if (status !== "completed" && status !== "failed") return generation;
-      // So that the journal knows, for a generation that was started here.
       const entry = await find(id).catch(() => undefined);
+      if (entry?.status !== "processing") return generation;
+      // The journal does not know yet how the generation ended.
       const reason = failedError(id, generation).message;
-      const line: Line = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
-      if (entry?.status === "processing") await journal.append(line).catch(() => {});
+      await journal
+        .append(status === "completed" ? { kind: status, id } : { kind: status, id, reason })
+        .catch(() => {});
+      cached = undefined;
       return generation;
     },
     follow: followAndRecord,
@@ -196,7 +199,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     find,
     async findSaved(id, place) {
       const entry = await find(id);
-      // `{n}` is a new file each time.
+      // With `{n}` each download gets a new file.
       if (!entry || place === "-" || place.includes("{n}")) return undefined;
       const words = wordsOf(entry);
       const file = await findSaved(fillWords(place, words, dayOf(entry, io)), { id, ...words });
@@ -220,7 +223,7 @@ function chooseJournal(journal: ClientOptions["journal"], io: ClientIo): OwnJour
   return typeof journal === "string" ? openJournal(resolve(journal), io) : journal;
 }
 
-/** The service's words are written down too, and may repeat the key. */
+/** The lines hold words of the service, which may repeat the key. */
 function withoutKey(journal: OwnJournal, apiKey: string): OwnJournal {
   const { hide, redact } = createRedaction();
   hide(apiKey);
@@ -228,7 +231,7 @@ function withoutKey(journal: OwnJournal, apiKey: string): OwnJournal {
   return { ...journal, append: (line) => journal.append(redacted(line)) };
 }
 
-/** The day of its start, the same in each run; UTC, as all times that vidgen shows. */
+/** The day when the generation was started, in UTC: the same in each process. */
 function dayOf(entry: Entry | undefined, io: Pick<Io, "date">): string {
   return (entry?.at ?? io.date().toISOString()).slice(0, 10);
 }

@@ -131,14 +131,13 @@ export function isOpen(entry: Entry): boolean {
   return entry.status === "completed" && entry.place !== undefined && entry.file === undefined;
 }
 
-/** An entry of the journal whose generation can be gone on with. */
+/** An entry whose generation can be resumed. */
 export type Reusable = Entry & { id: string };
 
 const reusableMs = 24 * 3600 * 1000;
 
 /**
- * The generation to go on with instead of paying for the same request again: one of these entries of a service that was started in the last
- * 24 hours and did not fail; `undefined` when there is none. Throws `unknown` when the newest such attempt may have been charged, but its id never
+ * The generation to resume instead of paying for the same request again: an entry of the last 24 hours that did not fail; `undefined` when there is none. Throws `unknown` when the newest such attempt may have been charged, but its id never
  * came: starting another could pay twice.
  */
 export function findReusable(entries: Entry[], request: StartRequest, now: Date): Reusable | undefined {
@@ -156,19 +155,19 @@ export function findReusable(entries: Entry[], request: StartRequest, now: Date)
   });
 }
 
-/** So many make a habit. */
-const fewest = 3;
+/** A median of fewer says little. */
+const minSamples = 3;
 
 /**
- * How long a model typically takes, in milliseconds: the median of those among these entries of one service that were watched to their end;
- * `undefined` when there are fewer than three.
+ * How long a model typically takes, in milliseconds: the median of the entries that were watched from start to end; `undefined` when there
+ * are fewer than three.
  */
 export function typicalMs(entries: Entry[], model: string): number | undefined {
   const times = entries
     .filter(({ request }) => request.model === model)
     .flatMap(({ took_ms }) => took_ms ?? [])
     .sort((a, b) => a - b);
-  if (times.length < fewest) return undefined;
+  if (times.length < minSamples) return undefined;
   const [low = 0, high = 0] = [times[Math.floor((times.length - 1) / 2)], times[Math.floor(times.length / 2)]];
   return (low + high) / 2;
 }

@@ -14,9 +14,9 @@ type Undici = {
 const maxStatusConnections = 64;
 
 /**
- * undici 7 throws where nobody can catch it when a server closes the connection while the parser is paused (nodejs/undici#5360; 8 has the
- * fix, but wants Node 22). The parser is paused only when this many bytes wait to be read, so with this bound it never is: what reads a
- * reply must not wait for anything between two pieces. `download.ts` writes each piece synchronously.
+ * undici 7 throws where nobody can catch it when a server closes the connection while undici's parser is paused (nodejs/undici#5360; 8 has
+ * the fix, but wants Node 22). undici pauses the parser when this many bytes wait to be read, so with this limit it never does. In return
+ * a reader must not wait between two pieces of a reply, or they pile up: `download.ts` writes each piece synchronously.
  */
 const neverPaused = Number.MAX_SAFE_INTEGER;
 
@@ -132,7 +132,7 @@ async function toResponse({ statusCode, headers, body }: Dispatcher.ResponseData
   return { status: statusCode, headers: { get, has: (name) => get(name) !== null }, body: decoded, text };
 }
 
-/** Servers are asked for no coding; a reply that has one all the same is decoded, or left as it is where the coding is unknown. */
+/** Decodes a reply with a Content-Encoding, though requests ask for none; one in an unknown coding stays as it is. */
 async function decode(body: Readable, coding: string): Promise<Readable> {
   const { createBrotliDecompress, createGunzip, createInflate } = await import("node:zlib");
   const decoders = new Map([
