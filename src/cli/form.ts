@@ -1,10 +1,10 @@
 import { aspectRatios, defaultModel, findModel, type Model, models } from "../client/models.ts";
-import { buildRequest, checkImage, type Wish } from "../client/request.ts";
 import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
+import { buildRequest, checkImage, type Wish } from "./commands/request.ts";
 import { checkSettings, programName, quote } from "./context.ts";
-import { checkPlace } from "./result.ts";
 import { askChoice, askText, askYes, type Check, type Choice } from "./terminal/prompts.ts";
+import { checkPlace } from "./terminal/result.ts";
 
 /** What is known before anything is asked; `usualModel` is the one to offer first. */
 type Blank = Omit<Wish, "prompt" | "model"> & { model: string | undefined; usualModel: string };

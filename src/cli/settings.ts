@@ -1,6 +1,6 @@
 import { chmod, mkdir, readFile, stat } from "node:fs/promises";
-import { isIP } from "node:net";
 import { dirname, isAbsolute, join } from "node:path";
+import { checkApiKey, checkBaseUrl } from "../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { folders } from "./storage.ts";
@@ -54,32 +54,6 @@ export async function findModelSetting(world: World): Promise<string | undefined
   if (world.env.VIDGEN_MODEL) return world.env.VIDGEN_MODEL;
   const saved = await readSaved(world).catch(() => undefined);
   return saved?.model;
-}
-
-/** A base URL without a slash at its end. It must be https, loopback excepted: the key travels with each request. */
-export function checkBaseUrl(text: string, source: string): string {
-  const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
-  if (url?.username || url?.password)
-    throw usage(`${source} holds a user name or password; the key goes into \`vidgen login\`.`);
-  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`${source} is no http(s) address: ${text}`);
-  if (/[?#]/.test(url.href)) throw usage(`${source} must not hold a ? or #: ${text}`);
-  if (url.protocol === "http:" && !isLoopback(url.hostname)) {
-    throw usage(`${source} must be https, or the key would travel in the open: ${text}`);
-  }
-  return url.href.replace(/\/+$/, "");
-}
-
-/** Whether a URL's host is this machine itself. */
-export function isLoopback(hostname: string): boolean {
-  if (hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]") return true;
-  return isIP(hostname) === 4 && hostname.startsWith("127.");
-}
-
-/** A key as it is typed or piped, without the white space around it; only characters that a header can hold. */
-export function checkApiKey(text: string): string {
-  const key = text.trim();
-  if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw usage(key === "" ? "The API key is empty." : "The API key holds a space or a character that no key can have.");
 }
 
 export function configPath(world: World): string {

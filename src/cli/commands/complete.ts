@@ -1,6 +1,6 @@
 import { open } from "node:fs/promises";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { DatedLine } from "../../client/journal.ts";
+import type { DatedLine } from "../../client/history.ts";
 import type { Io } from "../../io.ts";
 import type { Context, Word } from "../command.ts";
 import { findStorage, journalIn } from "../storage.ts";

@@ -1,7 +1,6 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import type { Reusable } from "../../client/history.ts";
 import { aspectRatios, defaultModel, models } from "../../client/models.ts";
-import type { Wish } from "../../client/request.ts";
-import { findReusable, type Reusable } from "../../client/reuse.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { asVidgenError, beforePaying, usage } from "../../errors.ts";
 import {
@@ -21,10 +20,11 @@ import {
 } from "../command.ts";
 import type { Session } from "../context.ts";
 import { localBaseUrl } from "../local.ts";
-import { checkPlace, printCollected, printSaved } from "../result.ts";
 import { findBaseUrl, findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
+import { checkPlace, printCollected, printSaved } from "../terminal/result.ts";
+import type { Wish } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
@@ -85,8 +85,8 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   const { session, request, attempt, earlier, target, place, times } = ready;
   const { id, document } = earlier ?? (await startOnce(session, request, { attempt, place, ...context }));
   if (!options.wait) return await printId(session, { id, document }, context);
-  const how = { ...times, isNew: !earlier, target, place, naming: request };
-  const collected = await ringAfter(options.bell ?? false, () => session.collect(id, how), io);
+  const follow = () => session.collect(id, { ...times, target, place });
+  const collected = await ringAfter(options.bell ?? false, follow, io);
   const print = { place, extra: document, isHere: session.isHere(), open: options.open ?? false, output };
   await printCollected(collected, print, io).catch((error) => {
     throw session.explain(error, id, place);
@@ -98,7 +98,7 @@ type GenerateContext = Context & { command: ReturnType<typeof declare> };
 /** All that comes before anything is paid for; `undefined` where nothing is left to do. A video that cannot be saved is not paid for. */
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
   const { io, output, defer } = context;
-  const { buildRequest } = await import("../../client/request.ts");
+  const { buildRequest } = await import("./request.ts");
   const { openSession } = await import("../context.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
@@ -112,15 +112,14 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   defer(session.close);
   const earlier = options.reuse ? await findEarlier(session, request, context) : undefined;
   if (earlier) {
-    const { findAlreadySaved } = await import("../saved.ts");
-    const file = await findAlreadySaved(earlier.id, session, { place, overwrite, output });
+    const file = await session.findAlreadySaved(earlier.id, place);
     if (file !== undefined) {
       await printSaved(earlier.id, file, { extra: earlier.document, open, output, io });
       return undefined;
     }
   }
-  const claim = { overwrite, unique: attempt, naming: request, ...(earlier ? { id: earlier.id } : {}) };
-  const claimed = place === undefined ? undefined : session.claim(place, claim);
+  const claim = { overwrite, id: earlier?.id, words: request, resume: true };
+  const claimed = place === undefined ? undefined : session.client.claim(place, claim);
   const target = await claimed?.catch((error) => {
     // A program goes on with what it has paid for.
     throw earlier ? asVidgenError(error).with({ id: earlier.id }) : error;
@@ -165,12 +164,11 @@ type StartOptions = Context & { attempt: string; place: string | undefined };
 /** Sends the request, and says the id the moment it is known. */
 async function startOnce(session: Session, request: StartRequest, options: StartOptions): Promise<Begun> {
   const { io, output, attempt } = options;
-  const { start } = await import("../../client/start.ts");
   const place = options.place === "-" ? undefined : options.place;
-  const how = { attempt, place, journal: session.journal, signal: io.signal, leave: io.leave, onNote: output.note };
+  const how = { attempt, place, signal: io.signal, leave: io.leave };
   // Elsewhere than at a terminal there is a line once there is something to tell.
   if (output.isLive) output.progress("Starting...");
-  const { generation, remaining_credits } = await start(session.client, request, how, io).finally(output.rest);
+  const { generation, remaining_credits } = await session.client.start(request, how).finally(output.rest);
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   output.note(`Started ${generation.id} (${request.model}${credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
@@ -197,7 +195,8 @@ async function findEarlier(
   request: StartRequest,
   { io, output }: Context,
 ): Promise<Begun | undefined> {
-  const found = findReusable(await session.entries(), request, io.date());
+  const { findReusable } = await import("../../client/history.ts");
+  const found = findReusable(await session.client.entries(), request, io.date());
   if (!found) return undefined;
   output.note(`Going on with ${startedText(found)}; nothing is sent, nothing is charged.`);
   return { id: found.id, document: describeEarlier(found) };
@@ -226,6 +225,7 @@ async function printDryRun(
   if (!local && baseUrl === undefined) output.note("No base URL is known; without --dry-run this would stop here.");
   if (reuse) {
     const { openKept } = await import("../context.ts");
+    const { findReusable } = await import("../../client/history.ts");
     const { journal, note } = await openKept(local, io);
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;

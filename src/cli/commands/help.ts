@@ -1,9 +1,9 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { findSimilar } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { type Context, type Word, withDetails, withSuggestions } from "../command.ts";
 import { createTopics, type Topic, topicNames } from "../help/topics.ts";
-import { findSimilar } from "../similar.ts";
 
 export function addHelp(program: CommandUnknownOpts, context: Context): void {
   const name = new Argument("[name]", `a command, or ${topicNames.join(", ")}`);

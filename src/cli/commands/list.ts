@@ -1,9 +1,9 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import type { Entry } from "../../client/journal.ts";
+import { isLoopback } from "../../client/credentials.ts";
+import type { Entry } from "../../client/history.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { type Context, localOption, withDetails } from "../command.ts";
-import { isLoopback } from "../settings.ts";
 import { plainLine } from "../terminal/output.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {

@@ -1,10 +1,11 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Reply } from "../../client/api.ts";
+import { checkApiKey, checkBaseUrl } from "../../client/credentials.ts";
 import { isTransient } from "../../client/retry.ts";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { baseUrlOption, type Context, withDetails } from "../command.ts";
-import { checkApiKey, checkBaseUrl, configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
+import { configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
 import { askSecret, askText, type Check, canAsk, readStdin } from "../terminal/prompts.ts";
 
 export function addLogin(program: CommandUnknownOpts, context: Context): void {
@@ -44,12 +45,12 @@ const checkLimitMs = 30_000;
 
 /** Asks for the status of a made-up id: all but a few answers mean that the key was let in. Returns what to say; throws to save nothing. */
 async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string> {
-  const { createClient } = await import("../../client/api.ts");
+  const { createApi } = await import("../../client/api.ts");
   const { describeFailure } = await import("../../client/look.ts");
   const limit = io.limit(checkLimitMs, io.signal, new Error("no answer within 30 s"));
   try {
-    const client = createClient({ baseUrl, apiKey, fetch: io.fetch });
-    return await judge(await client.status(crypto.randomUUID(), limit.signal), baseUrl);
+    const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
+    return await judge(await api.status(crypto.randomUUID(), limit.signal), baseUrl);
   } catch (error) {
     if (io.signal.aborted) throw io.signal.reason;
     if (error instanceof VidgenError) throw error;

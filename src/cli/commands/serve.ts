@@ -1,4 +1,5 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { isLoopback } from "../../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
@@ -6,7 +7,6 @@ import type { Held, Hosted } from "../../server/host.ts";
 import { type Context, withDetails } from "../command.ts";
 import { directives } from "../help/topics.ts";
 import { findServiceFolder } from "../local.ts";
-import { isLoopback } from "../settings.ts";
 
 export function addServe(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => serve(options, context));

@@ -1,8 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Generation } from "../../client/schema.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
-import type { Session } from "../context.ts";
 import { plainLine } from "../terminal/output.ts";
 
 export function addStatus(program: CommandUnknownOpts, context: Context): void {
@@ -31,32 +29,17 @@ async function status(typed: string | undefined, options: Options, { io, output,
   if (typed === "") throw usage("The id is empty.");
   const { openSession } = await import("../context.ts");
   const { failedError, readVideoUrl } = await import("../../client/follow.ts");
-  const { lookPatiently } = await import("../../client/look.ts");
   const { errorText } = await import("../../client/schema.ts");
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
   const id = await (typed === undefined ? session.newestRunning() : session.fullId(typed));
-  const generation = await lookPatiently(session.client, id, io, io.signal, output.note).catch(async (error) => {
+  const generation = await session.client.status(id, { signal: io.signal }).catch(async (error) => {
     throw await session.whereElse(error, id);
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
-  await writeDown(generation, failure, session);
   const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
   await output.result(fields.map(plainLine).join("\t"), generation);
   if (failure) output.note(errorText(generation.error) ?? "The service gives no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
   throw failure ?? new VidgenError("pending", "Still running.", { id: generation.id });
-}
-
-/** Tells the journal how a generation has ended, so that `list` knows, if this machine has started it. */
-async function writeDown(
-  { id, status }: Generation,
-  failure: VidgenError | undefined,
-  { find, journal }: Session,
-): Promise<void> {
-  if ((status !== "completed" && !failure) || (await find(id))?.status !== "processing") return;
-  const line = failure
-    ? ({ kind: "failed", id, reason: failure.message } as const)
-    : ({ kind: "completed", id } as const);
-  await journal.append(line).catch(() => {});
 }

@@ -1,7 +1,6 @@
 import { resolve } from "node:path";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Collected } from "../../client/collect.ts";
-import { isDistinct } from "../../client/template.ts";
+import { isDistinct } from "../../client/naming.ts";
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
@@ -15,10 +14,10 @@ import {
   timeoutOption,
   withDetails,
 } from "../command.ts";
-import type { Session } from "../context.ts";
-import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../result.ts";
+import type { Collected, Session } from "../context.ts";
 import { errorDocument } from "../terminal/output.ts";
 import { ringAfter } from "../terminal/progress.ts";
+import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../terminal/result.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));
@@ -71,8 +70,8 @@ type Waiting = Context & { session: Session; options: Options };
 
 /** The generations that this machine has started at this service and that have not ended, or are still to be saved; the oldest first. */
 async function openIds(session: Session): Promise<string[]> {
-  const { isOpen } = await import("../../client/journal.ts");
-  const open = (await session.entries()).filter(isOpen);
+  const { isOpen } = await import("../../client/history.ts");
+  const open = (await session.client.entries()).filter(isOpen);
   return open.flatMap(({ id }) => id ?? []).reverse();
 }
 
@@ -98,7 +97,7 @@ const apartMs = 5;
 async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
   const { session, options, io, output } = waiting;
   const { output: place } = options;
-  const { isFolder } = await import("../../client/target.ts");
+  const { isFolder } = await import("../../client/place.ts");
   if (place !== undefined && !isDistinct(place) && !(await isFolder(place)))
     throw usage("Several videos go into a folder, or get names that differ: -o folder/ or -o '{slug}-{id}.mp4'");
   if (ids.length === 0) output.note("There is nothing to wait for.");
@@ -135,11 +134,10 @@ async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
  * The file of a video that is saved already. With `--all` a file that has the right name is enough: the process that saved it may have died
  * before it could tell the journal.
  */
-async function takeSaved(id: string, { session, options, output }: Waiting): Promise<string | undefined> {
-  const { findAlreadySaved, findSavedVideo } = await import("../saved.ts");
-  const how = { place: options.output, overwrite: options.overwrite, output };
-  if (!options.all) return findAlreadySaved(id, session, how);
-  const saved = await findSavedVideo(id, session, how);
+async function takeSaved(id: string, { session, options }: Waiting): Promise<string | undefined> {
+  const { all, output: place, overwrite } = options;
+  if (!all) return session.findAlreadySaved(id, place);
+  const saved = place === undefined || overwrite ? undefined : await session.client.findSaved(id, place);
   if (saved) await session.journal.append({ kind: "saved", id, file: resolve(saved.file) });
   return saved?.file;
 }
@@ -150,11 +148,11 @@ async function collectOne<Result>(
   waiting: Waiting & { use(collected: Collected): Promise<Result> },
 ): Promise<Result> {
   const { session, options, defer, use } = waiting;
-  const claim = { overwrite: options.overwrite ?? false, unique: crypto.randomUUID(), id, first: index + 1 };
-  const target = options.output === undefined ? undefined : await session.claim(options.output, claim);
+  const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true };
+  const target = options.output === undefined ? undefined : await session.client.claim(options.output, claim);
   const place = target?.place ?? options.output;
   defer(async () => target?.release());
-  const collected = await session.collect(id, { ...readTimes(options), isNew: false, target, place, naming: {} });
+  const collected = await session.collect(id, { ...readTimes(options), target, place });
   return use(collected).catch((error) => {
     throw session.explain(error, id, place);
   });

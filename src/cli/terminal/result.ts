@@ -2,12 +2,12 @@ import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
-import type { Collected } from "../client/collect.ts";
-import { checkTemplate } from "../client/template.ts";
-import { systemCode, usage, VidgenError } from "../errors.ts";
-import type { Io } from "../io.ts";
-import { openPlace } from "./terminal/opener.ts";
-import type { Output } from "./terminal/output.ts";
+import { checkTemplate } from "../../client/naming.ts";
+import { systemCode, usage, VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import type { Collected } from "../context.ts";
+import { openPlace } from "./opener.ts";
+import type { Output } from "./output.ts";
 
 export type PrintOptions = {
   /** `-o` as it was typed. */

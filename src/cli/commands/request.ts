@@ -1,6 +1,6 @@
-import { usage } from "../errors.ts";
-import { checkModel, findModel } from "./models.ts";
-import { parseJson, type StartRequest } from "./schema.ts";
+import { checkModel, findModel } from "../../client/models.ts";
+import { checkPrompt, parseJson, type StartRequest } from "../../client/schema.ts";
+import { usage } from "../../errors.ts";
 
 /** What a person asks for, as the flags have it. */
 export type Wish = {
@@ -39,11 +39,6 @@ function optional<Value>(
   read: (text: string) => Value,
 ): Record<string, Value> {
   return text === undefined ? {} : { [field]: read(text) };
-}
-
-export function checkPrompt(text: string): string {
-  if (text.trim() === "") throw usage("The prompt is empty.");
-  return text;
 }
 
 export function checkAspectRatio(text: string): string {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { buildRequest, type Wish } from "../../src/client/request.ts";
+import { buildRequest, type Wish } from "../../../src/cli/commands/request.ts";
 
 const image = (name: string) => `https://images.example/${name}.png`;
 const [one, two, three, four, five] = [image("1"), image("2"), image("3"), image("4"), image("5")] as const;

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import type { Entry } from "../../src/client/journal.ts";
-import { typicalMs } from "../../src/client/typical.ts";
+import { type Entry, typicalMs } from "../../src/client/history.ts";
 
 const entries = (model: string, ...times: (number | undefined)[]) =>
   times.map((took_ms) => ({ request: { model, prompt: "x" }, took_ms }) as Entry);

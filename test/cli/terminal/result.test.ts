@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { createWorld, onStart, type World } from "../vidgen.ts";
+import { createWorld, onStart, type World } from "../../vidgen.ts";
 
 const display = { DISPLAY: ":0" };
 
