@@ -12,7 +12,7 @@ const output = { dir: "dist", sourcemap: true, sourcemapExcludeSources: true, mi
 
 await build({
   ...common,
-  input: { cli: "src/cli/cli.ts", worker: "src/server/engines/preview/worker.ts" },
+  input: { cli: "src/cli/main.ts", worker: "src/server/engines/preview/worker.ts" },
   output: { ...output, cleanDir: true },
   plugins: [license({ thirdParty: { output: "dist/THIRD_PARTY_NOTICES.txt" } })],
 });

@@ -1,12 +1,145 @@
-export {
-  type CallOptions,
-  type Client,
-  type ClientOptions,
-  createClient,
-  type DownloadOptions,
-  type FollowOptions,
-} from "./client/client.ts";
-export type { Completed } from "./client/follow.ts";
+import { createClient as createSharedClient } from "./client/client.ts";
+import { createRedaction, plain } from "./client/credentials.ts";
+import type { Completed } from "./client/follow.ts";
+import { createFetch } from "./client/http.ts";
+import { checkModel } from "./client/models.ts";
+import { checkPrompt, type Generation, isRecord, parseJson, type Started, type StartRequest } from "./client/schema.ts";
+import { asVidgenError, systemCode, usage, VidgenError } from "./errors.ts";
+import { systemClock } from "./io.ts";
+
 export { defaultModel, type Model, models } from "./client/models.ts";
-export type { Generation, Started, StartRequest } from "./client/schema.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";
+export type { Completed, Generation, Started, StartRequest };
+
+export type ClientOptions = {
+  /** The service's address; https, except on this machine. */
+  baseUrl: string;
+  apiKey: string;
+  /** A file in which each start is written down before it is sent, as the CLI does; without one nothing is written down. */
+  journal?: string;
+  /** Called with what a person may want to know meanwhile, such as that the service is hard to reach. */
+  onNote?(text: string): void;
+};
+
+/** What every call takes: its promise rejects with `interrupted` once `signal` aborts. */
+export type CallOptions = { signal?: AbortSignal };
+
+export type FollowOptions = CallOptions & {
+  /** How long to wait for the end; in milliseconds, 15 minutes by default. */
+  timeoutMs?: number;
+  /** Between two polls, in milliseconds; by default what the interface recommends. */
+  intervalMs?: number;
+};
+
+export type DownloadOptions = FollowOptions & {
+  /** Replaces a file that exists. */
+  overwrite?: boolean;
+  /** Both in bytes; `total` is `undefined` where the media address does not say. */
+  onProgress?(received: number, total: number | undefined): void;
+};
+
+export type Client = {
+  /**
+   * Starts a generation (interface 4.1). It costs credits, so the request is sent once: again only when not a byte of the first was
+   * written, or when the service put it off. Rejects with `unknown` where it may have been charged, and with nothing else then: the error's
+   * `attempt` is the Idempotency-Key that was sent. A `signal` that aborts while the request is out waits 10 s for its id.
+   */
+  start(request: StartRequest, options?: CallOptions): Promise<Started & { attempt: string }>;
+  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. */
+  status(id: string, options?: CallOptions): Promise<Generation>;
+  /** Follows a generation until it has completed. Rejects with `failed`, with `pending` when the time is over. */
+  follow(id: string, options?: FollowOptions): Promise<Completed>;
+  /**
+   * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash); names in braces
+   * are filled in as by the CLI's -o. The file gets its name only when it is whole. Rejects with `output` where it cannot be saved, or exists.
+   */
+  download(id: string, place: string, options?: DownloadOptions): Promise<Completed & { file: string }>;
+};
+
+/** A client of the service: the one that the CLI is made of. What it rejects with is a `VidgenError`; throws `usage` itself. */
+export function createClient(options: ClientOptions): Client {
+  const { hide, redact } = createRedaction();
+  const { journal } = options;
+  const apiKey = String(options.apiKey);
+  hide(apiKey.trim());
+  const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
+  // Signals, streams and the process's end are left to whoever uses the library.
+  const io = { ...systemClock, pid: process.pid, isRunning, fetch: createFetch(process.env) };
+  const client = createSharedClient({ baseUrl: String(options.baseUrl), apiKey, journal, onNote }, io);
+  const restate = (error: VidgenError) => restateError(error, journal, redact);
+
+  return {
+    start: (request, how = {}) => run(how, restate, (signal) => client.start(copyRequest(request), { signal })),
+    status: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.status(id, { signal })),
+    follow: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.follow(id, { ...how, signal })),
+    download: (id, place, how = {}) =>
+      run({ ...how, id }, restate, (signal) => {
+        const onProgress = harmless(how.onProgress ?? (() => {}));
+        return client.download(id, place === "-" ? "./-" : place, { ...how, signal, onProgress });
+      }),
+  };
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return systemCode(error) === "EPERM";
+  }
+}
+
+/** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */
+async function run<Result>(
+  call: CallOptions & { id?: string },
+  restate: (error: VidgenError) => VidgenError,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const controller = new AbortController();
+  const onAbort = () =>
+    controller.abort(new VidgenError("interrupted", "Interrupted.", { cause: call.signal?.reason }));
+  call.signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    if (call.signal?.aborted) onAbort();
+    if ("id" in call && (typeof call.id !== "string" || call.id === "")) throw usage("The id is empty.");
+    return await work(controller.signal);
+  } catch (thrown) {
+    throw restate(asVidgenError(thrown).with({ id: call.id }));
+  } finally {
+    call.signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+/** An error in the library's words: its hints name the CLI's commands. */
+function restateError(error: VidgenError, journal: string | undefined, redact: (text: string) => string): VidgenError {
+  const { id, httpStatus, attempt, cause } = error;
+  const message = plain(redact(error.message));
+  if (attempt === undefined) return new VidgenError(error.code, message, { id, httpStatus, cause });
+  const written = journal === undefined ? "" : `, and is written down in ${journal}`;
+  const hint = `It was not sent again${written}. Look at the account for a new generation before you start another.`;
+  return new VidgenError("unknown", message, { id, httpStatus, attempt, cause, hint });
+}
+
+/** A copy, so that what is sent is what the journal says, even if the caller changes the object meanwhile. */
+function copyRequest(request: StartRequest): StartRequest {
+  const copy = parseJson(toJson(request));
+  if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
+    throw usage("A request is an object with a prompt and a model.");
+  return { ...copy, prompt: checkPrompt(copy.prompt), model: checkModel(copy.model) };
+}
+
+function toJson(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? "";
+  } catch (cause) {
+    throw new VidgenError("usage", "The request cannot be written as JSON.", { cause });
+  }
+}
+
+/** A listener that throws must not stop a download that was paid for. */
+function harmless<Args extends unknown[]>(tell: (...args: Args) => void): (...args: Args) => void {
+  return (...args) => {
+    try {
+      tell(...args);
+    } catch {}
+  };
+}

@@ -14,11 +14,8 @@ export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
 export type HttpResponse = {
   status: number;
   headers: Pick<Headers, "get" | "has">;
-  /**
-   * Leaving the loop early ends the reply, as `cancel` does. Who has no more use for a piece may `release` it, once: its memory then holds
-   * a later one.
-   */
-  body: (AsyncIterable<Uint8Array> & { cancel(): Promise<void>; release?(piece: Uint8Array): void }) | null;
+  /** Read it at once: nothing holds the sender back. Leaving the loop early, or the request's own signal, ends it. */
+  body: AsyncIterable<Uint8Array> | null;
   text(): Promise<string>;
 };
 

@@ -1,15 +1,50 @@
-import { aspectRatios, findModel, type Model, models } from "../client/models.ts";
-import { checkImage, type Wish } from "../client/request.ts";
+import { aspectRatios, defaultModel, findModel, type Model, models } from "../client/models.ts";
 import type { Io } from "../io.ts";
-import type { GenerateOptions } from "./commands/generate.ts";
-import { programName, quote } from "./context.ts";
-import { askChoice, askText, type Check, type Choice } from "./terminal/prompts.ts";
+import type { Context } from "./command.ts";
+import { buildRequest, checkImage, type Wish } from "./commands/request.ts";
+import { checkSettings, programName, quote } from "./context.ts";
+import { askChoice, askText, askYes, type Check, type Choice } from "./terminal/prompts.ts";
+import { checkPlace } from "./terminal/result.ts";
 
 /** What is known before anything is asked; `usualModel` is the one to offer first. */
-export type Blank = Omit<Wish, "prompt" | "model"> & { model: string | undefined; usualModel: string };
+type Blank = Omit<Wish, "prompt" | "model"> & { model: string | undefined; usualModel: string };
 
-/** Asks for what is missing of a wish. Throws `interrupted` at Esc and Ctrl-C. */
-export async function fillForm({ usualModel, ...blank }: Blank, io: Io): Promise<Wish> {
+export type FormOptions = {
+  local?: boolean;
+  dryRun?: boolean;
+  open?: boolean;
+  baseUrl?: string;
+  isPlaceAsked: boolean;
+  /** The flags of the command line with these values in the place of those that were typed. */
+  flags(values: object): string[];
+};
+
+/**
+ * Asks for what the command line leaves open, shows what it comes to, and wants a yes. Throws `interrupted` at Esc and Ctrl-C, and without
+ * the yes: nothing was sent. What could come to nothing is said before anything is asked.
+ */
+export async function askForWish(blank: Blank, options: FormOptions, { io, output }: Context) {
+  const { local, dryRun, open = false } = options;
+  // The images are still to come: without any, a model that needs some would be refused here.
+  const set = ["imageUrl=", ...blank.set];
+  buildRequest({ ...blank, prompt: "still to come", model: blank.model ?? defaultModel, set });
+  if (!local && !dryRun) await checkSettings(options, io);
+
+  const wish = await fillForm(blank, io);
+  buildRequest(wish);
+  const usual = local ? "the current folder" : "print its URL only";
+  const check = (place: string) => checkPlace(place, { output, open }, io);
+  const place = options.isPlaceAsked ? await askPlace(usual, check, io) : undefined;
+  const { prompt, images: image, ...values } = wish;
+  const flags = options.flags({ ...values, image, ...(place === undefined ? {} : { output: place }) });
+  const command = commandLine(prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
+  output.note(`\n${summarize(wish)}\n\nThe same as:\n  ${command}\n`);
+  if (!dryRun) await askYes(local ? "Start it?" : "Start it? It costs credits.", io);
+  return { wish, place };
+}
+
+/** Asks for what is missing of a wish. */
+async function fillForm({ usualModel, ...blank }: Blank, io: Io): Promise<Wish> {
   const prompt = (await askText("What should the video show?", isAnswered, io)).trim();
   const model = blank.model ?? (await askChoice("Which model?", modelChoices(usualModel), usualModel, io));
   const aspectRatio = blank.aspectRatio ?? (await askRatio(io));
@@ -18,15 +53,8 @@ export async function fillForm({ usualModel, ...blank }: Blank, io: Io): Promise
   return { ...blank, prompt, model, aspectRatio, duration, images };
 }
 
-export type PlaceQuestion = {
-  /** What becomes of the video without an answer. */
-  usual: string;
-  /** Throws for a place that no video can go to. */
-  check(place: string): void;
-};
-
-/** Where the video is to go, as `-o` takes it; `undefined` for the usual place. Throws `interrupted` at Esc and Ctrl-C. */
-export async function askPlace({ usual, check }: PlaceQuestion, io: Io): Promise<string | undefined> {
+/** Where the video is to go, as `-o` takes it; `undefined` for the usual place. `check` throws for a place that no video can go to. */
+async function askPlace(usual: string, check: (place: string) => void, io: Io): Promise<string | undefined> {
   // No shell reads what is typed here.
   const read = (text: string) => text.trim().replace(/^~(?=\/)/, () => io.home || "~");
   const isPlace = (place: string) => !place.startsWith("~") && passes(check, place);
@@ -36,7 +64,7 @@ export async function askPlace({ usual, check }: PlaceQuestion, io: Io): Promise
 }
 
 /** What a wish comes to, for a person to look over. */
-export function summarize({ prompt, model, aspectRatio, duration, resolution, images }: Wish): string {
+function summarize({ prompt, model, aspectRatio, duration, resolution, images }: Wish): string {
   const characteristic = findModel(model)?.characteristic;
   const rows = [
     ["Prompt", prompt],
@@ -50,35 +78,12 @@ export function summarize({ prompt, model, aspectRatio, duration, resolution, im
 }
 
 /** The command line that says the same without asking. There is no key in it, as a key is never on a command line. */
-export function commandOf(wish: Wish, options: GenerateOptions, env: Io["env"]): string {
-  const { prompt } = wish;
+export function commandLine(prompt: string, flags: readonly string[], env: Io["env"]): string {
   const command = `${programName(env)} generate`;
-  const flags = flagWords(wish, options);
-  const say = (words: string[]) => words.map(quote).join(" ");
+  const join = (words: readonly string[]) => words.map(quote).join(" ");
   // As an argument these would name stdin or a file.
-  if (prompt === "-" || prompt.startsWith("@")) return `printf %s ${quote(prompt)} | ${command} - ${say(flags)}`;
-  return `${command} ${say(prompt.startsWith("-") ? [...flags, "--", prompt] : [prompt, ...flags])}`;
-}
-
-function flagWords(wish: Wish, options: GenerateOptions): string[] {
-  const { timeout } = options;
-  const values = {
-    ...{ "--model": wish.model, "--aspect-ratio": wish.aspectRatio, "--duration": wish.duration },
-    ...{ "--resolution": wish.resolution, "--callback-url": wish.callbackUrl, "--base-url": options.baseUrl },
-    "-o": options.save ?? (options.download ? "." : undefined),
-    ...{ "--timeout": timeout === "15m" ? undefined : timeout, "--interval": options.interval },
-  };
-  const switches = {
-    ...{ "--local": options.local, "--overwrite": options.overwrite, "--no-wait": !options.wait },
-    ...{ "--reuse": options.reuse, "--dry-run": options.dryRun, "--json": options.output.json },
-    ...{ "--open": options.open, "--bell": options.bell },
-  };
-  return [
-    ...Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [name, value])),
-    ...wish.images.flatMap((image) => ["--image", image]),
-    ...wish.set.flatMap((setting) => ["--set", setting]),
-    ...Object.entries(switches).flatMap(([name, isOn]) => (isOn ? [name] : [])),
-  ];
+  if (prompt === "-" || prompt.startsWith("@")) return `printf %s ${quote(prompt)} | ${command} - ${join(flags)}`;
+  return `${command} ${join(prompt.startsWith("-") ? [...flags, "--", prompt] : [prompt, ...flags])}`;
 }
 
 const asTheServiceHasIt = "as the service has it";

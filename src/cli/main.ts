@@ -1,35 +1,73 @@
-import { type Command, CommanderError } from "commander";
-import { asVidgenError, type VidgenError } from "../errors.ts";
+import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { explainMisuse, withNextCommand } from "./misuse.ts";
-import { type Close, createProgram, readManner } from "./program.ts";
+import type { Close } from "./command.ts";
+import { createProgram, readGlobalFlags } from "./program.ts";
 import { createOutput } from "./terminal/output.ts";
+
+// bin/vidgen.js gets both from this one entry.
+export { systemIo } from "./system.ts";
 
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {
-  const output = createOutput(readManner(argv), io);
+  const { input, ...manner } = readGlobalFlags(argv);
+  const output = createOutput(manner, io);
   const deferred: Close[] = [];
-  const given = { output, defer: (close: Close) => void deferred.unshift(close) };
-  const program = createProgram(given, io);
+  const program = createProgram({ io, output, input, defer: (close) => void deferred.unshift(close) });
   let code = 0;
   try {
-    await program.parseAsync(argv, { from: "user" }).catch(unlessAnswered);
+    await program.parseAsync(argv, { from: "user" }).catch(ignoreAnswered);
     await output.printed();
   } catch (error) {
     code = await output.fail(explain(error, program, argv));
   }
-  // What is left to tidy up keeps nobody from reading the last word, and cannot change the outcome.
+  // Tidying up comes after the last word is printed, and cannot change the outcome.
   for (const close of deferred) await close(code === 0).catch(() => {});
   await output.flush();
   return code;
 }
 
-/** Once commander has printed help, it throws. */
-function unlessAnswered(error: unknown): void {
+/** commander throws once it has printed help or the version. */
+function ignoreAnswered(error: unknown): void {
   if (!(error instanceof CommanderError && error.exitCode === 0)) throw error;
 }
 
-function explain(error: unknown, program: Command, argv: readonly string[]): VidgenError {
-  if (error instanceof CommanderError) return explainMisuse(error, program, argv);
-  return withNextCommand(asVidgenError(error), program, argv);
+/** The error as it is printed; a usage error always says what to type next. */
+function explain(error: unknown, program: CommandUnknownOpts, argv: readonly string[]): VidgenError {
+  const name = argv.find((word) => !word.startsWith("-"));
+  const command = program.commands.find((command) => command.name() === name);
+  const help = command
+    ? `\`vidgen ${command.name()} --help\` shows how it is used.`
+    : "`vidgen --help` lists the commands.";
+  if (error instanceof CommanderError) return explainMisuse(error, program, help);
+  const known = asVidgenError(error);
+  return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
+}
+
+/** What commander says of a command line it cannot use, as the one error: what is wrong, that nothing was sent, and what to type next. */
+function explainMisuse({ code, message }: CommanderError, program: CommandUnknownOpts, help: string): VidgenError {
+  if (code === "commander.help") return usage("There is no command.", "`vidgen --help` lists them.");
+  const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
+  const sentence = rephrase(what) ?? `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
+  const flag = code === "commander.unknownOption" ? /'([^'=]+)/.exec(what)?.[1] : undefined;
+  const owners = program.commands.filter(({ options }) =>
+    options.some(({ short, long }) => flag !== undefined && [short, long].includes(flag)),
+  );
+  const names = owners.map((owner) => owner.name()).join(", ");
+  return usage(
+    [sentence, ...(guess === undefined ? [] : [guess]), "Nothing was sent."].join(" "),
+    names === "" ? help : `${flag} is a flag of: ${names}. ${help}`,
+  );
+}
+
+/** What is wrong with the value of a flag or an argument, in the words that vidgen uses for the values that it checks itself. */
+function rephrase(message: string): string | undefined {
+  const [, missing, form] = /^option '(?:-\w, )?(--\S+) (\S+)' argument missing$/.exec(message) ?? [];
+  if (missing !== undefined) return `${missing} needs a value: ${missing} ${form}.`;
+  const [what = "", choices] = message.replace(/\.$/, "").split(". Allowed choices are ");
+  if (choices === undefined) return undefined;
+  const [, flag, value] = /^option '(?:-\w, )?(--\S+) \S+' argument '(.*)' is invalid$/s.exec(what) ?? [];
+  if (flag !== undefined) return `${flag} takes ${choices}, not "${value}".`;
+  const [, word, argument] = /^command-argument value '(.*)' is invalid for argument '(\w+)'$/s.exec(what) ?? [];
+  return argument && `<${argument}> is one of ${choices}, not "${word}".`;
 }

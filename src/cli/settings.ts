@@ -1,34 +1,23 @@
 import { chmod, mkdir, readFile, stat } from "node:fs/promises";
-import { isIP } from "node:net";
 import { dirname, isAbsolute, join } from "node:path";
+import { checkApiKey, checkBaseUrl } from "../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { folders } from "./storage.ts";
 
 type World = Pick<Io, "env" | "home" | "platform">;
 
-/** What the saved file holds. A key belongs to the origin it was saved for. */
-type Saved = { base_url?: string | undefined; model?: string | undefined; keys?: Record<string, string> | undefined };
-
-/** Where vidgen keeps its things: `VIDGEN_HOME` for all of them, else the platform's own folders. */
-export function folders(world: World): { config: string; data: string; state: string } {
-  const { env, home, platform } = world;
-  if (env.VIDGEN_HOME) return { config: env.VIDGEN_HOME, data: env.VIDGEN_HOME, state: env.VIDGEN_HOME };
-  if (platform === "darwin") {
-    const data = join(home, "Library/Application Support/vidgen");
-    return { config: join(home, "Library/Preferences/vidgen"), data, state: data };
-  }
-  if (platform === "win32") {
-    const config = join(env.APPDATA ?? join(home, "AppData/Roaming"), "vidgen");
-    const data = join(env.LOCALAPPDATA ?? join(home, "AppData/Local"), "vidgen");
-    return { config, data, state: data };
-  }
-  const xdg = (name: string, otherwise: string) => {
-    const value = env[name];
-    return join(value && isAbsolute(value) ? value : join(home, otherwise), "vidgen");
-  };
-  const data = xdg("XDG_DATA_HOME", ".local/share");
-  return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
+/** What the saved file holds; further fields are kept. A key belongs to the origin that it was saved for. zod is loaded when it is needed. */
+async function loadSavedSchema() {
+  const { looseObject, optional, record, string } = await import("zod/mini");
+  return looseObject({
+    base_url: optional(string()),
+    model: optional(string()),
+    keys: optional(record(string(), string())),
+  });
 }
+
+type Saved = ReturnType<Awaited<ReturnType<typeof loadSavedSchema>>["parse"]>;
 
 /** The base URL: flag > VIDGEN_BASE_URL > saved file; `undefined` when there is none. Throws `usage` for one that cannot be used. */
 export async function findBaseUrl(flag: string | undefined, world: World): Promise<string | undefined> {
@@ -58,39 +47,13 @@ export async function resolveApiKey(baseUrl: string, world: World): Promise<stri
 }
 
 /**
- * The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. A saved file that cannot be used stops
- * those who need its key or base URL, not those who have both from elsewhere.
+ * The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. A corrupt saved file is ignored here: it is
+ * reported when its key or base URL is needed.
  */
 export async function findModelSetting(world: World): Promise<string | undefined> {
   if (world.env.VIDGEN_MODEL) return world.env.VIDGEN_MODEL;
   const saved = await readSaved(world).catch(() => undefined);
   return saved?.model;
-}
-
-/** A base URL without a slash at its end. It must be https, loopback excepted: the key travels with each request. */
-export function checkBaseUrl(text: string, source: string): string {
-  const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
-  if (url?.username || url?.password)
-    throw usage(`${source} holds a user name or password; the key goes into \`vidgen login\`.`);
-  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`${source} is no http(s) address: ${text}`);
-  if (/[?#]/.test(url.href)) throw usage(`${source} must not hold a ? or #: ${text}`);
-  if (url.protocol === "http:" && !isLoopback(url.hostname)) {
-    throw usage(`${source} must be https, or the key would travel in the open: ${text}`);
-  }
-  return url.href.replace(/\/+$/, "");
-}
-
-/** Whether a URL's host is this machine itself. */
-export function isLoopback(hostname: string): boolean {
-  if (hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]") return true;
-  return isIP(hostname) === 4 && hostname.startsWith("127.");
-}
-
-/** A key as it is typed or piped, without the white space around it; only characters that a header can hold. */
-export function checkApiKey(text: string): string {
-  const key = text.trim();
-  if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw usage(key === "" ? "The API key is empty." : "The API key holds a space or a character that no key can have.");
 }
 
 export function configPath(world: World): string {
@@ -125,7 +88,8 @@ export async function readSaved(world: World): Promise<Saved> {
   if (!hasConfig(world) || !(await tighten(path, 0o600))) return {};
   await tighten(dirname(path), 0o700);
   try {
-    return asSaved(parseObject(await readFile(path, "utf8")));
+    const schema = await loadSavedSchema();
+    return schema.parse(JSON.parse(await readFile(path, "utf8")));
   } catch (error) {
     const reason = error instanceof SyntaxError ? "it is no JSON" : "it does not hold what vidgen saves there";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
@@ -139,7 +103,7 @@ async function writeSaved(saved: Saved, world: World): Promise<string> {
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await tighten(dirname(path), 0o700);
-    (await openConf(path)).store = JSON.parse(JSON.stringify(saved));
+    (await openConf(path)).store = saved;
     await tighten(path, 0o600);
   } catch (error) {
     throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {
@@ -152,32 +116,14 @@ async function writeSaved(saved: Saved, world: World): Promise<string> {
 
 const notSaved = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
 
-/** conf, for writing alone: what it is built on answers a SIGINT with another, which would count as the second Ctrl-C. */
+/** conf is loaded for writing alone: it uses a library that answers a SIGINT with another one, which would count as the second Ctrl-C. */
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
-  const manner = { accessPropertiesByDotNotation: false, configFileMode: 0o600, deserialize: parseObject };
-  return new Conf<Record<string, unknown>>({ ...options, ...manner });
+  return new Conf<Saved>({ ...options, accessPropertiesByDotNotation: false, configFileMode: 0o600 });
 }
 
-/** A list or a bare value would be written over as if it were an empty store. */
-function parseObject(text: string): Record<string, unknown> {
-  const value = JSON.parse(text);
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new TypeError("not an object");
-  return value;
-}
-
-/** What others have put there is kept. */
-function asSaved(value: Record<string, unknown>): Saved {
-  const { base_url, model, keys = {} } = value;
-  const isMap = typeof keys === "object" && keys !== null && !Array.isArray(keys);
-  const texts = [base_url ?? "", model ?? "", ...(isMap ? Object.values(keys) : [undefined])];
-  if (base_url === null || model === null || texts.some((text) => typeof text !== "string"))
-    throw new TypeError("not what is saved");
-  return value;
-}
-
-/** Takes away what others may do with a file or folder, a shared one like /tmp excepted; `false` when there is none. */
+/** Removes other users' permissions from a file or folder, except for a shared one such as /tmp; `false` when it does not exist. */
 async function tighten(path: string, mode: number): Promise<boolean> {
   try {
     const { mode: found } = await stat(path);
@@ -187,20 +133,4 @@ async function tighten(path: string, mode: number): Promise<boolean> {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return false;
     throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
   }
-}
-
-/** A time such as "90s", "5m", "1h30m" or plain seconds, in milliseconds. */
-export function readTime(text: string, flag: string): number {
-  const [whole, hours, minutes, seconds] = /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?$/.exec(text) ?? [];
-  const total = Number(hours ?? 0) * 3600 + Number(minutes ?? 0) * 60 + Number(seconds ?? 0);
-  if (whole && total > 0 && total < 1e9) return total * 1000;
-  throw usage(`${flag} takes a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
-}
-
-/** The time between two looks, from 1 s up. */
-export function readInterval(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const ms = readTime(text, "--interval");
-  if (ms < 1000) throw usage("--interval is 1s at the least.");
-  return ms;
 }

@@ -4,21 +4,39 @@ import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { folders } from "./settings.ts";
 
 type World = Pick<Io, "env" | "home" | "platform" | "uid">;
 
-/** What is kept: the journal of what was started, and the state of the local service. */
-export type Kind = "state" | "data";
+/** Where vidgen keeps its things: `VIDGEN_HOME` for all of them, else the platform's own folders. */
+export function folders(world: Omit<World, "uid">): { config: string; data: string; state: string } {
+  const { env, home, platform } = world;
+  if (env.VIDGEN_HOME) return { config: env.VIDGEN_HOME, data: env.VIDGEN_HOME, state: env.VIDGEN_HOME };
+  if (platform === "darwin") {
+    const data = join(home, "Library/Application Support/vidgen");
+    return { config: join(home, "Library/Preferences/vidgen"), data, state: data };
+  }
+  if (platform === "win32") {
+    const config = join(env.APPDATA ?? join(home, "AppData/Roaming"), "vidgen");
+    const data = join(env.LOCALAPPDATA ?? join(home, "AppData/Local"), "vidgen");
+    return { config, data, state: data };
+  }
+  const xdg = (name: string, otherwise: string) => {
+    const value = env[name];
+    return join(value && isAbsolute(value) ? value : join(home, otherwise), "vidgen");
+  };
+  const data = xdg("XDG_DATA_HOME", ".local/share");
+  return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
+}
 
-/** A folder to keep things in; `instead` is set when it is not the usual one: for which it stands, and why. */
+/** A folder to keep things in; `instead` is set when it replaces the usual folder: which one, and why. */
 export type Storage = { folder: string; instead?: { usual: string; reason: string } };
 
 /**
- * Where things of a kind are kept. Without a home folder, or with one that cannot be written, that is a folder in the system's temporary
- * one, the same for every run, until the system clears it away. `VIDGEN_HOME` is taken at its word. Throws `output` when there is neither.
+ * The folder for the journal ("state") or for the local service ("data"). Without a home folder, or when the home cannot be written, it is
+ * a folder inside the system's temporary one, the same for every run, until the system deletes it. `VIDGEN_HOME` is never replaced. Throws
+ * `output` when there is neither.
  */
-export async function findStorage(kind: Kind, world: World): Promise<Storage> {
+export async function findStorage(kind: "state" | "data", world: World): Promise<Storage> {
   const usual = folders(world)[kind];
   if (world.env.VIDGEN_HOME) return { folder: usual };
   const reason = isAbsolute(usual) ? await whyNotWritable(usual) : "there is no home folder";
@@ -26,19 +44,19 @@ export async function findStorage(kind: Kind, world: World): Promise<Storage> {
   return { folder: await openTemporary(reason, world), instead: { usual, reason } };
 }
 
-/** The journal that a folder for the state holds. */
+/** The path of the journal in the folder for the state. */
 export function journalIn(folder: string): string {
   return join(folder, "journal.jsonl");
 }
 
-/** What is to be said when things are kept where they may not last; `undefined` when they are where they belong. */
+/** A note for the user when things are kept where they may not last; `undefined` when they are in the usual folder. */
 export function storageNote({ folder, instead }: Storage): string | undefined {
   if (!instead) return undefined;
   const place = isAbsolute(instead.usual) ? `Cannot write to ${instead.usual}` : "Nothing can be kept for good";
   return `${place}: ${instead.reason}. What vidgen keeps goes to ${folder}, which the system may clear; VIDGEN_HOME names another folder.`;
 }
 
-/** Why a file cannot be made in a folder, which may have to be made first; `undefined` when it can. */
+/** Why no file can be written in a folder, which may not exist yet; `undefined` when one can. */
 export async function whyNotWritable(folder: string): Promise<string | undefined> {
   try {
     await access(folder, constants.W_OK | constants.X_OK);
@@ -51,7 +69,7 @@ export async function whyNotWritable(folder: string): Promise<string | undefined
   }
 }
 
-/** Others may write to the temporary folder too: what is found there counts only when it is this user's own, and closed to them. */
+/** Other users can write to the temporary folder too: a folder found there is used only if it belongs to this user, and is closed to others. */
 async function openTemporary(reason: string, { env, uid }: World): Promise<string> {
   const base = env.TMPDIR && isAbsolute(env.TMPDIR) ? env.TMPDIR : tmpdir();
   const folder = join(base, uid === undefined ? "vidgen" : `vidgen-${uid}`);

@@ -21,7 +21,7 @@ export function systemIo(): Io {
     isRunning,
     uid: process.getuid?.(),
     home: findHome(),
-    fetch: createFetch(process.env, { isOwnProcess: true }),
+    fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
     ...systemClock,
     launch,
     signal,
@@ -29,26 +29,12 @@ export function systemIo(): Io {
   };
 }
 
-/** Prints one line instead of a stack, and exits. A known bug of undici 7 is passed over. */
+/** Prints one line instead of a stack, and exits. */
 function onUncaught(error: unknown): void {
-  if (isPausedParser(error)) return;
   process.stderr.write(
     `error: Something went wrong inside vidgen: ${error instanceof Error ? error.message : error}\n`,
   );
   process.exit(1);
-}
-
-/**
- * A server that closes while its reply is still being read makes undici 7 throw where nobody can catch it (nodejs/undici#5360, fixed in
- * 8). The reply itself is read to its end, or fails like any broken connection.
- */
-function isPausedParser(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    "code" in error &&
-    error.code === "ERR_ASSERTION" &&
-    /client-h1\.js|[\\/]undici-[\w-]+\.js/.test(error.stack ?? "")
-  );
 }
 
 /** In some containers the system does not know the user, and `homedir` throws. */

@@ -15,7 +15,8 @@ export type Reply = {
 /** `signal` ends the start request whatever comes of it; `unsentSignal` only while no byte of it was written. */
 export type StartSignals = { signal: AbortSignal; unsentSignal: AbortSignal };
 
-export type Client = {
+/** The service's two endpoints. */
+export type Api = {
   /** The service's base URL, without a slash at its end. */
   baseUrl: string;
   /** POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. */
@@ -25,7 +26,7 @@ export type Client = {
 };
 
 /** The service's two endpoints over `fetch`. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
-export function createClient(options: { baseUrl: string; apiKey: string; fetch: Io["fetch"] }): Client {
+export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io["fetch"] }): Api {
   const { baseUrl, fetch } = options;
   const headers = {
     Authorization: `Bearer ${options.apiKey}`,

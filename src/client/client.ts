@@ -1,219 +1,237 @@
 import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
-import { checkApiKey, checkBaseUrl, isLoopback } from "../cli/settings.ts";
-import { formsOf, plain } from "../cli/terminal/output.ts";
-import { asVidgenError, systemCode, usage, VidgenError } from "../errors.ts";
-import { type Clock, type Io, systemClock } from "../io.ts";
-import { createClient as createWire } from "./api.ts";
-import { collect } from "./collect.ts";
-import { type Completed, localPace, remotePace } from "./follow.ts";
-import { createFetch } from "./http.ts";
-import { type Journal, type Line, openJournal } from "./journal.ts";
+import { asVidgenError, usage } from "../errors.ts";
+import type { Clock, Io } from "../io.ts";
+import { createApi } from "./api.ts";
+import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./credentials.ts";
+import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
+import type { Entry, Line } from "./history.ts";
+import { type Journal, openJournal } from "./journal.ts";
 import { lookPatiently } from "./look.ts";
-import { checkModel } from "./models.ts";
-import { checkPrompt } from "./request.ts";
-import { type Generation, isRecord, parseJson, type Started, type StartRequest } from "./schema.ts";
+import { fillWords, type Naming } from "./naming.ts";
+import { claimPlace, findSaved } from "./place.ts";
+import { save, wordsOf } from "./save.ts";
+import type { Generation, Started, StartRequest } from "./schema.ts";
 import { start } from "./start.ts";
-import { claimTarget, type Target } from "./target.ts";
+import type { Target } from "./target.ts";
+
+/** What a client may use of the outside world. */
+export type ClientIo = Clock & Pick<Io, "fetch" | "pid" | "isRunning">;
 
 export type ClientOptions = {
   /** The service's address; https, except on this machine. */
   baseUrl: string;
   apiKey: string;
-  /** A file in which each start is written down before it is sent, as the CLI does; without one nothing is written down. */
-  journal?: string;
-  /** Told what a person may want to know on the way, such as that the service is hard to reach. */
-  onNote?(text: string): void;
+  /** Where each start is written down before it is sent; without one nothing is written down. */
+  journal?: string | Journal | undefined;
+  /** Called with what a person may want to know meanwhile, such as that the service is hard to reach. */
+  onNote?: ((text: string) => void) | undefined;
 };
 
-/** What every call takes: its promise rejects with `interrupted` once `signal` aborts. */
-export type CallOptions = { signal?: AbortSignal };
+export type StartOptions = {
+  /** An abort while the request is out waits 10 s for its id. */
+  signal: AbortSignal;
+  /** Ends those 10 s. */
+  leave?: AbortSignal | undefined;
+  /** The Idempotency-Key; a UUID. */
+  attempt?: string | undefined;
+  /** Where the video is to go, for the journal. */
+  place?: string | undefined;
+};
 
-export type FollowOptions = CallOptions & {
-  /** How long to wait for the end; in milliseconds, 15 minutes by default. */
-  timeoutMs?: number;
-  /** Between two looks, in milliseconds; by default what the interface recommends. */
-  intervalMs?: number;
+export type FollowOptions = {
+  signal: AbortSignal;
+  /** How long to wait for the end, in milliseconds; 15 minutes by default. */
+  timeoutMs?: number | undefined;
+  /** Between two polls, in milliseconds; by default what the interface recommends. */
+  intervalMs?: number | undefined;
+  /** Called at each poll that sees the generation running, with the service's own word for its state. */
+  onState?: ((status: string) => void) | undefined;
+};
+
+export type ClaimOptions = {
+  overwrite?: boolean | undefined;
+  /** The generation, where it exists already: then the name of the file is known too. */
+  id?: string | undefined;
+  /** What the file is named after, where the journal does not know. */
+  words?: Omit<Naming, "id"> | undefined;
+  /** The first number to try for `{n}`. */
+  first?: number | undefined;
+  /** Takes over a `.part` that an earlier process left, and leaves an unfinished one for a later process. */
+  resume?: boolean | undefined;
 };
 
 export type DownloadOptions = FollowOptions & {
-  /** Replaces a file that exists. */
-  overwrite?: boolean;
+  overwrite?: boolean | undefined;
   /** Both in bytes; `total` is `undefined` where the media address does not say. */
-  onProgress?(received: number, total: number | undefined): void;
+  onProgress?: ((received: number, total: number | undefined) => void) | undefined;
 };
 
 export type Client = {
-  /**
-   * Starts a generation (interface 4.1). It costs credits, so the request is sent once: again only when not a byte of the first was
-   * written, or when the service put it off. Rejects with `unknown` where it may have been charged, and with nothing else then: the error's
-   * `attempt` is the Idempotency-Key that was sent. A `signal` that aborts while the request is out waits 10 s for its id.
-   */
-  start(request: StartRequest, options?: CallOptions): Promise<Started & { attempt: string }>;
-  /** One look at a generation (interface 4.2); trouble on the way is survived for 30 s. */
-  status(id: string, options?: CallOptions): Promise<Generation>;
-  /** Follows a generation until it has completed. Rejects with `failed`, with `pending` when the time is over. */
-  follow(id: string, options?: FollowOptions): Promise<Completed>;
-  /**
-   * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash). The file gets its
-   * name only when it is whole. Rejects with `output` where it cannot be saved, or exists.
-   */
-  download(id: string, place: string, options?: DownloadOptions): Promise<Completed & { file: string }>;
+  baseUrl: string;
+  /** Starts a generation (interface 4.1), after the rules of the paid request: see `start.ts`. Rejects as that does. */
+  start(request: StartRequest, options: StartOptions): Promise<Started & { attempt: string }>;
+  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `lookPatiently` does. */
+  status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
+  /** Follows a generation until it has completed. Rejects as `follow` does. */
+  follow(id: string, options: FollowOptions): Promise<Completed>;
+  /** Claims the place for a video before anything is paid: a file, a folder or a template. Rejects with `output` where it cannot be written. */
+  claim(place: string, options?: ClaimOptions): Promise<Target>;
+  /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` does, and with `output`. */
+  download(id: string, place: string | Target, options: DownloadOptions): Promise<Completed & { file: string }>;
+  /** What the journal knows of this service, newest first. */
+  entries(): Promise<Entry[]>;
+  find(id: string): Promise<Entry | undefined>;
+  /** The whole video of a generation where `place` would save it, and whether the journal knows it as that of this very generation. */
+  findSaved(id: string, place: string): Promise<{ file: string; isWrittenDown: boolean } | undefined>;
 };
 
-type World = Clock & Pick<Io, "fetch" | "pid" | "isRunning">;
-
-/** What a library may have of the real world: it leaves signals, streams and the process's end to whoever uses it. */
-function libraryIo(): World {
-  return { pid: process.pid, isRunning, fetch: createFetch(process.env, { isOwnProcess: false }), ...systemClock };
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return systemCode(error) === "EPERM";
-  }
-}
-
-/** A client of the service, made of the same functions as the CLI. What it rejects with is a `VidgenError`; throws `usage` itself. */
-export function createClient(options: ClientOptions): Client {
-  const io = libraryIo();
-  const baseUrl = checkBaseUrl(String(options.baseUrl), "baseUrl");
-  const apiKey = checkApiKey(String(options.apiKey));
-  const wire = createWire({ baseUrl, apiKey, fetch: io.fetch });
-  const redact = createRedact(apiKey);
-  const journal = chooseJournal(options.journal, redact, io);
-  const onNote = unharmed((text: string) => options.onNote?.(plain(redact(text))));
-  const run = createRun((error) => restate(error, options.journal, redact));
-  /** The service may not know everywhere yet what was started a moment ago. */
+/** A client of the service, for the CLI and for the library. Throws `usage` for an address or a key that cannot be used. */
+export function createClient(options: ClientOptions, io: ClientIo): Client {
+  const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
+  const apiKey = checkApiKey(options.apiKey);
+  const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
+  const journal = withoutKey(chooseJournal(options.journal, io), apiKey);
+  const onNote = options.onNote ?? (() => {});
+  const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
+  /** Started by this client and not followed yet: the service may not know their ids everywhere. */
   const fresh = new Set<string>();
-  const collectTo = async (target: Target | undefined, id: string, how: DownloadOptions, signal: AbortSignal) => {
-    const follow = { ...readTimes(how, baseUrl), isNew: fresh.delete(id), signal, onNote };
-    const onProgress = unharmed(how.onProgress ?? (() => {}));
-    return collect(wire, id, { ...follow, target, naming: {}, journal, etag: undefined, onProgress }, io);
+  /** The `.part` files of this client, and which claim each belongs to. */
+  const claimed = new Map<string, string>();
+  /** Cached: a command that follows a thousand generations looks each of them up. */
+  let cached: Promise<Entry[]> | undefined;
+
+  const entries = async () => {
+    cached ??= journal.entries();
+    return (await cached).filter((entry) => entry.base_url === baseUrl);
   };
+  const find = async (id: string) => (await entries()).find((entry) => entry.id === id);
+  /** Writes a line about what has happened already: a journal that cannot be written is reported, and hides nothing. */
+  const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
+
+  async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
+    const { timeoutMs, intervalMs } = readTimes(how, pace);
+    const isNew = fresh.delete(id);
+    let isWatched = isNew;
+    const onState = (status: string) => {
+      isWatched = true;
+      how.onState?.(status);
+    };
+    const options = { timeoutMs, intervalMs, isNew, signal: how.signal, onState, onNote };
+    const completed = await follow(api, id, options, io).catch(async (thrown) => {
+      const error = asVidgenError(thrown);
+      if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
+      throw error;
+    });
+    await record({ kind: "completed", id, ...(isWatched ? { watched: true } : {}) });
+    return completed;
+  }
+
+  async function claim(place: string, how: ClaimOptions = {}): Promise<Target> {
+    if (place === "") throw usage("The place for the video is empty.");
+    const { overwrite = false, id, first = 1, resume = false } = how;
+    const unique = randomUUID();
+    const entry = id === undefined ? undefined : await find(id);
+    const naming = { ...(entry ? wordsOf(entry) : how.words), id };
+    // Two claims of this client never share a file: the journal alone, which names the process, would let the second one take over.
+    const isOurs = (file: string) => (claimed.get(file) ?? unique) === unique;
+    const isLeftBehind = (pids: number[]) => pids.every((pid) => pid === io.pid || !io.isRunning(pid));
+    const mayTakeOver = async (file: string) => {
+      const pids = resume && isOurs(file) ? await journal.claimants(file) : [];
+      return pids.length > 0 && isLeftBehind(pids);
+    };
+    const onPart = async (file: string) => {
+      if (isOurs(file)) claimed.set(file, unique);
+      // Without this line another process cannot tell that this one has ended; that is no reason to stop.
+      await journal.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
+    };
+    const date = dayOf(entry, io);
+    const target = await claimPlace(place, { overwrite, unique, naming, first, date, onPart, mayTakeOver });
+    return resume ? target : { ...target, keep() {} };
+  }
+
+  async function followAndSave(id: string, target: Target, how: DownloadOptions) {
+    const { timeoutMs, intervalMs } = readTimes(how, pace);
+    const start = io.now();
+    // A video that was paid for is saved even where the journal cannot be read.
+    const entry = await find(id).catch(() => undefined);
+    await target.settle({ id, ...wordsOf(entry) });
+    const completed = await followAndRecord(id, how);
+    const freshUrl = async (signal: AbortSignal) =>
+      (await follow(api, id, { timeoutMs, intervalMs, isNew: false, signal, onNote }, io)).videoUrl;
+    const { signal, onProgress = () => {} } = how;
+    const options = { target, entry, timeoutMs: timeoutMs - (io.now() - start), signal, record, freshUrl };
+    const file = await save(completed, { ...options, onProgress, onNote }, io);
+    await record({ kind: "saved", id, file: resolve(file) });
+    return { ...completed, file };
+  }
 
   return {
-    start: (request, how = {}) =>
-      run(how, async (signal) => {
-        const attempt = randomUUID();
-        const { signal: leave } = new AbortController();
-        const manner = { attempt, place: undefined, journal, signal, leave, onNote };
-        const started = await start(wire, copyRequest(request), manner, io);
-        fresh.add(started.generation.id);
-        return { ...started, attempt };
-      }),
-    status: (id, how = {}) => run({ ...how, id }, (signal) => lookPatiently(wire, id, io, signal)),
-    follow: (id, how = {}) =>
-      run({ ...how, id }, async (signal) => {
-        const { generation, videoUrl } = await collectTo(undefined, id, how, signal);
-        return { generation, videoUrl };
-      }),
-    download: (id, place, how = {}) =>
-      run({ ...how, id }, async (signal) => {
-        const target = await claim(id, place, { overwrite: how.overwrite ?? false, journal, io });
-        try {
-          const { file, ...completed } = await collectTo(target, id, how, signal);
-          return { ...completed, file: file ?? place };
-        } finally {
-          await target.release();
-        }
-      }),
+    baseUrl,
+    async start(request, { signal, leave = new AbortController().signal, attempt = randomUUID(), place }) {
+      const started = await start(api, request, { attempt, place, journal, signal, leave, onNote }, io);
+      fresh.add(started.generation.id);
+      cached = undefined;
+      return { ...started, attempt };
+    },
+    async status(id, { signal }) {
+      const generation = await lookPatiently(api, id, io, signal, onNote);
+      const { status } = generation;
+      if (status !== "completed" && status !== "failed") return generation;
+      const entry = await find(id).catch(() => undefined);
+      if (entry?.status !== "processing") return generation;
+      // The journal does not know yet how the generation ended.
+      const reason = failedError(id, generation).message;
+      await journal
+        .append(status === "completed" ? { kind: status, id } : { kind: status, id, reason })
+        .catch(() => {});
+      cached = undefined;
+      return generation;
+    },
+    follow: followAndRecord,
+    claim,
+    async download(id, place, how) {
+      if (typeof place !== "string") return followAndSave(id, place, how);
+      const target = await claim(place, { id, overwrite: how.overwrite });
+      return followAndSave(id, target, how).finally(target.release);
+    },
+    entries,
+    find,
+    async findSaved(id, place) {
+      const entry = await find(id);
+      // With `{n}` each download gets a new file.
+      if (!entry || place === "-" || place.includes("{n}")) return undefined;
+      const words = wordsOf(entry);
+      const file = await findSaved(fillWords(place, words, dayOf(entry, io)), { id, ...words });
+      return file === undefined ? undefined : { file, isWrittenDown: resolve(file) === entry.file };
+    },
   };
 }
 
-type Call = CallOptions & { id?: string };
+const usualTimeoutMs = 15 * 60_000;
 
-/** Runs one call: what it is given by the caller is turned into what the CLI's functions know, and so is what it throws. */
-function createRun(restate: (error: VidgenError) => VidgenError) {
-  return async <Result>(call: Call, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> => {
-    const controller = new AbortController();
-    const onAbort = () =>
-      controller.abort(new VidgenError("interrupted", "Interrupted.", { cause: call.signal?.reason }));
-    call.signal?.addEventListener("abort", onAbort, { once: true });
-    try {
-      if (call.signal?.aborted) onAbort();
-      if ("id" in call && (typeof call.id !== "string" || call.id === "")) throw usage("The id is empty.");
-      return await work(controller.signal);
-    } catch (thrown) {
-      throw restate(asVidgenError(thrown).with({ id: call.id }));
-    } finally {
-      call.signal?.removeEventListener("abort", onAbort);
-    }
-  };
-}
-
-/** An error of the CLI's functions in the library's words: their hints name commands. */
-function restate(error: VidgenError, journal: string | undefined, redact: Redact): VidgenError {
-  const { id, httpStatus, attempt, cause } = error;
-  const message = plain(redact(error.message));
-  if (attempt === undefined) return new VidgenError(error.code, message, { id, httpStatus, cause });
-  const written = journal === undefined ? "" : `, and is written down in ${journal}`;
-  const hint = `It was not sent again${written}. Look at the account for a new generation before you start another.`;
-  return new VidgenError("unknown", message, { id, httpStatus, attempt, cause, hint });
-}
-
-type Redact = (text: string) => string;
-
-function createRedact(apiKey: string): Redact {
-  const forms = apiKey.length < 8 ? [] : formsOf(apiKey);
-  return (text) => forms.reduce((shown, form) => shown.replaceAll(form, "[key]"), text);
-}
-
-type OwnJournal = Pick<Journal, "append" | "claimants">;
-
-function chooseJournal(path: string | undefined, redact: Redact, io: World): OwnJournal {
-  if (path === undefined) return { append: async () => {}, claimants: async () => [] };
-  const journal = openJournal(resolve(path), io);
-  const redacted = (line: Line): Line => ("reason" in line ? { ...line, reason: redact(line.reason) } : line);
-  return { append: (line) => journal.append(redacted(line)), claimants: journal.claimants };
-}
-
-type ClaimOptions = { overwrite: boolean; journal: OwnJournal; io: World };
-
-/** As the CLI claims it; but a process that lives on may save the same video twice at once, so nothing of its own is taken over or kept. */
-async function claim(id: string, place: string, { overwrite, journal, io }: ClaimOptions): Promise<Target> {
-  if (place === "") throw usage("The place for the video is empty.");
-  const onPart = (file: string) => journal.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
-  const mayTakeOver = async (file: string) => {
-    const pids = await journal.claimants(file);
-    return pids.length > 0 && pids.every((pid) => pid !== io.pid && !io.isRunning(pid));
-  };
-  const options = { overwrite, unique: randomUUID(), naming: { id }, onPart, mayTakeOver };
-  const target = await claimTarget(place === "-" ? "./-" : place, options);
-  return { ...target, keep() {} };
-}
-
-/** What is sent is what was written down, whatever becomes of the caller's object meanwhile. */
-function copyRequest(request: StartRequest): StartRequest {
-  const copy = parseJson(toJson(request));
-  if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
-    throw usage("A request is an object with a prompt and a model.");
-  checkPrompt(copy.prompt);
-  return { ...copy, prompt: copy.prompt, model: checkModel(copy.model) };
-}
-
-function toJson(value: unknown): string {
-  try {
-    return JSON.stringify(value) ?? "";
-  } catch (cause) {
-    throw new VidgenError("usage", "The request cannot be written as JSON.", { cause });
-  }
-}
-
-function readTimes({ timeoutMs = 15 * 60_000, intervalMs }: FollowOptions, baseUrl: string) {
+function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: FollowOptions, pace: typeof remotePace) {
   if (!(timeoutMs > 0)) throw usage("timeoutMs is a number above 0.");
   if (intervalMs !== undefined && !(intervalMs >= 1000)) throw usage("intervalMs is 1000 at the least.");
-  const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   return { timeoutMs, intervalMs: intervalMs === undefined ? pace : () => intervalMs };
 }
 
-/** Nothing that is paid for is lost because somebody who is only told of it throws. */
-function unharmed<Args extends unknown[]>(tell: (...args: Args) => void): (...args: Args) => void {
-  return (...args) => {
-    try {
-      tell(...args);
-    } catch {}
-  };
+type OwnJournal = Omit<Journal, "path">;
+
+function chooseJournal(journal: ClientOptions["journal"], io: ClientIo): OwnJournal {
+  if (journal === undefined) return { append: async () => {}, entries: async () => [], claimants: async () => [] };
+  return typeof journal === "string" ? openJournal(resolve(journal), io) : journal;
+}
+
+/** The lines hold words of the service, which may repeat the key. */
+function withoutKey(journal: OwnJournal, apiKey: string): OwnJournal {
+  const { hide, redact } = createRedaction();
+  hide(apiKey);
+  const redacted = (line: Line): Line => ("reason" in line ? { ...line, reason: redact(line.reason) } : line);
+  return { ...journal, append: (line) => journal.append(redacted(line)) };
+}
+
+/** The day when the generation was started, in UTC: the same in each process. */
+function dayOf(entry: Entry | undefined, io: Pick<Io, "date">): string {
+  return (entry?.at ?? io.date().toISOString()).slice(0, 10);
 }

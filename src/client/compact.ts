@@ -1,5 +1,6 @@
 import { link, open, readFile, rename, rm, stat } from "node:fs/promises";
-import { appendText, foldLines, isOpen, oldPath, parseLine, parseLines, readJournal } from "./journal.ts";
+import { foldLines, isOpen, parseLine, parseLines } from "./history.ts";
+import { appendText, oldPath, readJournal } from "./journal.ts";
 
 const largestBytes = 10_000_000;
 const keptMs = 90 * 24 * 3600 * 1000;

@@ -1,7 +1,7 @@
+import { writeSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, HttpResponse, Io } from "../io.ts";
-import { createDisk } from "./disk.ts";
 import { describeFailure } from "./look.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
@@ -9,13 +9,13 @@ import { outputError } from "./target.ts";
 
 export type DownloadOptions = {
   signal: AbortSignal;
-  /** The strong ETag of what an earlier run has left in the file: it is gone on with. */
+  /** The strong ETag of the video that the file holds a part of, left by an earlier process: the download is resumed. */
   etag: string | undefined;
   /** Called before the first byte of a video with a strong ETag is written. */
   onEtag(etag: string): Promise<void>;
-  /** Asks for the address once more, when the first one has expired. */
+  /** Asks the service for a new address, when the first one has expired. */
   freshUrl(): Promise<string>;
-  /** `total` is `undefined` where the media address does not say. Both in bytes. */
+  /** Both in bytes; `total` is `undefined` where the media address does not say. */
   onProgress(received: number, total: number | undefined): void;
   onNote(text: string): void;
 };
@@ -27,25 +27,25 @@ type Outcome =
   | { kind: "trouble"; reason: string; waitMs?: number | undefined }
   | { kind: "expired"; reason: string };
 
-/** What is in the file: how much of which version of the video. Without a strong ETag none of it can be gone on with. */
-type Have = { size: number; etag: string | undefined; total: number | undefined };
+/** What the file holds: how much of which version of the video. Without a strong ETag the download cannot be resumed. */
+type Part = { size: number; etag: string | undefined; total: number | undefined };
 
-const mostTries = 10;
-const mostRedirects = 5;
-/** A body of which no byte comes for this long is given up and fetched again. */
+const maxTries = 10;
+const maxRedirects = 5;
+/** When no byte comes for this long, the request is aborted and the download retried. */
 const stallMs = 30_000;
-/** A media address that asks for more patience is asked again after this. */
-const longestWaitMs = 60_000;
-/** Tries are counted anew once this much has come. */
+/** A longer Retry-After is cut to this. */
+const maxWaitMs = 60_000;
+/** After this much progress the retries are counted from the start again. */
 const progressBytes = 1_000_000;
 
 /**
- * Fetches a video into an open file until it is a whole .mp4. After a failure it goes on where it was, as long as a strong ETag says that
- * it is the same video (RFC 9110, section 13.1.5), else from the start. The address gets no Authorization header. Throws `output` when
- * it cannot be had or written, or the signal's reason.
+ * Fetches a video into an open file until it is a whole .mp4. After a failure the download is resumed, if a strong ETag tells that
+ * it is the same video (RFC 9110, section 13.1.5), else it starts again. The address gets no Authorization header. Throws `output` when
+ * the video cannot be fetched or written, or the signal's reason.
  */
 export async function download(url: string, file: FileHandle, options: DownloadOptions, io: World): Promise<void> {
-  const have: Have = { size: (await onDisk(file.stat())).size, etag: options.etag, total: undefined };
+  const have: Part = { size: (await onDisk(file.stat())).size, etag: options.etag, total: undefined };
   let from = url;
   let isFresh = false;
   for (let tries = 1; ; tries++) {
@@ -59,9 +59,9 @@ export async function download(url: string, file: FileHandle, options: DownloadO
       continue;
     }
     if (have.size - before >= progressBytes) tries = 1;
-    if (tries >= mostTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
+    if (tries >= maxTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`The video is hard to fetch (${outcome.reason}); still trying.`);
-    await io.sleep(Math.max(Math.min(outcome.waitMs ?? 0, longestWaitMs), backoffMs(tries)), options.signal);
+    await io.sleep(Math.max(Math.min(outcome.waitMs ?? 0, maxWaitMs), backoffMs(tries)), options.signal);
   }
 }
 
@@ -78,7 +78,7 @@ async function askForFreshUrl(reason: string, options: DownloadOptions): Promise
 async function fetchOnce(
   url: string,
   file: FileHandle,
-  have: Have,
+  have: Part,
   { options, io }: { options: DownloadOptions; io: World },
 ): Promise<Outcome> {
   const stall = createStall(options.signal, io);
@@ -96,28 +96,27 @@ async function fetchOnce(
     if (error instanceof VidgenError) throw error;
     return { kind: "trouble", reason: describeFailure(error) };
   } finally {
-    stall.clear();
+    stall.end();
   }
 }
 
-function rangeHeaders({ size, etag }: Have): Record<string, string> {
+function rangeHeaders({ size, etag }: Part): Record<string, string> {
   return size > 0 && etag !== undefined ? { Range: `bytes=${size}-`, "If-Range": etag } : {};
 }
 
 /**
- * Makes the file ready for what this response brings, and returns the size of the whole video, or `undefined` where it does not say;
- * "nothing more" when all of it was there, "other" when it brings no video.
+ * Prepares the file for the body of this response: keeps what it holds, or empties it. Returns the size of the whole video, or `undefined`
+ * where the response does not say; "nothing more" when the file holds all of it, "other" when the response has no video.
  */
 async function prepare(
   response: HttpResponse,
   file: FileHandle,
-  have: Have,
+  have: Part,
   options: DownloadOptions,
 ): Promise<number | undefined | "nothing more" | "other"> {
   const { status, headers } = response;
   const range = /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "");
   if (status === 416 && have.size > 0) {
-    await response.body?.cancel();
     if (Number(range?.[3]) === have.size) return "nothing more";
     await restart(file, have);
     throw new Error("the video has changed");
@@ -127,7 +126,6 @@ async function prepare(
     const total = range?.[3] === "*" ? have.total : Number(range?.[3]);
     const isSame = (etag === null || etag === have.etag) && (have.total === undefined || have.total === total);
     if (isSame && Number(range?.[1]) === have.size) return total;
-    await response.body?.cancel();
     await restart(file, have);
     throw new Error("the video has changed");
   }
@@ -138,13 +136,13 @@ async function prepare(
     have.etag = etag;
     await options.onEtag(etag);
   }
-  // What a Content-Encoding was taken off has another length.
+  // The Content-Length of a decoded body is that of the coded one.
   const length = headers.has("Content-Encoding") ? null : headers.get("Content-Length");
   have.total = length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
   return have.total;
 }
 
-async function restart(file: FileHandle, have: Have): Promise<void> {
+async function restart(file: FileHandle, have: Part): Promise<void> {
   await onDisk(file.truncate(0));
   have.size = 0;
   have.etag = undefined;
@@ -153,7 +151,6 @@ async function restart(file: FileHandle, have: Have): Promise<void> {
 
 async function judgeStatus(response: HttpResponse, io: Clock): Promise<Outcome> {
   const { status, headers } = response;
-  await response.body?.cancel();
   const reason = `HTTP ${status}`;
   if (isTransient(status))
     return { kind: "trouble", reason, waitMs: retryAfterMs(headers.get("Retry-After"), io.date()) };
@@ -173,8 +170,7 @@ async function fetchMedia(
     const response = await fetch(at, { signal, headers });
     const location = response.headers.get("Location");
     if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response;
-    await response.body?.cancel();
-    if (redirects === mostRedirects) throw new VidgenError("output", "The video's address redirects too often.");
+    if (redirects === maxRedirects) throw new VidgenError("output", "The video's address redirects too often.");
     if (!URL.canParse(location, at)) throw new VidgenError("output", "The video's address redirects to no address.");
     const next = new URL(location, at);
     const isAllowed = next.protocol === "https:" || (next.protocol === "http:" && at.startsWith("http:"));
@@ -185,18 +181,12 @@ async function fetchMedia(
 
 type Writing = { total: number | undefined; options: DownloadOptions; onBytes(): void };
 
-async function writeBody(response: HttpResponse, file: FileHandle, have: Have, writing: Writing): Promise<void> {
+async function writeBody(response: HttpResponse, file: FileHandle, have: Part, writing: Writing): Promise<void> {
   const { total, options, onBytes } = writing;
-  const disk = createDisk(file);
-  try {
-    for await (const chunk of response.body ?? []) {
-      onBytes();
-      have.size = await onDisk(disk.write(chunk, have.size));
-      response.body?.release?.(chunk);
-      options.onProgress(have.size, total);
-    }
-  } finally {
-    await onDisk(disk.settle());
+  for await (const chunk of response.body ?? []) {
+    onBytes();
+    writeChunk(chunk, file, have);
+    options.onProgress(have.size, total);
   }
   if (total !== undefined && have.size !== total) {
     const { size } = have;
@@ -205,7 +195,20 @@ async function writeBody(response: HttpResponse, file: FileHandle, have: Have, w
   }
 }
 
-/** Aborts when nothing has come for a while. */
+/** Writes synchronously, so that nothing is received while the disk is busy: see `neverPaused` in `http.ts`. */
+function writeChunk(chunk: Uint8Array, file: FileHandle, have: Part): void {
+  try {
+    for (let done = 0; done < chunk.byteLength; ) {
+      const written = writeSync(file.fd, chunk, done, chunk.byteLength - done, have.size);
+      done += written;
+      have.size += written;
+    }
+  } catch (error) {
+    throw outputError(error, "the video");
+  }
+}
+
+/** The signal of one request: it aborts when no byte comes for 30 s, and with `end`, which closes a connection whose reply is not read. */
 function createStall(parent: AbortSignal, clock: Clock) {
   const controller = new AbortController();
   let limit = startLimit();
@@ -216,16 +219,22 @@ function createStall(parent: AbortSignal, clock: Clock) {
     return next;
   }
   let since = clock.now();
-  const rewind = () => {
-    if (clock.now() - since < 1_000) return;
-    since = clock.now();
-    limit.clear();
-    limit = startLimit();
+  return {
+    signal: controller.signal,
+    rewind() {
+      if (clock.now() - since < 1_000) return;
+      since = clock.now();
+      limit.clear();
+      limit = startLimit();
+    },
+    end() {
+      limit.clear();
+      controller.abort();
+    },
   };
-  return { signal: controller.signal, rewind, clear: () => limit.clear() };
 }
 
-/** A failure to write, as against one to read from the network, is final: fetching again does not mend it. */
+/** Turns a failure of the file system into `output`, which is final: unlike one of the network, a retry does not help. */
 function onDisk<Result>(work: Promise<Result>): Promise<Result> {
   return work.catch((error) => {
     throw outputError(error, "the video");

@@ -1,6 +1,6 @@
 import { VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import type { Client } from "./api.ts";
+import type { Api } from "./api.ts";
 import { type Look, look } from "./look.ts";
 import { backoffMs } from "./retry.ts";
 import { errorText, type Generation, states } from "./schema.ts";
@@ -11,39 +11,39 @@ export type Completed = { generation: Generation; videoUrl: string };
 export type FollowOptions = {
   /** How long to wait for it to end, in milliseconds. */
   timeoutMs: number;
-  /** How long to wait before a look, by the time since the follow began and the time that the last look took; in milliseconds. */
+  /** How long to wait before the next poll, by the time since the first one and the time that the last one took; in milliseconds. */
   intervalMs(elapsedMs: number, tookMs: number): number;
-  /** Started a moment ago: the service may not know its id everywhere yet. */
+  /** Started a moment ago: some of the service's machines may not know the id yet. */
   isNew: boolean;
   signal: AbortSignal;
-  /** The service's own word for the state, each time that it is seen running. */
+  /** Called at each poll that sees the generation running, with the service's own word for its state. */
   onState?(status: string): void;
-  /** What a person may want to know on the way. */
+  /** Called with what a person may want to know meanwhile. */
   onNote(text: string): void;
 };
 
-/** A state that may be nothing but a delay inside the service is given this long. */
+/** An unknown id, and `completed` without a video, may be a delay inside the service: they are polled again for this long. */
 const toleranceMs = 60_000;
 
 /**
- * From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and typical is 1 to 3 minutes. What the last
- * look took is a part of that: a thousand at once take their time.
+ * From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and a generation takes 1 to 3 minutes. The time
+ * that the last poll took counts as a part of it, since a thousand at once take seconds.
  */
 export function remotePace(elapsedMs: number, tookMs = 0): number {
   return Math.max(5_000, 9_500 - elapsedMs * 0.075 - tookMs);
 }
 
-/** The local service renders in seconds and costs nothing to ask. */
+/** The local service renders in seconds, and a poll costs it nothing. */
 export function localPace(elapsedMs: number): number {
   return Math.min(1_000, 100 + elapsedMs / 10);
 }
 
 /**
- * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network trouble, 429 and 5xx are survived
+ * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network errors, 429 and 5xx are retried
  * until the time is over. Throws `failed`, `pending` (the time is over), `not_found`, `auth`, `credits`, `rejected` (also where it is
  * completed and no video is named), or the signal's reason.
  */
-export async function follow(client: Client, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
+export async function follow(api: Api, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
   const start = clock.now();
   const overdue = new VidgenError("pending", "Still running: the time to wait is over.", { id });
   const limit = clock.limit(options.timeoutMs, options.signal, overdue);
@@ -52,7 +52,7 @@ export async function follow(client: Client, id: string, options: FollowOptions,
     if (options.isNew) await clock.sleep(options.intervalMs(0, 0), limit.signal);
     for (;;) {
       const asked = clock.now();
-      const seen = await look(client, id, clock, limit.signal);
+      const seen = await look(api, id, clock, limit.signal);
       const completed = judge.completed(seen);
       if (completed) return completed;
       const intervalMs = options.intervalMs(asked - start, clock.now() - asked);
@@ -65,7 +65,7 @@ export async function follow(client: Client, id: string, options: FollowOptions,
   }
 }
 
-/** What a row of looks amounts to: keeps what has to be remembered from one to the next. */
+/** Judges each poll by itself and those before it. */
 function createJudge(id: string, options: FollowOptions, clock: Clock) {
   const said = new Set<string>();
   let failures = 0;
@@ -76,8 +76,8 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
     said.add(text);
   };
   return {
-    /** What to throw when the time to wait is over: one that has completed does not run. */
-    overdue: (pending: VidgenError) => (completedSince === undefined ? pending : namelessError(id)),
+    /** What to throw when the time is over: a generation that has completed is not pending. */
+    overdue: (pending: VidgenError) => (completedSince === undefined ? pending : missingVideoUrlError(id)),
     completed(seen: Look): Completed | undefined {
       failures = seen.kind === "trouble" ? failures + 1 : 0;
       if (seen.kind === "trouble") {
@@ -96,7 +96,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
         if (videoUrl !== undefined) return { generation, videoUrl };
         completedSince ??= clock.now();
         if (clock.now() - completedSince < toleranceMs) return undefined;
-        throw namelessError(id);
+        throw missingVideoUrlError(id);
       }
       missingSince = undefined;
       completedSince = undefined;
@@ -108,13 +108,13 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
     waitMs(seen: Look, intervalMs: number): number {
       if (seen.kind === "trouble") return Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
       if (seen.kind !== "generation" || completedSince === undefined) return intervalMs;
-      // However seldom it is asked, it is given no longer than that.
+      // A long interval does not make that time longer.
       return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
     },
   };
 }
 
-function namelessError(id: string): VidgenError {
+function missingVideoUrlError(id: string): VidgenError {
   const hint = "`vidgen status <id> --json` shows all that the service says.";
   return new VidgenError("rejected", "The generation is completed, but the service names no video.", { id, hint });
 }

@@ -1,20 +1,174 @@
-import type { Io } from "../io.ts";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { pipeline, type Readable } from "node:stream";
+import { setFlagsFromString } from "node:v8";
+import type { Agent, Dispatcher } from "undici";
+import type { FetchInit, HttpResponse, Io } from "../io.ts";
 
-/** undici's parts, loaded with the first request. */
-export function createFetch(env: Io["env"], { isOwnProcess }: { isOwnProcess: boolean }): Io["fetch"] {
-  let loaded: Promise<Io["fetch"]> | undefined;
-  const load = async (url: string) => {
-    const http = await import("./undici-fetch.ts");
-    if (isOwnProcess && process.versions.node.startsWith("20.")) await http.delayTiering(url);
-    return http.createFetch(env);
+/** The part of undici that is used: its `request`, and a way to connections with options of their own. */
+type Undici = {
+  request(this: Dispatcher, options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData>;
+  openAgent(options: Agent.Options): Dispatcher;
+};
+
+/** Open connections for status requests at one time: a thousand with TLS would take 100 MB. */
+const maxStatusConnections = 64;
+
+/**
+ * undici 7 throws where nobody can catch it when a server closes the connection while undici's parser is paused (nodejs/undici#5360; 8 has
+ * the fix, but wants Node 22). undici pauses the parser when this many bytes wait to be read, so with this limit it never does. In return
+ * a reader must not wait between two pieces of a reply, or they pile up: `download.ts` writes each piece synchronously.
+ */
+const neverPaused = Number.MAX_SAFE_INTEGER;
+
+/**
+ * `Io["fetch"]`, over undici, which is loaded with the first request. Honours the proxies that `env` names, but never for this machine. `nodeVersion` is
+ * given by a process that is vidgen's own: it may have V8's flags set.
+ */
+export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
+  let loading: ReturnType<typeof load> | undefined;
+  const load = async () => {
+    if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
+    const { request, openAgent } = await loadUndici(env);
+    // A video gets connections of its own: one that takes long must not keep a status request waiting.
+    return {
+      request,
+      openAgent,
+      forStatus: openAgent({ connections: maxStatusConnections }),
+      forVideos: openAgent({}),
+    };
   };
-  // A program that was replaced while it ran has sent nothing.
-  const onMissing = (error: unknown) => {
-    loaded = undefined;
-    throw Object.assign(error instanceof Error ? error : new Error(String(error)), { sent: false });
+  return async (url, init = {}) => {
+    const watch = watchRequest(init);
+    let ownAgent: Dispatcher | undefined;
+    try {
+      loading ??= load();
+      const { request, openAgent, forStatus, forVideos } = await loading;
+      if (init.method === "POST") ownAgent = openAgent({ pipelining: 0 });
+      const agent = ownAgent ?? (init.headers?.Authorization === undefined ? forVideos : forStatus);
+      const reply = await unlessAborted(request.call(agent, requestOptions(url, init, watch.signal)), watch.signal);
+      // Waits until the body has been read.
+      ownAgent?.close().catch(() => {});
+      return await toResponse(reply);
+    } catch (error) {
+      ownAgent?.destroy().catch(() => {});
+      throw Object.assign(error instanceof Error ? error : new Error(String(error)), { sent: watch.wasSent() });
+    } finally {
+      watch.stop();
+    }
   };
-  return async (url, init) => {
-    loaded ??= load(url).catch(onMissing);
-    return (await loaded)(url, init);
+}
+
+/**
+ * Node 20 compiles undici's WebAssembly parser a second time, optimized, from the first reply on, and at its end the process waits 90 ms
+ * for that. With this budget (bytes of code run, by default 1.8 million) the parser does not get there, and a video encoder soon does.
+ */
+function keepParserUnoptimized(): void {
+  setFlagsFromString("--wasm-tiering-budget=1000000000");
+}
+
+/**
+ * The index of undici takes 160 ms to load on Node 22 and 310 ms on Node 20, the two files that a request needs 115 and 120 ms: the index is
+ * loaded only where the environment names a proxy.
+ */
+async function loadUndici(env: Io["env"]): Promise<Undici> {
+  // @ts-expect-error: undici has types for its index alone.
+  const { default: request } = await import("undici/lib/api/api-request.js");
+  if (env.http_proxy || env.HTTP_PROXY || env.https_proxy || env.HTTPS_PROXY) {
+    const { EnvHttpProxyAgent, Pool } = await import("undici");
+    const options = { ...readProxies(env), clientFactory: (proxy: URL, how: object) => failOnce(new Pool(proxy, how)) };
+    return { request, openAgent: (own) => new EnvHttpProxyAgent({ ...own, ...options }) };
+  }
+  // @ts-expect-error: as above.
+  const { default: PlainAgent } = await import("undici/lib/dispatcher/agent.js");
+  return { request, openAgent: (own) => new PlainAgent(own) };
+}
+
+/** The proxies, and what goes past them: what NO_PROXY says, and this machine. undici knows "*" only when it stands alone. */
+function readProxies(env: Io["env"]) {
+  const noProxy = env.no_proxy || env.NO_PROXY || "";
+  const isEverything = noProxy.split(/[\s,]/).includes("*");
+  return {
+    httpProxy: env.http_proxy || env.HTTP_PROXY || "",
+    httpsProxy: env.https_proxy || env.HTTPS_PROXY || "",
+    noProxy: isEverything ? "*" : `${noProxy},localhost,127.0.0.1,[::1]`,
+  };
+}
+
+/** A proxy that hangs up gives UND_ERR_SOCKET, which undici takes for something that passes: it would connect again without end. */
+function failOnce(toProxy: Dispatcher): Dispatcher {
+  const connect = toProxy.connect.bind(toProxy);
+  const connectOnce = (options: Dispatcher.ConnectOptions) =>
+    connect(options).catch((cause) => {
+      throw cause.code === "UND_ERR_SOCKET" ? new Error("the proxy ended the connection", { cause }) : cause;
+    });
+  return Object.assign(toProxy, { connect: connectOnce });
+}
+
+function requestOptions(url: string, init: FetchInit, signal: AbortSignal): Dispatcher.RequestOptions {
+  const { origin, pathname, search } = new URL(url);
+  const { method = "GET", body = null } = init;
+  const headers = { "User-Agent": "vidgen", ...init.headers };
+  const options = { origin, path: pathname + search, headers, body, signal, highWaterMark: neverPaused };
+  return { ...options, method: method as Dispatcher.HttpMethod };
+}
+
+/** undici notices an abort only once it is connected; the caller is told at once. */
+function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
+}
+
+async function toResponse({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<HttpResponse> {
+  const get = (name: string) => [headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
+  // Whoever reads the body is told of its error; a body that nobody reads must not end the process.
+  body.on("error", () => {});
+  const coding = get("Content-Encoding");
+  const decoded = coding === null ? body : await decode(body, coding);
+  const text = async () => (await import("node:stream/consumers")).text(decoded);
+  return { status: statusCode, headers: { get, has: (name) => get(name) !== null }, body: decoded, text };
+}
+
+/** Decodes a reply with a Content-Encoding, though requests ask for none; one in an unknown coding stays as it is. */
+async function decode(body: Readable, coding: string): Promise<Readable> {
+  const { createBrotliDecompress, createGunzip, createInflate } = await import("node:zlib");
+  const decoders = new Map([
+    ["gzip", createGunzip],
+    ["x-gzip", createGunzip],
+    ["deflate", createInflate],
+    ["br", createBrotliDecompress],
+  ]);
+  const createDecoder = decoders.get(coding.trim().toLowerCase());
+  return createDecoder ? pipeline(body, createDecoder(), () => {}) : body;
+}
+
+/**
+ * Tells whether a request's headers went to the socket, by undici's own account: an error code cannot, since ECONNRESET covers both. The
+ * Idempotency-Key in the headers tells this request from others; without one the answer is the careful one. The signal it returns is that of
+ * `init`, and aborts with `unsentSignal` too, as long as nothing was sent.
+ */
+function watchRequest(init: FetchInit) {
+  const attempt = init.headers?.["Idempotency-Key"];
+  const unsent = new AbortController();
+  let isSent = attempt === undefined;
+  const onHeaders = (message: unknown) => {
+    if (attempt !== undefined && String((message as { headers?: unknown }).headers).includes(attempt)) isSent = true;
+  };
+  const onUnsentAbort = () => {
+    if (!isSent) unsent.abort(init.unsentSignal?.reason);
+  };
+  subscribe("undici:client:sendHeaders", onHeaders);
+  init.unsentSignal?.addEventListener("abort", onUnsentAbort);
+  if (init.unsentSignal?.aborted) onUnsentAbort();
+  return {
+    signal: init.signal ? AbortSignal.any([init.signal, unsent.signal]) : unsent.signal,
+    wasSent: () => isSent,
+    stop() {
+      unsubscribe("undici:client:sendHeaders", onHeaders);
+      init.unsentSignal?.removeEventListener("abort", onUnsentAbort);
+    },
   };
 }

@@ -2,43 +2,7 @@ import { type FileHandle, mkdir, open, readFile, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import { isRecord, parseJson, type StartRequest } from "./schema.ts";
-
-/** What is written down, one JSON object a line, with the time as `at`. It never holds a key, nor an address that may hold a secret. */
-export type Line =
-  /** Before the request that costs money. `place` is `-o` as it was typed. */
-  | { kind: "intent"; attempt: string; base_url: string; request: StartRequest; place?: string | undefined }
-  | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
-  | { kind: "refused" | "unsent" | "unknown"; attempt: string; reason: string }
-  /** `watched`: it was seen running before, so that the line's time is that of its end. */
-  | { kind: "completed"; id: string; watched?: boolean }
-  | { kind: "failed"; id: string; reason: string }
-  /** A `.part` file and the process that writes it. */
-  | { kind: "claim"; file: string; pid: number }
-  /** A video has begun to come into its `.part`; by the strong ETag it can be gone on with. */
-  | { kind: "part"; id: string; file: string; etag: string }
-  | { kind: "saved"; id: string; file: string };
-
-/** One generation, or the attempt at one, as the lines about it add up. */
-export type Entry = {
-  attempt: string;
-  /** When it was started; ISO 8601, UTC. */
-  at: string;
-  base_url: string;
-  request: StartRequest;
-  place: string | undefined;
-  /** `starting` while the request is out, and for good where its process died before it knew more. */
-  status: "starting" | "refused" | "unsent" | "unknown" | "processing" | "completed" | "failed";
-  id: string | undefined;
-  remaining_credits: number | undefined;
-  /** From its start to its end, in milliseconds, where that was watched. */
-  took_ms: number | undefined;
-  /** Why it was refused, is unknown, or failed. */
-  reason: string | undefined;
-  part: { file: string; etag: string } | undefined;
-  /** Where it was saved. */
-  file: string | undefined;
-};
+import { type Entry, foldLines, type Line, parseLines } from "./history.ts";
 
 export type Journal = {
   path: string;
@@ -125,79 +89,4 @@ async function readOptional(path: string): Promise<string> {
       cause: error,
     });
   }
-}
-
-export type DatedLine = Line & { at: string };
-
-export function parseLines(text: string): DatedLine[] {
-  return text.split("\n").flatMap((line) => parseLine(line) ?? []);
-}
-
-export function parseLine(text: string): DatedLine | undefined {
-  const json = text === "" ? undefined : parseJson(text);
-  const isLine = isRecord(json) && typeof json.kind === "string" && typeof json.at === "string";
-  return isLine ? (json as DatedLine) : undefined;
-}
-
-/** The generations that the lines tell of, oldest first. A state that ends a generation stays. */
-export function foldLines(lines: DatedLine[]): Entry[] {
-  const attempts = new Map<string, Entry>();
-  const ids = new Map<string, Entry>();
-  for (const line of lines) {
-    if (line.kind === "intent" && !attempts.has(line.attempt)) attempts.set(line.attempt, newEntry(line));
-    let entry: Entry | undefined;
-    if ("attempt" in line) entry = attempts.get(line.attempt);
-    else if ("id" in line) entry = ids.get(line.id);
-    if (!entry) continue;
-    if (line.kind === "accepted") ids.set(line.id, entry);
-    fold(entry, line);
-  }
-  return [...attempts.values()];
-}
-
-function newEntry({ attempt, at, base_url, request, place }: DatedLine & { kind: "intent" }): Entry {
-  const nothing = { id: undefined, remaining_credits: undefined, took_ms: undefined, reason: undefined };
-  const blank = { ...nothing, part: undefined, file: undefined };
-  return { attempt, at, base_url, request, place, status: "starting", ...blank };
-}
-
-function fold(entry: Entry, line: DatedLine): void {
-  const hasEnded = entry.status === "completed" || entry.status === "failed";
-  switch (line.kind) {
-    case "accepted":
-      entry.id = line.id;
-      entry.remaining_credits = line.remaining_credits;
-      if (!hasEnded) entry.status = "processing";
-      break;
-    case "refused":
-    case "unsent":
-    case "unknown":
-      if (entry.id !== undefined) break;
-      entry.status = line.kind;
-      entry.reason = line.reason;
-      break;
-    case "completed":
-      if (hasEnded) break;
-      entry.status = "completed";
-      if (line.watched) entry.took_ms = new Date(line.at).getTime() - new Date(entry.at).getTime();
-      break;
-    case "failed":
-      if (hasEnded) break;
-      entry.status = "failed";
-      entry.reason = line.reason;
-      break;
-    case "part":
-      entry.part = { file: line.file, etag: line.etag };
-      break;
-    case "saved":
-      entry.file = line.file;
-      break;
-  }
-}
-
-/** Whether there is still something to do for it: it runs, or its video was to be saved and is not. */
-export function isOpen(entry: Entry): boolean {
-  if (entry.id === undefined) return false;
-  if (entry.status === "processing") return true;
-  return entry.status === "completed" && entry.place !== undefined && entry.file === undefined;
 }

@@ -1,28 +1,28 @@
 import { doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import type { Client, Reply } from "./api.ts";
+import type { Api, Reply } from "./api.ts";
 import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
 import { errorText, type Generation, isRecord, readGeneration, saysNo } from "./schema.ts";
 
-/** What one look at a generation shows. `trouble` is anything that may pass: looking again is free. */
+/** What one poll shows. `trouble` is anything that may pass: a retry is free. */
 export type Look =
   | { kind: "generation"; generation: Generation }
   | { kind: "missing" }
   | { kind: "trouble"; reason: string; httpStatus?: number; retryAfterMs?: number | undefined };
 
-/** How long one look may take before it counts as trouble. */
+/** A poll that takes longer counts as trouble. */
 const lookLimitMs = 30_000;
-/** How long trouble on the way is survived where one answer is all that is wanted. */
+/** How long `lookPatiently` retries. */
 const patienceMs = 30_000;
 
 /**
- * Asks for a generation's state once (interface 4.2). Throws what looking again cannot mend: `auth`, `credits`, `rejected`, and the
- * signal's reason when that aborts.
+ * Asks for a generation's state once (interface 4.2). Throws what a retry cannot change: `auth`, `credits`, `rejected`, and the signal's
+ * reason when that aborts.
  */
-export async function look(client: Client, id: string, clock: Clock, signal: AbortSignal): Promise<Look> {
+export async function look(api: Api, id: string, clock: Clock, signal: AbortSignal): Promise<Look> {
   const limit = clock.limit(lookLimitMs, signal, new Error("no answer within 30 s"));
   try {
-    return readLook(await client.status(id, limit.signal), id, clock);
+    return readLook(await api.status(id, limit.signal), id, clock);
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     if (error instanceof VidgenError) throw error;
@@ -34,10 +34,10 @@ export async function look(client: Client, id: string, clock: Clock, signal: Abo
 
 /**
  * Asks for a generation's state until there is an answer, for 30 s. Throws as `look` does, `not_found`, `network` when none came, and the
- * signal's reason. `onNote` is told of each look that is to be repeated.
+ * signal's reason. `onNote` is called before each retry.
  */
 export async function lookPatiently(
-  client: Client,
+  api: Api,
   id: string,
   clock: Clock,
   signal: AbortSignal,
@@ -45,7 +45,7 @@ export async function lookPatiently(
 ): Promise<Generation> {
   const end = clock.now() + patienceMs;
   for (let failures = 0; ; failures++) {
-    const seen = await look(client, id, clock, signal);
+    const seen = await look(api, id, clock, signal);
     if (seen.kind === "generation") return seen.generation;
     if (seen.kind === "missing")
       throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
@@ -115,7 +115,7 @@ export function describeReply(reply: Reply): string {
   return said === undefined ? `HTTP ${reply.status}` : `${shorten(said)} (HTTP ${reply.status})`;
 }
 
-/** Between words: half of a key would not be known as one, and be shown. */
+/** Cuts between two words: half of a key would not be recognised as one, and be shown. */
 function shorten(text: string): string {
   return text.length <= 500 ? text : `${text.slice(0, 500).replace(/\S*$/, "")}…`;
 }

@@ -1,3 +1,5 @@
+import { usage } from "../errors.ts";
+
 /** What a file name is made of: the person's own words, and the first part of the id. */
 export type Naming = { id: string; prompt?: string | undefined; model?: string | undefined };
 
@@ -8,14 +10,14 @@ export function fileName({ id, prompt, model }: Naming): string {
   return `${parts.length > 1 ? parts.join("-") : `vidgen-${first}`}.mp4`;
 }
 
-/** The first eight digits of a UUID; of any other id as much as is needed to tell it from others. */
+/** The first eight digits of a UUID; up to 40 letters and digits of any other id. */
 function firstPart(id: string): string {
   if (/^[0-9a-f]{8}-[0-9a-f]{4}-/i.test(id)) return id.slice(0, 8);
   return id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) || "video";
 }
 
-/** An id as a part of a name: the whole of a UUID, of any other as much as can be no path. */
-export function idWord(id: string): string {
+/** An id as a part of a file name; whatever could be a path is removed. */
+function idWord(id: string): string {
   const word = id
     .replace(/[^A-Za-z0-9-]+/g, "")
     .replace(/^-+|-+$/g, "")
@@ -23,17 +25,17 @@ export function idWord(id: string): string {
   return harmless(word, "video");
 }
 
-/** A prompt as a part of a name. */
-export function promptWord(prompt: string | undefined): string {
+/** A prompt as a part of a file name. */
+function promptWord(prompt: string | undefined): string {
   return harmless(slug(prompt ?? "", 48), "video");
 }
 
-/** A model's id as a part of a name. */
-export function modelWord(model: string | undefined): string {
+/** A model's id as a part of a file name. */
+function modelWord(model: string | undefined): string {
   return harmless(slug(model ?? "", 24), "model");
 }
 
-/** Windows takes some names for devices, whatever comes behind the dot. */
+/** Windows treats some names as devices, with any extension. */
 function harmless(word: string, otherwise: string): string {
   return /^(con|prn|aux|nul|com\d|lpt\d)$/i.test(word) ? `${word}_` : word || otherwise;
 }
@@ -42,7 +44,7 @@ function slug(text: string, longest: number): string {
   const words = text
     .normalize("NFC")
     .toLowerCase()
-    // What is left of an emoji without it: invisible.
+    // Combining marks without a letter, which are invisible.
     .replace(/(?<![\p{L}\p{N}\p{M}])\p{M}+/gu, "")
     .replace(/[^\p{L}\p{N}\p{M}.]+/gu, "-");
   const whole = words
@@ -60,4 +62,45 @@ function slug(text: string, longest: number): string {
 
 function byteLength(text: string): number {
   return new TextEncoder().encode(text).byteLength;
+}
+
+const names = ["slug", "model", "id", "date", "n"] as const;
+
+/** What a template for `-o` may hold in braces. */
+export type Name = (typeof names)[number];
+
+const anyName = names.join("|");
+
+const hint = `In braces it takes ${names.map((name) => `{${name}}`).join(", ")}.`;
+
+/** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in the name of a folder: that has to exist before anything is paid. */
+export function checkTemplate(place: string): void {
+  for (const [, name = ""] of place.matchAll(/\{([^{}]*)\}/g)) {
+    if (names.some((known) => known === name)) continue;
+    throw usage(`-o knows no {${name}}.`, hint);
+  }
+  const [, half] = new RegExp(`\\{(${anyName})\\b(?!\\})`).exec(place) ?? [];
+  if (half !== undefined) throw usage(`-o has {${half} without its other brace.`, hint);
+  if (/\{id\}.*[/\\]/s.test(place))
+    throw usage("-o takes {id} in the file's name alone: its folder has to be there before anything is paid for.");
+}
+
+/** Whether two generations never get the same name. */
+export function isDistinct(place: string): boolean {
+  return /\{(id|n)\}/.test(place);
+}
+
+/** Replaces the names that have a value; the other names stay. No value may be a path. */
+export function fillIn(place: string, values: Partial<Record<Name, string>>): string {
+  return place.replace(new RegExp(`\\{(${anyName})\\}`, "g"), (whole, name: Name) => values[name] ?? whole);
+}
+
+/** Fills in the prompt, the model and the day, such as "2026-01-31"; the id may not be known yet. */
+export function fillWords(place: string, naming: Omit<Naming, "id">, date: string): string {
+  return fillIn(place, { slug: promptWord(naming.prompt), model: modelWord(naming.model), date });
+}
+
+/** Fills in the id. */
+export function fillId(place: string, id: string): string {
+  return fillIn(place, { id: idWord(id) });
 }

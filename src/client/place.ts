@@ -1,16 +1,20 @@
-import { mkdir } from "node:fs/promises";
-import { dirname } from "node:path";
-import { modelWord, type Naming, promptWord } from "./naming.ts";
+import { constants } from "node:fs";
+import { access, mkdir, mkdtemp, open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { systemCode } from "../errors.ts";
+import { faultOfMp4 } from "./mp4.ts";
+import { fileName, fillId, fillIn, fillWords, type Naming } from "./naming.ts";
 import {
   type ClaimOptions,
-  claimNamedById,
-  claimTarget,
+  checkFree,
+  claimPart,
   isExistsError,
-  isTaken,
+  kindOf,
+  type Named,
   outputError,
   type Target,
 } from "./target.ts";
-import { fillIn } from "./template.ts";
 
 export type PlaceOptions = Omit<ClaimOptions, "naming"> & {
   naming: Omit<Naming, "id"> & { id?: string | undefined };
@@ -21,13 +25,13 @@ export type PlaceOptions = Omit<ClaimOptions, "naming"> & {
 };
 
 /**
- * Claims the place that `-o` names, the names in its braces filled in: `{n}` with the first number whose file is not there yet. Throws
- * `output` as `claimTarget` does.
+ * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws `output` as
+ * `claimTarget` does.
  */
 export async function claimPlace(place: string, options: PlaceOptions): Promise<Target> {
   for (let n = options.first; ; n++) {
     const numbered = fillIn(place, { n: String(n) });
-    const filled = fillWords(numbered, options);
+    const filled = fillWords(numbered, options.naming, options.date);
     const isNumbered = numbered !== place;
     if (isNumbered && (await isTaken(filled))) continue;
     try {
@@ -39,19 +43,114 @@ export async function claimPlace(place: string, options: PlaceOptions): Promise<
   }
 }
 
-/** All but the id, which may not be known yet, and the number. */
-export function fillWords(place: string, { naming, date }: Pick<PlaceOptions, "naming" | "date">): string {
-  return fillIn(place, { slug: promptWord(naming.prompt), model: modelWord(naming.model), date });
-}
-
 async function claimFilled(template: string, filled: string, options: PlaceOptions): Promise<Target> {
   const { id, ...words } = options.naming;
   const naming = id === undefined ? undefined : { id, ...words };
-  // A folder that the words make is nobody's slip of the fingers.
+  // A folder that is missing is a typing error, unless its name comes from the template.
   if (dirname(template) !== dirname(filled))
     await mkdir(dirname(filled), { recursive: true }).catch((error) => {
       throw outputError(error, filled);
     });
   const claim = filled.includes("{id}") ? claimNamedById : claimTarget;
   return claim(filled, { ...options, naming });
+}
+
+/**
+ * Claims a file, a folder (one that exists, or a name that ends in a slash), or for "-" a temporary file, which the caller streams to
+ * stdout. Throws `output` when it cannot be written, or exists and `overwrite` is not set.
+ */
+export async function claimTarget(output: string, options: ClaimOptions): Promise<Target> {
+  try {
+    if (output === "-") return await claimTemporary();
+    const folder = await folderOf(output);
+    if (folder === undefined) return await claimFile(output, { output, nameOf: () => output }, options);
+    return await claimLater(folder, { output, nameOf: (naming) => join(folder, fileName(naming)) }, options);
+  } catch (error) {
+    throw outputError(error, output);
+  }
+}
+
+/** As `claimTarget`, for a file with `{id}` in its name. */
+async function claimNamedById(output: string, options: ClaimOptions): Promise<Target> {
+  const nameOf = ({ id }: Naming) => fillId(output, id);
+  try {
+    return await claimLater(dirname(output), { output, nameOf }, options);
+  } catch (error) {
+    throw outputError(error, output);
+  }
+}
+
+/** The file is named after the generation. Until that has an id, the `.part` has a temporary name. */
+async function claimLater(folder: string, named: Named, options: ClaimOptions): Promise<Target> {
+  if (options.naming) return claimFile(named.nameOf(options.naming), named, options);
+  return claimPart(join(folder, `.vidgen-${options.unique}.part`), named, options);
+}
+
+async function claimFile(path: string, named: Named, options: ClaimOptions): Promise<Target> {
+  await checkFree(path, options.overwrite);
+  await access(dirname(path), constants.W_OK).catch((error) => {
+    throw withFolderHint(error, path);
+  });
+  const target = await claimPart(`${path}.part`, named, options);
+  try {
+    // The process whose `.part` was there may have finished its video since the first check.
+    await checkFree(path, options.overwrite);
+    return target;
+  } catch (error) {
+    await target.release();
+    throw error;
+  }
+}
+
+async function claimTemporary(): Promise<Target> {
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-"));
+  const named = { output: "-", nameOf: () => join(folder, "video.mp4") };
+  const target = await claimPart(join(folder, "video.part"), named, { overwrite: true, unique: "" });
+  return {
+    ...target,
+    async release() {
+      await target.release();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** The folder that `output` names, created where it ends in a slash; `undefined` when it names a file. */
+async function folderOf(output: string): Promise<string | undefined> {
+  if (/[/\\]$/.test(output)) {
+    await mkdir(output, { recursive: true });
+    return output;
+  }
+  return (await kindOf(output)) === "folder" ? output : undefined;
+}
+
+/** Whether the file exists, or is being saved. */
+async function isTaken(path: string): Promise<boolean> {
+  return (await kindOf(path)) !== "none" || (await kindOf(`${path}.part`)) !== "none";
+}
+
+/** Whether `output` names a folder: one that exists, or a name that ends in a slash. */
+export async function isFolder(output: string): Promise<boolean> {
+  return /[/\\]$/.test(output) || (await kindOf(output)) === "folder";
+}
+
+/** Adds what to do when the folder of a file does not exist. */
+function withFolderHint(error: unknown, path: string): unknown {
+  const folder = dirname(path);
+  if (systemCode(error) !== "ENOENT" || folder === ".") return error;
+  // A name that a shell would not read literally is left out.
+  const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
+  return outputError(error, path).with({
+    hint: `Make it first${command}, or end -o in / for a folder that is made.`,
+  });
+}
+
+/** The whole video that an earlier run has saved there for this generation; `undefined` when there is none. */
+export async function findSaved(output: string, naming: Naming): Promise<string | undefined> {
+  const byId = fillId(output, naming.id);
+  const path = (await isFolder(byId)) ? join(byId, fileName(naming)) : byId;
+  const file = await open(path, "r").catch(() => undefined);
+  if (!file) return undefined;
+  const fault = await faultOfMp4(file).finally(() => file.close());
+  return fault === undefined ? path : undefined;
 }

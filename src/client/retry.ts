@@ -26,7 +26,7 @@ export function isNotNow(status: number): boolean {
   return status === 429 || status === 421 || status === 425;
 }
 
-/** Failures to connect that time does not mend: the name does not exist, or the certificate is not to be trusted. */
+/** Failures to connect that a retry does not change: the name does not exist, or the certificate is not trusted. */
 export function isFinalConnectFailure(code: string | undefined): boolean {
   return (
     code !== undefined &&

@@ -5,13 +5,13 @@ import { isRecord, parseJson, readStarted, type Started, saysNo } from "./schema
  * nowhere else: a prompt that is echoed may hold anything.
  */
 export function salvageStarted(text: string): Started | undefined {
-  const json = parseJson(mendJson(text));
+  const json = parseJson(repairJson(text));
   if (!isRecord(json) || !isRecord(json.data) || saysNo(json)) return undefined;
   return readStarted({ success: true, data: json.data, remaining_credits: json.remaining_credits });
 }
 
 /** The beginning of a JSON text, cut back to its last whole string or bracket and closed there. */
-function mendJson(text: string): string {
+function repairJson(text: string): string {
   let open: Open | undefined;
   let isValue = false;
   let whole: { end: number; open: Open | undefined } = { end: 0, open };

@@ -1,3 +1,6 @@
+import * as z from "zod/mini";
+import { usage } from "../errors.ts";
+
 /** The three states of interface section 3. */
 export const states = ["processing", "completed", "failed"] as const;
 
@@ -18,21 +21,26 @@ export type Generation = {
   [field: string]: unknown;
 };
 
-const textFields = ["video_url", "thumbnail_url", "created_at", "completed_at", "model", "prompt"];
+/** A field that a program can do without: of the wrong type it reads as absent. */
+const optionalText = z.catch(z.nullish(z.string()), null);
 
-/**
- * Strict about what a program needs to go on, `id` and `status`; anything else of the wrong type reads as absent, and further fields are
- * kept. Written out, since zod would take longer to load than the request takes; returns `undefined` for what is no generation.
- */
+/** Strict about what a program needs to go on, `id` and `status`; further fields are kept. */
+const generationSchema: z.ZodMiniType<Generation> = z.looseObject({
+  id: z.string().check(z.regex(/^[^\s\p{C}]{1,200}$/u)),
+  status: z.string(),
+  video_url: optionalText,
+  thumbnail_url: optionalText,
+  created_at: optionalText,
+  completed_at: optionalText,
+  model: optionalText,
+  prompt: optionalText,
+});
+
 function asGeneration(value: unknown): Generation | undefined {
-  if (!isRecord(value)) return undefined;
-  const { id, status } = value;
-  if (typeof id !== "string" || !/^[^\s\p{C}]{1,200}$/u.test(id) || typeof status !== "string") return undefined;
-  const generation: Generation = { ...value, id, status };
-  for (const field of textFields)
-    if (field in generation && typeof generation[field] !== "string") generation[field] = null;
-  return generation;
+  return generationSchema.safeParse(value).data;
 }
+
+const credits = z.catch(z.optional(z.number()), undefined);
 
 export type Started = { generation: Generation; remaining_credits: number | undefined };
 
@@ -40,11 +48,7 @@ export type Started = { generation: Generation; remaining_credits: number | unde
 export function readStarted(json: unknown): Started | undefined {
   if (!isRecord(json)) return undefined;
   const generation = asGeneration(withStatus(json.data)) ?? asGeneration(withStatus(json));
-  return generation && { generation, remaining_credits: readCredits(json.remaining_credits) };
-}
-
-function readCredits(value: unknown): number | undefined {
-  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
+  return generation && { generation, remaining_credits: credits.parse(json.remaining_credits) };
 }
 
 /** A start reply that has an id but no readable status is still accepted: the state it starts in is `processing`. */
@@ -80,6 +84,12 @@ export function errorText(json: unknown): string | undefined {
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** Throws `usage` for a prompt that says nothing. */
+export function checkPrompt(text: string): string {
+  if (text.trim() === "") throw usage("The prompt is empty.");
+  return text;
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,6 +1,6 @@
 import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import type { Client, Reply } from "./api.ts";
+import type { Api, Reply } from "./api.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, refusal } from "./look.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
@@ -13,9 +13,9 @@ export type StartOptions = {
   /** `-o` as it was typed, for the journal. */
   place: string | undefined;
   journal: Pick<Journal, "append">;
-  /** The first Ctrl-C: the request is left out for a while longer, so that its id is not lost. */
+  /** The first Ctrl-C: a request that is out gets 10 s more, so that its id is not lost. */
   signal: AbortSignal;
-  /** The second Ctrl-C. */
+  /** The second Ctrl-C: ends those 10 s. */
   leave: AbortSignal;
   onNote(text: string): void;
 };
@@ -23,42 +23,37 @@ export type StartOptions = {
 type Accepted = { kind: "accepted"; started: Started };
 type Final = { kind: "refused" | "unknown"; error: VidgenError };
 
-/** How it ended, in the journal's words. */
+/** How the start ended, in the journal's words. */
 type End = Accepted | Final | { kind: "unsent"; error: VidgenError };
 
-/** What may be tried again. */
-type Again =
+/** What may be retried. */
+type Retry =
   | { kind: "unsent"; reason: string; isFinal: boolean }
   | { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
 
-type Outcome = Accepted | Final | Again;
+type Outcome = Accepted | Final | Retry;
 
 /** How long the service may take to answer the start request. */
 const answerLimitMs = 120_000;
-/** How long unsent requests and "not now" answers are tried again. */
+/** How long unsent requests and "not now" answers are retried. */
 const unsentLimitMs = 60_000;
 const notNowLimitMs = 120_000;
-/** A service that says "not now" is not asked again sooner, whatever it says. */
-const shortestWaitMs = 500;
+/** The shortest wait after "not now", whatever Retry-After says. */
+const minWaitMs = 500;
 /** How long the first Ctrl-C waits for the id. */
 const interruptLimitMs = 10_000;
 
 /**
- * Starts a generation (interface 4.1). The request costs money, so it is written down first and sent once: only one of which no byte was
- * written, or that the service put off (429, 421, 425), is tried again. Throws `network` (nothing was sent), `unknown` (it may have been
- * charged), what the service's refusal means, or `output` when it could not be written down: then nothing was sent.
+ * Starts a generation (interface 4.1). The request costs money, so the journal has it first, and it is sent once: it is retried only when no
+ * byte of it was written, or when the service said "not now" (429, 421, 425). Throws `network` (nothing was sent), `unknown` (it may have been
+ * charged), what the service's refusal means, or `output` when the journal could not be written: then nothing was sent.
  */
-export async function start(
-  client: Client,
-  request: StartRequest,
-  options: StartOptions,
-  clock: Clock,
-): Promise<Started> {
+export async function start(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Started> {
   const { attempt, place, journal } = options;
-  await journal.append({ kind: "intent", attempt, base_url: client.baseUrl, request, place }).catch((error) => {
+  await journal.append({ kind: "intent", attempt, base_url: api.baseUrl, request, place }).catch((error) => {
     throw beforePaying(error);
   });
-  const end = await startUntilKnown(client, request, options, clock);
+  const end = await startUntilKnown(api, request, options, clock);
   const line =
     end.kind === "accepted"
       ? ({
@@ -68,27 +63,22 @@ export async function start(
           remaining_credits: end.started.remaining_credits,
         } as const)
       : ({ kind: end.kind, attempt, reason: end.error.message } as const);
-  // What has happened has happened: that it could not be written down must not hide it.
+  // The outcome is reported even where the journal can no longer be written.
   await journal.append(line).catch((error) => options.onNote(asVidgenError(error).message));
   if (end.kind === "accepted") return end.started;
   throw end.error;
 }
 
-async function startUntilKnown(
-  client: Client,
-  request: StartRequest,
-  options: StartOptions,
-  clock: Clock,
-): Promise<End> {
+async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<End> {
   const begin = clock.now();
   let wasSentBefore = false;
   for (let failures = 0; ; failures++) {
     if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
-    const outcome = await attemptOnce(client, request, options, clock);
+    const outcome = await attemptOnce(api, request, options, clock);
     if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
     wasSentBefore ||= outcome.kind === "not now";
     if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
-    const askedMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, shortestWaitMs) : 0;
+    const askedMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
     const waitMs = Math.max(askedMs, backoffMs(failures));
     const limitMs = outcome.kind === "unsent" ? unsentLimitMs : notNowLimitMs;
     const isOver = clock.now() + waitMs - begin > limitMs;
@@ -99,16 +89,11 @@ async function startUntilKnown(
   }
 }
 
-async function attemptOnce(
-  client: Client,
-  request: StartRequest,
-  options: StartOptions,
-  clock: Clock,
-): Promise<Outcome> {
+async function attemptOnce(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Outcome> {
   const patience = createPatience(options, clock);
   try {
     const signals = { signal: patience.signal, unsentSignal: options.signal };
-    return classify(await client.start(request, options.attempt, signals), options.attempt, clock.date());
+    return classify(await api.start(request, options.attempt, signals), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
       if (patience.signal.aborted && options.signal.aborted) return left(options);
@@ -127,7 +112,7 @@ function createPatience(options: StartOptions, clock: Clock) {
   const over = new AbortController();
   const onLimit = () => controller.abort(limit.signal.reason);
   const wait = async () => {
-    // A request that was not sent yet ends within this moment, and there is nothing to wait for.
+    // A request that was not sent yet ends at once: there is nothing to wait for.
     await clock.sleep(50, over.signal);
     options.onNote(
       "The request is out: waiting up to 10 s for its id. Ctrl-C again leaves at once; it may be charged.",
@@ -154,7 +139,7 @@ export function classify(reply: Reply, attempt: string, now: Date): Outcome {
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
   if (status >= 400 && status < 500 && status !== 408) return refused(reply);
   if (status < 200 || status >= 300) return unknown(reason, attempt, status);
-  // Some servers end a cut reply as if it were whole.
+  // Some servers end a reply that was cut as if it were whole.
   const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
   if (salvaged) return { kind: "accepted", started: salvaged };
   if (reply.cut !== undefined) return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
@@ -190,14 +175,14 @@ function left(options: StartOptions): Final {
   return { kind: "unknown", error: new VidgenError(code, message, { hint: lookFirst, attempt }) };
 }
 
-/** Interrupted while no request was out; those that were sent before it had been put off. */
+/** Interrupted between two requests: what was sent before was answered with "not now". */
 function stopped(signal: AbortSignal, wasSentBefore: boolean): End {
   const { code, message } = asVidgenError(signal.reason);
   if (wasSentBefore) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
   return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
 }
 
-function givenUp(outcome: Again): End {
+function givenUp(outcome: Retry): End {
   const { reason } = outcome;
   if (outcome.kind === "unsent") {
     const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;

@@ -2,8 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { GenerateOptions } from "../../src/cli/commands/generate.ts";
-import { commandOf } from "../../src/cli/form.ts";
+import { commandLine } from "../../src/cli/form.ts";
 import { models } from "../../src/client/models.ts";
 import { createWorld, type World } from "../vidgen.ts";
 
@@ -194,9 +193,8 @@ const prompts = [
 ];
 
 test.each(prompts)("a shell reads the command line for the prompt %j as it was meant", (prompt) => {
-  const options = { timeout: "15m", wait: true, output: { json: false } } as GenerateOptions;
-  const wish = { prompt, model: "wan-2.5", aspectRatio: "16:9", images: [], set: ["a='b c'"] };
-  const script = `vidgen() { printf '<%s>' "$@"; test "$2" = - && printf '(%s)' "$(cat)"; }\n${commandOf(wish, options, {})}`;
+  const words = ["--model", "wan-2.5", "--aspect-ratio", "16:9", "--set", "a='b c'"];
+  const script = `vidgen() { printf '<%s>' "$@"; test "$2" = - && printf '(%s)' "$(cat)"; }\n${commandLine(prompt, words, {})}`;
   const { stdout } = spawnSync("sh", ["-c", script], { encoding: "utf8", input: "" });
   const flags = "<--model><wan-2.5><--aspect-ratio><16:9><--set><a='b c'>";
   const isPiped = prompt === "-" || prompt.startsWith("@");

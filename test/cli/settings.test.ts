@@ -3,20 +3,15 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import {
-  checkApiKey,
-  checkBaseUrl,
   configPath,
   findBaseUrl,
   findModelSetting,
-  folders,
-  isLoopback,
-  readInterval,
-  readTime,
   removeLogin,
   resolveApiKey,
   resolveBaseUrl,
   saveLogin,
 } from "../../src/cli/settings.ts";
+import { folders } from "../../src/cli/storage.ts";
 
 type Env = Record<string, string | undefined>;
 
@@ -212,72 +207,6 @@ test("a place that cannot be written to is an output error", async () => {
   await expect(saveLogin(one, key, inside)).rejects.toMatchObject({ code: "output", message: /ENOTDIR/ });
 });
 
-test.each([
-  ["https://x.example", "https://x.example"],
-  ["https://x.example/", "https://x.example"],
-  ["https://x.example/v1///", "https://x.example/v1"],
-  ["https://x.example:8443/a/b", "https://x.example:8443/a/b"],
-  ["  https://X.Example\n", "https://x.example"],
-  ["http://127.0.0.1:8787", "http://127.0.0.1:8787"],
-  ["http://127.1.2.3", "http://127.1.2.3"],
-  ["http://localhost:80/", "http://localhost"],
-  ["http://[::1]:8787/", "http://[::1]:8787"],
-  ["http://api.vidgen.localhost", "http://api.vidgen.localhost"],
-])("the base URL %j is used as %s", (text, used) => {
-  expect(checkBaseUrl(text, "--base-url")).toBe(used);
-});
-
-test.each([
-  ["http://10.0.0.1", "must be https"],
-  ["http://192.168.1.2:8787", "must be https"],
-  ["http://0.0.0.0", "must be https"],
-  ["http://127.0.0.1.example", "must be https"],
-  ["http://localhost.example", "must be https"],
-  ["http://notlocalhost", "must be https"],
-  ["http://[::2]", "must be https"],
-  ["https://x.example?key=1", "must not hold a ? or #"],
-  ["https://x.example/?", "must not hold a ? or #"],
-  ["https://x.example/#top", "must not hold a ? or #"],
-  ["https://x.example/v1#", "must not hold a ? or #"],
-  ["ftp://x.example", "is no http(s) address"],
-  ["file:///etc/passwd", "is no http(s) address"],
-  ["x.example", "is no http(s) address"],
-  ["localhost:8787", "is no http(s) address"],
-  ["https://", "is no http(s) address"],
-  ["", "is no http(s) address"],
-])("the base URL %j is refused: it %s", (text, reason) => {
-  expect(() => checkBaseUrl(text, "--base-url")).toThrow(`--base-url ${reason}`);
-});
-
-test.each(["https://ann:s3cret@x.example", "https://s3cret@x.example", "ftp://ann:s3cret@x.example"])(
-  "the password in %s is refused without being shown",
-  (text) => {
-    expect(() => checkBaseUrl(text, "--base-url")).toThrow(/^(?!.*s3cret).*user name or password/s);
-  },
-);
-
-test.each(["10.0.0.1", "128.0.0.1", "127.evil.example", "localhost.", "::1", "xlocalhost"])(
-  "%s is not this machine",
-  (host) => {
-    expect(isLoopback(host)).toBe(false);
-  },
-);
-
-test.each([` ${key}\n`, `\t${key}\r\n`, key])("the key %j is used without the white space around it", (text) => {
-  expect(checkApiKey(text)).toBe(key);
-});
-
-test.each(["sec ret", "sec\nret", "sec\tret", "sec\u0000ret", "sécret", "秘密", "sec\u007fret", "sec\u200bret"])(
-  "the key %j is refused without being shown",
-  (text) => {
-    expect(() => checkApiKey(text)).toThrow("The API key holds a space or a character that no key can have.");
-  },
-);
-
-test.each(["", " ", "\n"])("the key %j is empty", (text) => {
-  expect(() => checkApiKey(text)).toThrow("The API key is empty.");
-});
-
 test("a key of the environment or the saved file is checked as a typed one is", async () => {
   const fromEnv = await createWorld({ env: { VIDGEN_API_KEY: "sec ret" } });
   await expect(resolveApiKey(one, fromEnv)).rejects.toMatchObject({ code: "usage" });
@@ -285,52 +214,4 @@ test("a key of the environment or the saved file is checked as a typed one is", 
   await expect(resolveApiKey(one, fromFile)).rejects.toMatchObject({ code: "usage" });
   const padded = await createWorld({ env: { VIDGEN_API_KEY: `${key}\n` } });
   expect(await resolveApiKey(one, padded)).toBe(key);
-});
-
-test.each([
-  ["90s", 90_000],
-  ["5m", 300_000],
-  ["1h30m", 5_400_000],
-  ["1h", 3_600_000],
-  ["2m30s", 150_000],
-  ["45", 45_000],
-  ["1.5s", 1_500],
-  ["0.5", 500],
-])("the time %s is %i ms", (text, ms) => {
-  expect(readTime(text, "--timeout")).toBe(ms);
-});
-
-const noTimes = [
-  "",
-  "0",
-  "0s",
-  "0m",
-  "-5",
-  "5x",
-  "m",
-  "1m1h",
-  "1 m",
-  "1e3",
-  "5M",
-  "1.5m",
-  "Infinity",
-  "NaN",
-  "9".repeat(20),
-];
-test.each(noTimes)("the time %j is refused", (text) => {
-  expect(() => readTime(text, "--timeout")).toThrow(
-    `--timeout takes a time such as 90s, 5m, 1h30m or plain seconds, not "${text}"`,
-  );
-});
-
-test.each([
-  [undefined, undefined],
-  ["1", 1_000],
-  ["1m", 60_000],
-])("the interval %s is %s ms", (text, ms) => {
-  expect(readInterval(text)).toBe(ms);
-});
-
-test.each(["0.9", "0.999s", "0", ""])("the interval %j is refused", (text) => {
-  expect(() => readInterval(text)).toThrow("--interval");
 });

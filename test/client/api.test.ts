@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createClient, readText, startInit } from "../../src/client/api.ts";
+import { createApi, readText, startInit } from "../../src/client/api.ts";
 import type { FetchInit } from "../../src/io.ts";
 
 const apiKey = "canary-key-0123456789";
@@ -13,7 +13,7 @@ function createTestClient({ baseUrl = "https://api.video.example", answer = () =
     sent.push({ url, init });
     return answer();
   };
-  return { client: createClient({ baseUrl, apiKey, fetch }), sent };
+  return { client: createApi({ baseUrl, apiKey, fetch }), sent };
 }
 
 /** A body of these parts that breaks off after them when `cut` is given. */

@@ -1,4 +1,4 @@
-import { type FileHandle, mkdtemp, open, readFile, rm } from "node:fs/promises";
+import { mkdtemp, open, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -98,21 +98,6 @@ test("a whole video is saved, byte for byte, with one request", async () => {
   expect(content).toEqual(video);
   expect(requests).toHaveLength(1);
   expect(notes).toEqual([]);
-});
-
-test("the memory of a piece is given back once, when it is in the file", async () => {
-  const log: string[] = [];
-  const pieces = [video.slice(0, 20), video.slice(20)];
-  const body = Object.assign(ReadableStream.from(pieces), {
-    release: (piece: Uint8Array) => {
-      log.push(`released ${piece.byteLength}`);
-      piece.fill(0);
-    },
-  });
-  const answer = () => ({ status: 200, headers: new Headers(), body, text: async () => "" });
-  const { content } = await run([answer]);
-  expect(content).toEqual(video);
-  expect(log).toEqual(["released 20", `released ${video.length - 20}`]);
 });
 
 test("the media address gets no key, and does the redirecting through us", async () => {
@@ -360,29 +345,4 @@ test("a file that cannot be written is an error at once: fetching again does not
     message: expect.stringContaining("Cannot save the video"),
   });
   expect(requests).toBe(0);
-});
-
-test("a disk that has not kept what it was given is an error at once, and is told even if all has come", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
-  const part = await open(join(folder, "fox.part"), "wx+");
-  onTestFinished(async () => {
-    await part.close();
-    await rm(folder, { recursive: true });
-  });
-  const { stat, truncate } = { stat: () => part.stat(), truncate: () => part.truncate() };
-  const write = async (...[, , bytesWritten]: number[]) => ({ bytesWritten });
-  const datasync = () => Promise.reject(Object.assign(new Error("i/o error"), { code: "EIO" }));
-  const file = { stat, truncate, write, datasync } as unknown as FileHandle;
-  let requests = 0;
-  const fetch = async () => {
-    requests++;
-    return new Response(new Uint8Array(64 * 1024 * 1024));
-  };
-  const rest = { etag: undefined, onEtag: async () => {}, freshUrl: async () => url, onProgress() {}, onNote() {} };
-  const options = { ...rest, signal: new AbortController().signal };
-  await expect(download(url, file, options, { ...createVirtualClock(), fetch })).rejects.toMatchObject({
-    code: "output",
-    message: "Cannot save the video: i/o error.",
-  });
-  expect(requests).toBe(1);
 });

@@ -1,43 +1,40 @@
 import { once } from "node:events";
 import { createServer as createHttpServer, type RequestListener } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import process from "node:process";
+import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
-import { createFetch } from "../../src/client/undici-fetch.ts";
+import { readText } from "../../src/client/api.ts";
+import { createFetch } from "../../src/client/http.ts";
 import { createCertificate } from "../faults/certificate.ts";
 
 const size = 12_000_003;
 /** No two stretches of it are alike. */
 const video = new Uint8Array(Uint32Array.from({ length: size / 4 + 1 }, (_, i) => i * 2_654_435_761).buffer, 0, size);
 
-/** Serves on this machine until the test ends. */
-async function serve(listener: RequestListener, isSecure = false): Promise<string> {
-  const server = isSecure ? createHttpsServer(createCertificate(), listener) : createHttpServer(listener);
+async function listen(server: Server): Promise<string> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => sockets.add(socket.on("error", () => {})));
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   onTestFinished(() => {
-    server.closeAllConnections();
     server.close();
+    for (const socket of sockets) socket.destroy();
   });
-  return `${isSecure ? "https" : "http"}://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-/** Reads as a download does: each piece is released once it was put elsewhere, which now and then takes longer. */
-async function readReleasing(url: string, fetch = createFetch({})) {
-  const { body } = await fetch(url);
-  const memory = new Set<ArrayBufferLike>();
-  const read = new Uint8Array(size);
-  let length = 0;
-  let pieces = 0;
-  for await (const piece of body ?? []) {
-    if (pieces++ % 5 === 0) for (let turn = 0; turn < 40; turn++) await new Promise(setImmediate);
-    read.set(piece, length);
-    length += piece.byteLength;
-    memory.add(piece.buffer);
-    body?.release?.(piece);
-  }
-  return { read: read.subarray(0, length), memory: [...memory].map(({ byteLength }) => byteLength) };
+/** Serves on this machine until the test ends. */
+async function serve(listener: RequestListener, isSecure = false): Promise<string> {
+  const server = isSecure ? createHttpsServer(createCertificate(), listener) : createHttpServer(listener);
+  return `${isSecure ? "https" : "http"}://${await listen(server)}`;
+}
+
+async function read(url: string, fetch = createFetch({})): Promise<Uint8Array> {
+  const pieces = [];
+  for await (const piece of (await fetch(url)).body ?? []) pieces.push(piece);
+  return Buffer.concat(pieces);
 }
 
 /** In pieces of odd sizes, the length unsaid. */
@@ -56,28 +53,21 @@ test.each([
   ["in chunks", inChunks, false],
   ["whole, by https", whole, true],
   ["in chunks, by https", inChunks, true],
-])("a body that comes %s is read byte for byte, though its memory is used again", async (_, listener, isSecure) => {
+])("a body that comes %s is read byte for byte", async (_, listener, isSecure) => {
   const { NODE_TLS_REJECT_UNAUTHORIZED: before } = process.env;
   if (isSecure) process.env.NODE_TLS_REJECT_UNAUTHORIZED = "0";
   onTestFinished(() => {
     if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED;
     else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before;
   });
-  const { read } = await readReleasing(await serve(listener, isSecure));
-  expect(Buffer.compare(read, video)).toBe(0);
-});
-
-test("a large body takes the memory of a few blocks, and is copied nowhere else", async () => {
-  const { memory } = await readReleasing(await serve(whole));
-  expect(memory.length).toBeLessThanOrEqual(10);
-  expect(new Set(memory)).toEqual(new Set([1024 * 1024]));
+  expect(Buffer.compare(await read(await serve(listener, isSecure)), video)).toBe(0);
 });
 
 test("several bodies at once stay apart", async () => {
   const url = await serve(whole);
   const fetch = createFetch({});
-  const all = await Promise.all([1, 2, 3].map(() => readReleasing(url, fetch)));
-  for (const { read } of all) expect(Buffer.compare(read, video)).toBe(0);
+  for (const body of await Promise.all([1, 2, 3].map(() => read(url, fetch))))
+    expect(Buffer.compare(body, video)).toBe(0);
 });
 
 test("headers that come byte by byte, while another body comes, are read as they are", async () => {
@@ -90,8 +80,79 @@ test("headers that come byte by byte, while another body comes, are read as they
     }
   });
   const fetch = createFetch({});
-  const [reply, { read }] = await Promise.all([fetch(url), readReleasing(`${url}/whole`, fetch)]);
+  const [reply, body] = await Promise.all([fetch(url), read(`${url}/whole`, fetch)]);
   expect(reply.headers.get("ETag")).toBe(etag);
   expect(await reply.text()).toBe("ok");
-  expect(Buffer.compare(read, video)).toBe(0);
+  expect(Buffer.compare(body, video)).toBe(0);
+});
+
+const text = "a red fox runs through snow at dusk. ".repeat(100);
+
+test.each([
+  ["gzip", gzipSync(text)],
+  ["x-gzip", gzipSync(text)],
+  ["deflate", deflateSync(text)],
+  ["BR", brotliCompressSync(text)],
+])("a reply in %s, which nobody asked for, is decoded", async (coding, body) => {
+  const url = await serve((_, response) => response.writeHead(200, { "Content-Encoding": coding }).end(body));
+  expect(String(await read(url))).toBe(text);
+});
+
+test("a reply in a coding that is unknown comes as it is; one that is not what it says is an error", async () => {
+  const codings = ["zip", "gzip"];
+  const url = await serve((_, response) =>
+    response.writeHead(200, { "Content-Encoding": codings.shift() }).end("no such thing"),
+  );
+  expect(String(await read(url))).toBe("no such thing");
+  await expect(read(url)).rejects.toThrow("incorrect header check");
+});
+
+/** Sends these bytes to whoever asks, and ends the connection so. */
+function answer(bytes: string | Uint8Array, end: (socket: Socket) => void): Promise<string> {
+  const onData = (socket: Socket) => socket.write(bytes, () => end(socket));
+  return listen(createServer((socket) => void socket.once("data", () => onData(socket))));
+}
+
+test.each([
+  ["ends", (socket: Socket) => socket.end()],
+  ["is destroyed", (socket: Socket) => socket.destroy()],
+])("what came before a connection that %s is read, and then why there is no more", async (_, end) => {
+  const begin = '{"success":true,"data":{"id":"5f3c"';
+  for (const framing of ["Content-Length: 99", "Transfer-Encoding: chunked\r\n\r\n40"]) {
+    const isChunked = framing.endsWith("40");
+    const at = await answer(`HTTP/1.1 200 OK\r\n${framing}\r\n${isChunked ? "" : "\r\n"}${begin}`, end);
+    for (let i = 0; i < 50; i++) {
+      const init = { method: "POST", body: "{}", headers: { "Idempotency-Key": `attempt-${i}` } };
+      const { text: found, cut } = await readText(await createFetch({})(`http://${at}/`, init), 1_000);
+      expect([found, cut]).toEqual([begin, expect.any(Error)]);
+    }
+  }
+});
+
+// undici 7 throws where nobody can catch it when a server goes while its reply waits to be read (nodejs/undici#5360): it would end this test run.
+test.each([
+  ["none", (socket: Socket) => socket.end(), 1_048_576],
+  ["1048576", (socket: Socket) => socket.end(), 1_048_576],
+  ["1048585", (socket: Socket) => socket.end(), "broke off"],
+  ["1048585", (socket: Socket) => void socket.resetAndDestroy(), "broke off"],
+])("a reply of %s bytes, read once its server has gone, ends: %o", async (length, end, outcome) => {
+  const framing = length === "none" ? "" : `Content-Length: ${length}\r\n`;
+  const head = Buffer.from(`HTTP/1.1 200 OK\r\nConnection: close\r\n${framing}\r\n`);
+  const server = createServer((socket) => {
+    socket.once("data", () => {
+      socket.write(head);
+      socket.write(Buffer.alloc(1024 * 1024, 97), () => setImmediate(end, socket));
+    });
+  });
+  const at = await listen(server);
+  const gone = new Promise((resolve) => server.on("connection", (socket: Socket) => socket.on("close", resolve)));
+  const { body } = await createFetch({})(`http://${at}/`);
+  await gone;
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+  let received = 0;
+  const reading = async () => {
+    for await (const piece of body ?? []) received += piece.byteLength;
+    return received;
+  };
+  expect(await reading().catch(() => "broke off")).toBe(outcome);
 });

@@ -13,7 +13,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { compactJournal } from "../../src/client/compact.ts";
-import { type Line, openJournal } from "../../src/client/journal.ts";
+import type { Line } from "../../src/client/history.ts";
+import { openJournal } from "../../src/client/journal.ts";
 
 const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";
@@ -66,6 +67,33 @@ test("a line that a crash has torn hides neither those before nor those after it
   await journal.append(intent("b"));
   appendFileSync(journal.path, "\u0000\u0000 not JSON\n[1]\nnull\n{}\n");
   expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["b", "a"]);
+});
+
+test("what is JSON but no line of ours is passed over, whatever it says", async () => {
+  const journal = newJournal();
+  await journal.append(intent("a"));
+  const at = "2026-06-01T00:00:00.000Z";
+  const whole = { at, ...intent("b") };
+  const strange = [
+    ...Object.keys(whole).map((name) => ({ ...whole, [name]: undefined })),
+    ...Object.keys(whole).map((name) => ({ ...whole, [name]: 5 })),
+    { ...whole, at: "yesterday" },
+    { ...whole, base_url: "nowhere" },
+    { ...whole, kind: "of tomorrow" },
+    { at, kind: "accepted", attempt: "a", id: { toString: "no" } },
+    { at, kind: "claim", file: "x.part", pid: "1" },
+    { at, kind: "completed" },
+  ];
+  appendFileSync(journal.path, strange.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  expect((await journal.entries()).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "starting"]]);
+  expect(await journal.claimants("x.part")).toEqual([]);
+});
+
+test("a prompt of the wrong type is read as empty: the attempt is not lost", async () => {
+  const journal = newJournal();
+  const request = { prompt: 5, model: null, seed: 7 } as unknown as { prompt: string; model: string };
+  await journal.append({ kind: "intent", attempt: "a", base_url: baseUrl, request });
+  expect((await journal.entries())[0]?.request).toEqual({ prompt: "", model: "", seed: 7 });
 });
 
 test("a wider mode is tightened", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkModel, defaultModel, findModel, models } from "../../src/client/models.ts";
+import { checkModel, defaultModel, findModel, findSimilar, models } from "../../src/client/models.ts";
 import { VidgenError } from "../../src/errors.ts";
 
 const ids = ["sora-2", "veo-3.1", "kling-2.6", "kling-1.6-elements", "wan-2.5", "ray-3", "seedance", "minimax"];
@@ -81,4 +81,21 @@ test.each(["my-model-9", "sora-2-pro", "kling", "gen-4", "veo-3.1-fast", "x"])("
 
 test.each(["", " "])("the model %j is a usage error that says where they are listed", (id) => {
   expect(refusalOf(id)).toMatchObject({ code: "usage", hint: "`vidgen models` lists them." });
+});
+
+test.each([
+  ["fx", "fox"],
+  ["FOX", "fox"],
+  ["owll", "owl"],
+  ["foxes", "fox"],
+  ["fawx", "fox"],
+  ["foxtrot", undefined],
+  ["", undefined],
+])("%s is like %s", (word, similar) => {
+  expect(findSimilar(word, ["fox", "owl"])).toBe(similar);
+});
+
+test("the nearest wins, and the first of two as near", () => {
+  expect(findSimilar("hare", ["hart", "hare", "harp"])).toBe("hare");
+  expect(findSimilar("harx", ["hart", "harp"])).toBe("hart");
 });

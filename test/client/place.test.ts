@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { checkTemplate } from "../../src/client/naming.ts";
 import { claimPlace } from "../../src/client/place.ts";
-import { checkTemplate } from "../../src/client/template.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 

@@ -5,7 +5,8 @@ import { basename, join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import { fileName } from "../../src/client/naming.ts";
-import { claimTarget, outputError } from "../../src/client/target.ts";
+import { claimTarget } from "../../src/client/place.ts";
+import { outputError } from "../../src/client/target.ts";
 
 const naming = { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", prompt: "A red fox runs", model: "wan-2.5" };
 const itsName = "a-red-fox-runs-wan-2.5-1b4e28ba.mp4";

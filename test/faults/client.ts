@@ -1,6 +1,8 @@
+import process from "node:process";
 import { Readable, Writable } from "node:stream";
 import { main } from "../../src/cli/main.ts";
 import { systemIo } from "../../src/cli/system.ts";
+import { createFetch } from "../../src/client/http.ts";
 import { VidgenError } from "../../src/errors.ts";
 import type { Clock, Io } from "../../src/io.ts";
 
@@ -31,6 +33,8 @@ export async function vidgen(argv: string[], env: Env, options: RunOptions = {})
   const io: Io = {
     ...system,
     ...createFastClock(speed),
+    // As each process does, it looks once which proxies there are.
+    fetch: createFetch(process.env),
     env,
     stdin: Readable.from([]),
     stdout: collect((text) => (run.stdout += text)),

@@ -1,6 +1,5 @@
 import { defineConfig } from "vitest/config";
 import { createReport } from "./report.ts";
-import { isPausedParser } from "./undici.ts";
 
 export default defineConfig({
   root: new URL(".", import.meta.url).pathname,
@@ -10,6 +9,5 @@ export default defineConfig({
     maxWorkers: 2,
     execArgv: ["--no-warnings"],
     reporters: [createReport()],
-    onUnhandledError: (error) => !isPausedParser(error),
   },
 });

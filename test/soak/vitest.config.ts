@@ -1,6 +1,5 @@
 import { defineConfig } from "vitest/config";
 import { createReport } from "../faults/report.ts";
-import { isPausedParser } from "../faults/undici.ts";
 
 const run = { pool: "forks" as const, execArgv: ["--no-warnings"] };
 
@@ -8,7 +7,6 @@ export default defineConfig({
   root: new URL(".", import.meta.url).pathname,
   test: {
     reporters: [createReport()],
-    onUnhandledError: (error) => !isPausedParser(error),
     projects: [
       {
         test: {

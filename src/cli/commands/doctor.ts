@@ -1,23 +1,41 @@
 import { resolve } from "node:path";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
-import type { Io } from "../../io.ts";
-import { traced } from "../context.ts";
+import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
 import type { Check } from "../doctor/check.ts";
-import { checkConfig, checkDisk, checkJournal, checkLocalService, checkNode } from "../doctor/machine.ts";
-import { checkNetwork, checkSettings } from "../doctor/network.ts";
-import type { Given } from "../program.ts";
 
-export type DoctorOptions = Given & { local?: boolean; baseUrl?: string };
+export function addDoctor(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((options) => doctor(options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const command = program
+    .command("doctor")
+    .summary("look at what could be in the way")
+    .description(
+      "Looks at the settings, the key, the way to the service and this machine, and says what to do. Sends nothing that costs.\n" +
+        "Ends with 0 when nothing has failed, else with the exit code of the first check that has.",
+    )
+    .addOption(localOption("leave the remote service out"))
+    .addOption(baseUrlOption());
+  return withDetails(command, {
+    prints: "one line a check, with the fix",
+    examples: ["vidgen doctor", "vidgen doctor --json"],
+  });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /**
  * Looks at the surroundings, from causes to effects, and prints each check with its fix. Throws when one has failed: with the code that the
  * first of them would end a command with, since the others may follow from it. Costs nothing.
  */
-export async function doctor(options: DoctorOptions, io: Io): Promise<void> {
-  const { output } = options;
+async function doctor(options: Options, context: Context): Promise<void> {
+  const { io, output } = context;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
+  const { checkConfig, checkDisk, checkJournal, checkLocalService, checkNode } = await import("../doctor/machine.ts");
   const checks = [checkNode(io), await checkConfig(io), await checkJournal(io)];
-  if (!options.local) checks.push(...(await checkRemote(options, io)));
+  if (!options.local) checks.push(...(await checkRemote(options.baseUrl, context)));
   checks.push(await checkLocalService(io), await checkDisk(resolve(".")));
   const failed = checks.filter(({ state }) => state === "fail");
   const documents = checks.map(({ code: _, fix = null, ...check }) => ({ ...check, fix }));
@@ -29,7 +47,9 @@ export async function doctor(options: DoctorOptions, io: Io): Promise<void> {
     });
 }
 
-async function checkRemote({ baseUrl: flag, output }: DoctorOptions, io: Io): Promise<Check[]> {
+async function checkRemote(flag: string | undefined, { io, output }: Context): Promise<Check[]> {
+  const { traced } = await import("../context.ts");
+  const { checkNetwork, checkSettings } = await import("../doctor/network.ts");
   const { checks, baseUrl, apiKey } = await checkSettings(flag, io);
   if (apiKey !== undefined) output.hide(apiKey);
   if (baseUrl === undefined) return checks;

@@ -1,52 +1,68 @@
-import type { Command } from "commander";
+import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
+import { findSimilar } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { formatManual } from "../help/man.ts";
-import { createTopics, type Topic } from "../help/topics.ts";
-import { type CommandTree, describeCommand, type ExamplesOf } from "../help/tree.ts";
-import type { Given } from "../program.ts";
-import { findSimilar } from "../similar.ts";
+import { type Context, type Word, withDetails, withSuggestions } from "../command.ts";
+import { createTopics, type Topic, topicNames } from "../help/topics.ts";
 
-export type HelpOptions = Given & {
-  name: string | undefined;
-  man?: boolean;
-  program: Command;
-  examplesOf: ExamplesOf;
-};
-
-/** Prints the help of the program, a command or a topic; with `--json` what it says as data, with `--man` the manual page. */
-export async function help({ name, man, program, examplesOf, output }: HelpOptions, io: Io): Promise<void> {
-  const topics = createTopics();
-  const tree = describeCommand(program, examplesOf);
-  const version = program.version() ?? "";
-  const manual = man ? formatManual(tree, topics, version) : "";
-  if (man) return await output.result(manual, { manual });
-  const topic = topics.find((topic) => topic.name === name);
-  if (topic) return await output.result(formatTopic(topic, program, io), topic.document);
-  const command = findCommand(name, program, topics);
-  if (!output.json) return command.outputHelp();
-  const documents = Object.fromEntries(topics.map(({ name, document }) => [name.replace("-", "_"), document]));
-  const all = name === undefined ? { version, ...tree, ...documents } : describeCommand(command, examplesOf);
-  await output.result("", withoutEmpty(all));
+export function addHelp(program: CommandUnknownOpts, context: Context): void {
+  const name = new Argument("[name]", `a command, or ${topicNames.join(", ")}`);
+  const command = program
+    .command("help")
+    .summary("show the help of a command or a topic")
+    .description(
+      "The help of a command or a topic. With --json, the whole of it for programs: commands, flags, exit codes.",
+    )
+    .addArgument(withSuggestions(name, () => namesOf(program)))
+    .option("--man", "print the manual page, for `man -l -`")
+    .action((name, { man }) => (man ? printManual(program, context) : printHelp(name, program, context)));
+  withDetails(command, {
+    prints: "the help",
+    examples: ["vidgen help generate", "vidgen help exit-codes", "vidgen help --json"],
+  });
 }
 
-function findCommand(name: string | undefined, program: Command, topics: Topic[]): Command {
-  if (name === undefined) return program;
+async function printManual(program: CommandUnknownOpts, { output }: Context): Promise<void> {
+  const { formatManual } = await import("../help/man.ts");
+  const { describeCommand } = await import("../help/tree.ts");
+  const manual = formatManual(describeCommand(program), createTopics(program), program.version() ?? "");
+  await output.result(manual, { manual });
+}
+
+/** Prints the help of the program, a command or a topic; with `--json` the same as data. */
+async function printHelp(name: string | undefined, program: CommandUnknownOpts, context: Context): Promise<void> {
+  const { io, output } = context;
+  const topics = createTopics(program);
+  const topic = topics.find((topic) => topic.name === name);
+  if (topic) return await output.result(formatTopic(topic, program, io), topic.document);
+  const command = name === undefined ? program : findCommand(name, program);
+  if (!output.json) return command.outputHelp();
+  const { describeCommand } = await import("../help/tree.ts");
+  const documents = Object.fromEntries(topics.map(({ name, document }) => [name.replace("-", "_"), document]));
+  const tree = describeCommand(command);
+  await output.result("", command === program ? { version: program.version(), ...tree, ...documents } : tree);
+}
+
+/** Everything there is help on, each with its summary. */
+function namesOf(program: CommandUnknownOpts): Word[] {
+  const commands = program.createHelp().visibleCommands(program);
+  return [
+    ...commands.map((command) => [command.name(), command.summary()] as const),
+    ...createTopics(program).map(({ name, summary }) => [name, summary] as const),
+  ];
+}
+
+function findCommand(name: string, program: CommandUnknownOpts): CommandUnknownOpts {
   const command = program.commands.find((command) => command.name() === name);
   if (command) return command;
-  const known = [...describeCommand(program, new Map()).commands, ...topics].map(({ name }) => name);
+  const known = namesOf(program).map(([name]) => name);
   const similar = findSimilar(name, known);
   const guess = similar === undefined ? "" : ` Did you mean ${similar}?`;
   throw usage(`There is no help on "${name}".${guess}`, `There is help on ${known.join(", ")}.`);
 }
 
-/** No command has commands below it but the program itself. */
-function withoutEmpty<Tree extends CommandTree>({ commands, ...tree }: Tree): object {
-  return commands.length === 0 ? tree : { ...tree, commands: commands.map(withoutEmpty) };
-}
-
 /** Laid out as commander lays out the rest of the help, as wide as the terminal. */
-function formatTopic({ sections }: Topic, program: Command, io: Io): string {
+function formatTopic({ sections }: Topic, program: CommandUnknownOpts, io: Io): string {
   const helper = program.createHelp();
   const width = io.stdout.columns ?? 80;
   helper.prepareContext({ helpWidth: width });

@@ -1,16 +1,33 @@
-import type { Entry } from "../../client/journal.ts";
+import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { isLoopback } from "../../client/credentials.ts";
+import type { Entry } from "../../client/history.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { openKept } from "../context.ts";
-import type { Given } from "../program.ts";
-import { isLoopback } from "../settings.ts";
+import { type Context, localOption, withDetails } from "../command.ts";
 import { plainLine } from "../terminal/output.ts";
 
-export type ListOptions = Given & { status?: string; limit: string; local?: boolean };
+export function addList(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((options) => list(options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const statuses = ["starting", "processing", "completed", "failed", "unknown", "unsent", "refused"] as const;
+  const command = program
+    .command("list")
+    .summary("list what this machine has started")
+    .description(
+      "What this machine has started, newest first, from its journal: id, status, model, age, credits left, file, prompt.",
+    )
+    .addOption(new Option("--status <name>", "only those of one status").choices(statuses))
+    .option("--limit <number>", "how many at the most", "30")
+    .addOption(localOption("only those of the local service"));
+  return withDetails(command, { prints: "a table", examples: ["vidgen list", "vidgen list --status unknown"] });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Prints what this machine has started, newest first, from the journal. Asks no service. */
-export async function list(options: ListOptions, io: Io): Promise<void> {
-  const { output } = options;
+async function list(options: Options, { io, output }: Context): Promise<void> {
   const entries = await choose(options, io);
   const documents = entries.map(({ request, reason, part: _, place: __, ...entry }) => ({
     ...entry,
@@ -26,8 +43,9 @@ const unclearNote =
   "Attempts without an id may have been charged: their answer never came. Look at your account for a generation of that time;\n" +
   "`vidgen wait <id>` fetches it. Starting the same again may pay twice.";
 
-async function choose({ status, limit, local }: ListOptions, io: Io): Promise<Entry[]> {
+async function choose({ status, limit, local }: Options, io: Io): Promise<Entry[]> {
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit takes a whole number from 1, not "${limit}".`);
+  const { openKept } = await import("../context.ts");
   const entries = await (await openKept(false, io)).journal.entries();
   const isWanted = (entry: Entry) =>
     (status === undefined || entry.status === status) && (!local || isLoopback(new URL(entry.base_url).hostname));

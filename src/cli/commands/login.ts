@@ -1,23 +1,39 @@
-import { randomUUID } from "node:crypto";
-import { createClient, type Reply } from "../../client/api.ts";
-import { describeFailure, describeReply } from "../../client/look.ts";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { Reply } from "../../client/api.ts";
+import { checkApiKey, checkBaseUrl } from "../../client/credentials.ts";
 import { isTransient } from "../../client/retry.ts";
-import { isRecord } from "../../client/schema.ts";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { traced } from "../context.ts";
-import { checkApiKey, checkBaseUrl, configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
-import type { Output } from "../terminal/output.ts";
+import { baseUrlOption, type Context, withDetails } from "../command.ts";
+import { configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
 import { askSecret, askText, type Check, canAsk, readStdin } from "../terminal/prompts.ts";
 
-export type LoginOptions = { baseUrl?: string; withToken?: boolean; output: Output; input: boolean };
+export function addLogin(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((options) => login(options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const command = program
+    .command("login")
+    .summary("check and save an API key")
+    .description("Asks for an API key, checks it with the service, and saves it. The key never goes on a command line.")
+    .option("--with-token", "read the key from stdin")
+    .addOption(baseUrlOption("the service the key is for"));
+  return withDetails(command, {
+    prints: "nothing; with `--json` the base URL",
+    examples: ["vidgen login", "vidgen login --base-url https://video.example --with-token < key.txt"],
+  });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Asks for a key, checks it with the service, and saves it. Prints nothing; with `--json` for which address that was. */
-export async function login(options: LoginOptions, io: Io): Promise<void> {
-  const { output } = options;
-  const baseUrl = await chooseBaseUrl(options, io);
-  const key = await readKey(options, baseUrl, io);
+async function login(options: Options, context: Context): Promise<void> {
+  const { io, output } = context;
+  const baseUrl = await chooseBaseUrl(options, context);
+  const key = await readKey(options, baseUrl, context);
   output.hide(key);
+  const { traced } = await import("../context.ts");
   const verdict = await checkKey(baseUrl, key, { ...io, fetch: traced(io.fetch, baseUrl, output, io) });
   const path = await saveLogin(baseUrl, key, io);
   await output.result("", { ok: true, base_url: baseUrl });
@@ -29,10 +45,12 @@ const checkLimitMs = 30_000;
 
 /** Asks for the status of a made-up id: all but a few answers mean that the key was let in. Returns what to say; throws to save nothing. */
 async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string> {
+  const { createApi } = await import("../../client/api.ts");
+  const { describeFailure } = await import("../../client/look.ts");
   const limit = io.limit(checkLimitMs, io.signal, new Error("no answer within 30 s"));
   try {
-    const client = createClient({ baseUrl, apiKey, fetch: io.fetch });
-    return judge(await client.status(randomUUID(), limit.signal), baseUrl);
+    const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
+    return await judge(await api.status(crypto.randomUUID(), limit.signal), baseUrl);
   } catch (error) {
     if (io.signal.aborted) throw io.signal.reason;
     if (error instanceof VidgenError) throw error;
@@ -46,7 +64,9 @@ async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string
 
 const tryAgain = "Check the base URL and the network, then run it again.";
 
-function judge(reply: Reply, baseUrl: string): string {
+async function judge(reply: Reply, baseUrl: string): Promise<string> {
+  const { describeReply } = await import("../../client/look.ts");
+  const { isRecord } = await import("../../client/schema.ts");
   const { status: httpStatus } = reply;
   const said = describeReply(reply);
   if (httpStatus === 401 || httpStatus === 403) {
@@ -68,10 +88,11 @@ function judge(reply: Reply, baseUrl: string): string {
   return `The service did not turn the key away, but its answer is unusual: ${said}. If the key does not work, check the base URL.`;
 }
 
-async function chooseBaseUrl(options: LoginOptions, io: Io): Promise<string> {
+async function chooseBaseUrl(options: Options, context: Context): Promise<string> {
+  const { io } = context;
   const known = await findBaseUrl(options.baseUrl, io);
   if (known !== undefined) return known;
-  if (options.withToken || !canAsk(options, io)) return resolveBaseUrl(options.baseUrl, io);
+  if (options.withToken || !canAsk(context, io)) return resolveBaseUrl(options.baseUrl, io);
   const answer = await askText("The service's base URL:", checked(checkBaseUrlAnswer), io);
   return checkBaseUrlAnswer(answer);
 }
@@ -80,15 +101,16 @@ function checkBaseUrlAnswer(text: string): string {
   return checkBaseUrl(text, "the base URL");
 }
 
-async function readKey(options: LoginOptions, baseUrl: string, io: Io): Promise<string> {
-  if (options.withToken) return checkApiKey((await readStdin(io)).toString("utf8"));
-  if (!canAsk(options, io))
+async function readKey({ withToken }: Options, baseUrl: string, context: Context): Promise<string> {
+  const { io, output } = context;
+  if (withToken) return checkApiKey((await readStdin(io)).toString("utf8"));
+  if (!canAsk(context, io))
     throw usage("There is nobody to ask for the key here.", "Pipe it in: vidgen login --with-token < key.txt");
-  options.output.note(`The key will be stored in plain text in ${configPath(io)}.`);
+  output.note(`The key will be stored in plain text in ${configPath(io)}.`);
   return checkApiKey(await askSecret(`API key for ${new URL(baseUrl).origin}:`, checked(checkApiKey), io));
 }
 
-/** A check that throws, as one that answers with what is wrong. */
+/** Makes a check that throws one that returns what is wrong, as a prompt wants it. */
 function checked(check: (text: string) => unknown): Check {
   return (text) => {
     try {

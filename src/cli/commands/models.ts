@@ -1,17 +1,26 @@
-import { models as all, defaultModel } from "../../client/models.ts";
-import type { Io } from "../../io.ts";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { defaultModel, models } from "../../client/models.ts";
+import { type Context, withDetails } from "../command.ts";
 import { findModelSetting } from "../settings.ts";
-import type { Output } from "../terminal/output.ts";
+
+export function addModels(program: CommandUnknownOpts, context: Context): void {
+  const command = program
+    .command("models")
+    .summary("list the models")
+    .description("The models, and what each is for.")
+    .action(() => printModels(context));
+  withDetails(command, { prints: "a table", examples: ["vidgen models", "vidgen models --json"] });
+}
 
 /** Prints the models and what each is for (interface section 2.2). */
-export async function models({ output }: { output: Output }, io: Io): Promise<void> {
+async function printModels({ io, output }: Context): Promise<void> {
   const preset = (await findModelSetting(io)) ?? defaultModel;
-  const width = Math.max(...all.map(({ id }) => id.length));
-  const lines = all.map(
+  const width = Math.max(...models.map(({ id }) => id.length));
+  const lines = models.map(
     ({ id, characteristic }) => `${id.padEnd(width)}  ${characteristic}${id === preset ? " (default)" : ""}`,
   );
   await output.result(
     lines.join("\n"),
-    all.map(({ id, characteristic }) => ({ id, characteristic, default: id === preset })),
+    models.map(({ id, characteristic }) => ({ id, characteristic, default: id === preset })),
   );
 }

@@ -1,43 +1,63 @@
+import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { isLoopback } from "../../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { findNameFault, makeKey } from "../../server/api/accounts.ts";
-import { type DeliveryEvent, deliveryLine, isGivenUp } from "../../server/callbacks/delivery.ts";
-import { createPreviewEngine } from "../../server/engines/preview/preview.ts";
-import { type HeldService, openService, type RunningService } from "../../server/serve.ts";
+import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
+import type { HeldService, RunningService } from "../../server/serve.ts";
+import { type Context, withDetails } from "../command.ts";
+import { directives } from "../help/topics.ts";
 import { findServiceFolder } from "../local.ts";
-import { isLoopback } from "../settings.ts";
-import type { Output } from "../terminal/output.ts";
 
-export type ServeOptions = {
-  host: string;
-  port: string;
-  mediaPort: string;
-  allowRemote?: boolean;
-  name?: string;
-  credits?: string;
-  keyFor?: string;
-  pace: "fast" | "realistic";
-  webhookLog?: boolean;
-  output: Output;
-};
+export function addServe(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((options) => serve(options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const pace = new Option("--pace <pace>", "how long a generation takes");
+  const rows = directives.map(([text, effect]) => `  ${text.padEnd(14)}${effect}`);
+  const command = program
+    .command("serve")
+    .summary("run the local service")
+    .description(
+      "Runs the local service: the whole interface with a preview engine, for trying things out and for tests.",
+    )
+    .option("--host <name>", "address to listen on", "127.0.0.1")
+    .option("--port <number>", "port of the API; 0 takes any free one", "8787")
+    .option("--media-port <number>", "port of the videos; 0 takes any free one", "8788")
+    .option("--allow-remote", "listen where others on the network can reach it")
+    .option("--name <host>", "the name that others reach it by")
+    .option("--credits <number>", "set the account's credits (default: at least 1000)")
+    .option("--key-for <account>", "make a further account, print its API key, and end")
+    .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
+    .option("--webhook-log", "print each callback as it is sent")
+    .addHelpText("after", `\nIn a prompt, for tests:\n${rows.join("\n")}`);
+  return withDetails(command, {
+    prints: "its address",
+    examples: ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"],
+  });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** How long replies under way may take once the service is told to stop. */
 const graceMs = 3_000;
 
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--key-for` a key, and ends. */
-export async function serve(options: ServeOptions, io: Io): Promise<void> {
-  if (options.keyFor !== undefined) return printKey(options.keyFor, options, io);
-  const service = await open(options, io);
+async function serve(options: Options, context: Context): Promise<void> {
+  if (options.keyFor !== undefined) return printKey(options.keyFor, options, context);
+  const service = await open(options, context);
   try {
-    await printAddress(service, options, io);
-    await untilStopped(io);
+    await printAddress(service, options, context);
+    await untilStopped(context.io);
   } finally {
     await service.close(graceMs);
   }
 }
 
-async function open(options: ServeOptions, io: Io): Promise<RunningService> {
-  const { output } = options;
+async function open(options: Options, { io, output }: Context): Promise<RunningService> {
+  const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
+  const { createPreviewEngine } = await import("../../server/engines/preview/preview.ts");
+  const { openService } = await import("../../server/serve.ts");
   const { folder, note } = await findServiceFolder(io);
   if (note !== undefined) output.note(note);
   const onDelivery = (event: DeliveryEvent) => {
@@ -60,7 +80,7 @@ async function open(options: ServeOptions, io: Io): Promise<RunningService> {
   return opened;
 }
 
-function readAddress({ host, name, allowRemote, ...flags }: ServeOptions) {
+function readAddress({ host, name, allowRemote, ...flags }: Options) {
   if (host === "") throw usage("--host is empty.");
   const isOwn = isLoopback(host.includes(":") ? `[${host}]` : host);
   if (!isOwn && !allowRemote)
@@ -76,7 +96,7 @@ function readAddress({ host, name, allowRemote, ...flags }: ServeOptions) {
   return { host, name, ports, isLoopback: isOwn };
 }
 
-function readCredits({ credits }: ServeOptions): number | undefined {
+function readCredits({ credits }: Options): number | undefined {
   return credits === undefined ? undefined : readNumber(credits, "--credits", Number.MAX_SAFE_INTEGER);
 }
 
@@ -105,21 +125,22 @@ function heldError({ pid, announcement }: HeldService): VidgenError {
   );
 }
 
-async function printKey(account: string, options: ServeOptions, io: Io): Promise<void> {
+async function printKey(account: string, options: Options, { io, output }: Context): Promise<void> {
+  const { findNameFault, makeKey } = await import("../../server/api/accounts.ts");
   const fault = findNameFault(account);
   if (fault !== undefined) throw usage(`--key-for: ${fault}.`);
   const { folder } = await findServiceFolder(io);
   const made = await makeKey(folder, { name: account, credits: readCredits(options) }, io).catch((error) => {
     throw openingError(error, folder, options.host);
   });
-  await options.output.result(made.api_key, made);
-  options.output.note(`The account ${account} has ${made.credits} credits. This key is shown once, and kept nowhere.`);
+  await output.result(made.api_key, made);
+  output.note(`The account ${account} has ${made.credits} credits. This key is shown once, and kept nowhere.`);
 }
 
 async function printAddress(
   service: RunningService,
-  { output, host, allowRemote }: ServeOptions,
-  io: Io,
+  { host, allowRemote }: Options,
+  { io, output }: Context,
 ): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = service.address;
   await output.result(base_url, { base_url, media_url, api_key, webhook_secret });

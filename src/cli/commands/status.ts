@@ -1,51 +1,45 @@
-import { failedError, readVideoUrl } from "../../client/follow.ts";
-import { lookPatiently } from "../../client/look.ts";
-import { errorText, type Generation } from "../../client/schema.ts";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
-import type { Io } from "../../io.ts";
-import { openSession, type Session } from "../context.ts";
-import type { Given } from "../program.ts";
+import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
 import { plainLine } from "../terminal/output.ts";
 
-export type StatusOptions = Given & {
-  id: string | undefined;
-  exitStatus?: boolean;
-  local?: boolean;
-  baseUrl?: string;
-};
+export function addStatus(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((id, options) => status(id, options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const command = program
+    .command("status")
+    .summary("look at a generation once")
+    .description("One look at a generation: prints its id, its status, and the URL when there is one.")
+    .argument("[id]", "the generation; without one, the newest that runs")
+    .option("--exit-status", "exit 4 when it failed, 5 while it runs")
+    .addOption(localOption())
+    .addOption(baseUrlOption());
+  return withDetails(command, {
+    prints: "id, status, URL",
+    examples: ["vidgen status <id>", "until vidgen status <id> --exit-status; do sleep 10; done"],
+  });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** One look at a generation. Prints its id, status, and its address when there is one. */
-export async function status(options: StatusOptions, io: Io): Promise<void> {
-  if (options.id === "") throw usage("The id is empty.");
-  const session = await openSession(options, io);
-  options.defer(session.close);
-  const id = await (options.id === undefined ? session.newestRunning() : session.fullId(options.id));
-  const generation = await lookPatiently(session.client, id, io, io.signal, options.output.note).catch(
-    async (error) => {
-      throw await session.whereElse(error, id);
-    },
-  );
-  await writeDown(generation, session);
+async function status(typed: string | undefined, options: Options, { io, output, defer }: Context): Promise<void> {
+  if (typed === "") throw usage("The id is empty.");
+  const { openSession } = await import("../context.ts");
+  const { failedError, readVideoUrl } = await import("../../client/follow.ts");
+  const { errorText } = await import("../../client/schema.ts");
+  const session = await openSession({ ...options, output }, io);
+  defer(session.close);
+  const id = await (typed === undefined ? session.newestRunning() : session.fullId(typed));
+  const generation = await session.client.status(id, { signal: io.signal }).catch(async (error) => {
+    throw await session.whereElse(error, id);
+  });
+  const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
   const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
-  await options.output.result(fields.map(plainLine).join("\t"), generation);
-  if (generation.status === "failed")
-    options.output.note(errorText(generation.error) ?? "The service gives no reason.");
-  if (options.exitStatus) throwStatus(generation);
-}
-
-/** So that `list` knows, for a generation that this machine has started. */
-async function writeDown(generation: Generation, session: Session): Promise<void> {
-  const { id, status: state } = generation;
-  if ((state !== "completed" && state !== "failed") || (await session.find(id))?.status !== "processing") return;
-  const line =
-    state === "completed"
-      ? ({ kind: state, id } as const)
-      : ({ kind: state, id, reason: failedError(id, generation).message } as const);
-  await session.journal.append(line).catch(() => {});
-}
-
-function throwStatus(generation: Generation): void {
-  if (generation.status === "completed") return;
-  if (generation.status === "failed") throw failedError(generation.id, generation);
-  throw new VidgenError("pending", "Still running.", { id: generation.id });
+  await output.result(fields.map(plainLine).join("\t"), generation);
+  if (failure) output.note(errorText(generation.error) ?? "The service gives no reason.");
+  if (!options.exitStatus || generation.status === "completed") return;
+  throw failure ?? new VidgenError("pending", "Still running.", { id: generation.id });
 }

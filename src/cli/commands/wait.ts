@@ -1,94 +1,121 @@
-import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
-import type { Collected } from "../../client/collect.ts";
-import { isOpen } from "../../client/journal.ts";
-import { isFolder } from "../../client/target.ts";
-import { isDistinct } from "../../client/template.ts";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { isDistinct } from "../../client/naming.ts";
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
-import type { Io } from "../../io.ts";
-import { openSession, type Session } from "../context.ts";
-import type { Given } from "../program.ts";
-import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../result.ts";
-import { findAlreadySaved, findSavedVideo } from "../saved.ts";
-import { readInterval, readTime } from "../settings.ts";
+import {
+  baseUrlOption,
+  bellOption,
+  type Context,
+  intervalOption,
+  localOption,
+  openOption,
+  readTimes,
+  saveOption,
+  timeoutOption,
+  withDetails,
+} from "../command.ts";
+import type { Collected, Session } from "../context.ts";
 import { errorDocument } from "../terminal/output.ts";
 import { ringAfter } from "../terminal/progress.ts";
+import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../terminal/result.ts";
 
-export type WaitOptions = Given & {
-  ids: string[];
-  all?: boolean;
-  /** `-o` */
-  save?: string;
-  overwrite?: boolean;
-  open?: boolean;
-  bell?: boolean;
-  timeout: string;
-  interval?: string;
-  local?: boolean;
-  baseUrl?: string;
-};
+export function addWait(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((ids, options) => wait(ids, options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const command = program
+    .command("wait")
+    .summary("follow generations that exist")
+    .description("Follows generations to their end. Prints each URL; with -o, saves the videos and prints where.")
+    .argument("[id...]", "the generations; without one, the newest that runs")
+    .option("--all", "all that have not ended, or were to be saved and are not")
+    .addOption(saveOption())
+    .option("--overwrite", "replace the file if it exists")
+    .addOption(timeoutOption())
+    .addOption(intervalOption())
+    .addOption(openOption())
+    .addOption(bellOption())
+    .addOption(localOption())
+    .addOption(baseUrlOption());
+  return withDetails(command, {
+    prints: "as `generate`",
+    examples: ["vidgen wait <id> -o fox.mp4", "vidgen wait --all -o clips/"],
+  });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Follows generations that exist, side by side, and saves them with `-o`. Ends with the worst of their errors. */
-export async function wait(options: WaitOptions, io: Io): Promise<void> {
-  if (options.all && options.ids.length > 0) throw usage("--all takes no ids.");
-  if (options.ids.includes("")) throw usage("An id is empty.");
-  checkPlace(options.save, options, io);
+async function wait(typed: string[], options: Options, context: Context): Promise<void> {
+  const { io, output, defer } = context;
+  const { all, open = false } = options;
+  if (all && typed.length > 0) throw usage("--all takes no ids.");
+  if (typed.includes("")) throw usage("An id is empty.");
+  checkPlace(options.output, { output, open }, io);
   readTimes(options);
-  const session = await openSession(options, io);
-  options.defer(session.close);
-  const ids = options.all ? await openIds(session) : await fullIds(options.ids, session);
-  const isOne = !options.all && ids.length < 2;
-  if (options.open && !isOne) throw usage("--open opens one video: name one id.");
+  const { openSession } = await import("../context.ts");
+  const session = await openSession({ ...options, output }, io);
+  defer(session.close);
+  const ids = all ? await openIds(session) : await fullIds(typed, session);
+  const isOne = !all && ids.length < 2;
+  if (open && !isOne) throw usage("--open opens one video: name one id.");
+  const waiting = { ...context, session, options };
   const follow = async () =>
-    isOne
-      ? waitForOne(ids[0] ?? (await session.newestRunning()), session, options, io)
-      : waitForAll(ids, session, options, io);
+    isOne ? waitForOne(ids[0] ?? (await session.newestRunning()), waiting) : waitForAll(ids, waiting);
   await ringAfter(options.bell ?? false, follow, io);
 }
 
-/** All that this machine has started at this service and that has not ended, or was to be saved and is not; the oldest first. */
+type Waiting = Context & { session: Session; options: Options };
+
+/** The generations that this machine has started at this service and that have not ended, or are still to be saved; the oldest first. */
 async function openIds(session: Session): Promise<string[]> {
-  const open = (await session.entries()).filter(isOpen);
+  const { isOpen } = await import("../../client/history.ts");
+  const open = (await session.client.entries()).filter(isOpen);
   return open.flatMap(({ id }) => id ?? []).reverse();
 }
 
-/** Each generation once, however it was named. */
+/** Each generation once, even if two of the typed ids mean the same one. */
 async function fullIds(typed: string[], session: Session): Promise<string[]> {
   return [...new Set(await Promise.all(typed.map(session.fullId)))];
 }
 
-async function waitForOne(id: string, session: Session, options: WaitOptions, io: Io): Promise<void> {
-  const saved = await takeSaved(id, session, options);
-  if (saved !== undefined) return printSaved(id, saved, { open: options.open ?? false, output: options.output, io });
-  const print = { place: options.save, isHere: session.isHere(), open: options.open ?? false, output: options.output };
-  await collectOne(id, session, options, (collected) => printCollected(collected, print, io));
+async function waitForOne(id: string, waiting: Waiting): Promise<void> {
+  const { session, options, io, output } = waiting;
+  const { open = false, output: place } = options;
+  const saved = await takeSaved(id, waiting);
+  if (saved !== undefined) return printSaved(id, saved, { open, output, io });
+  const print = { place, isHere: session.isHere(), open, output };
+  await collectOne(id, 0, { ...waiting, use: (collected) => printCollected(collected, print, io) });
 }
 
-/** So many are followed from the first moment on; each further one that much later, so that neither side has a thousand looks at once. */
-const atOnce = 64;
+/** The first 64 are polled at once, each further one 5 ms later, so that neither side has a thousand requests at the same moment. */
+const maxAtOnce = 64;
 const apartMs = 5;
 
 /** Lines come as the videos do; the JSON document comes last, an array in the order of the ids. */
-async function waitForAll(ids: string[], session: Session, options: WaitOptions, io: Io): Promise<void> {
-  const { output, save } = options;
-  if (save !== undefined && !isDistinct(save) && !(await isFolder(save)))
+async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
+  const { session, options, io, output } = waiting;
+  const { output: place } = options;
+  const { isFolder } = await import("../../client/place.ts");
+  if (place !== undefined && !isDistinct(place) && !(await isFolder(place)))
     throw usage("Several videos go into a folder, or get names that differ: -o folder/ or -o '{slug}-{id}.mp4'");
   if (ids.length === 0) output.note("There is nothing to wait for.");
   const errors: VidgenError[] = [];
   const follow = async (id: string, index: number): Promise<object> => {
     try {
-      if (index > atOnce) await io.sleep((index - atOnce) * apartMs, io.signal);
-      const saved = await takeSaved(id, session, options);
+      if (index > maxAtOnce) await io.sleep((index - maxAtOnce) * apartMs, io.signal);
+      const saved = await takeSaved(id, waiting);
       if (saved !== undefined) {
         if (!output.json) await output.result(saved, undefined);
         return describeSaved(id, saved);
       }
       const use = async (collected: Collected) => {
-        const print = { place: save, isHere: session.isHere(), open: false, output };
+        const print = { place, isHere: session.isHere(), open: false, output };
         if (!output.json) await printCollected(collected, print, io);
         return describe(collected, session.isHere());
       };
-      return await collectOne(id, session, { ...options, first: index + 1 }, use);
+      return await collectOne(id, index, { ...waiting, use });
     } catch (thrown) {
       const error = asVidgenError(thrown).with({ id });
       errors.push(output.json ? error : error.about(id));
@@ -104,34 +131,29 @@ async function waitForAll(ids: string[], session: Session, options: WaitOptions,
 }
 
 /**
- * A video that is saved already; with `--all` also one that has its name, though the process that gave it one died before it could write
- * that down.
+ * The file of a video that is saved already. With `--all` a file that has the right name is enough: the process that saved it may have died
+ * before it could tell the journal.
  */
-async function takeSaved(id: string, session: Session, options: WaitOptions): Promise<string | undefined> {
-  const { output, overwrite } = options;
-  const how = { place: options.save, overwrite, output };
-  if (!options.all) return findAlreadySaved(id, session, how);
-  const saved = await findSavedVideo(id, session, how);
+async function takeSaved(id: string, { session, options }: Waiting): Promise<string | undefined> {
+  const { all, output: place, overwrite } = options;
+  if (!all) return session.findAlreadySaved(id, place);
+  const saved = place === undefined || overwrite ? undefined : await session.client.findSaved(id, place);
   if (saved) await session.journal.append({ kind: "saved", id, file: resolve(saved.file) });
   return saved?.file;
 }
 
 async function collectOne<Result>(
   id: string,
-  session: Session,
-  options: WaitOptions & { first?: number },
-  use: (collected: Collected) => Promise<Result>,
+  index: number,
+  waiting: Waiting & { use(collected: Collected): Promise<Result> },
 ): Promise<Result> {
-  const claim = { overwrite: options.overwrite ?? false, unique: randomUUID(), id, first: options.first ?? 1 };
-  const target = options.save === undefined ? undefined : await session.claim(options.save, claim);
-  const place = target?.place ?? options.save;
-  options.defer(async () => target?.release());
-  const collected = await session.collect(id, { ...readTimes(options), isNew: false, target, place, naming: {} });
+  const { session, options, defer, use } = waiting;
+  const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true };
+  const target = options.output === undefined ? undefined : await session.client.claim(options.output, claim);
+  const place = target?.place ?? options.output;
+  defer(async () => target?.release());
+  const collected = await session.collect(id, { ...readTimes(options), target, place });
   return use(collected).catch((error) => {
     throw session.explain(error, id, place);
   });
-}
-
-function readTimes({ timeout, interval }: WaitOptions) {
-  return { timeoutMs: readTime(timeout, "--timeout"), intervalMs: readInterval(interval) };
 }

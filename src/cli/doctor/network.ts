@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { isIP } from "node:net";
-import { createClient, type Reply } from "../../client/api.ts";
+import { createApi, type Reply } from "../../client/api.ts";
+import { isLoopback } from "../../client/credentials.ts";
 import { describeFailure, describeReply } from "../../client/look.ts";
 import { isTransient } from "../../client/retry.ts";
 import { isRecord } from "../../client/schema.ts";
 import { systemCode, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { configPath, findBaseUrl, isLoopback, resolveApiKey } from "../settings.ts";
+import { configPath, findBaseUrl, resolveApiKey } from "../settings.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The service's address and the key for it, as any command would find them. */
@@ -62,8 +63,8 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
     return response;
   };
   try {
-    const client = createClient({ baseUrl: address.baseUrl, apiKey: address.apiKey ?? "none", fetch });
-    const reply = await client.status(randomUUID(), limit.signal);
+    const api = createApi({ baseUrl: address.baseUrl, apiKey: address.apiKey ?? "none", fetch });
+    const reply = await api.status(randomUUID(), limit.signal);
     const answer = judgeReply(reply, address, Math.round(io.now() - start));
     const url = new URL(address.baseUrl);
     const connection = url.protocol === "https:" ? "made, and its certificate is trusted" : "made, without TLS";

@@ -3,7 +3,7 @@ import type { CommandTree, Flag } from "./tree.ts";
 
 /** The manual page `vidgen(1)` in roff's man macros, made of the same tables as the help. No date, so that a build can be repeated. */
 export function formatManual(program: CommandTree, topics: readonly Topic[], version: string): string {
-  const { name, description, commands, examples, flags } = program;
+  const { name, description, commands = [], examples, flags } = program;
   const lines = [
     `.TH ${name.toUpperCase()} 1 "" ${quote(`${name} ${version}`)}`,
     ...[".nh", ".ad l"],

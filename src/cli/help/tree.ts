@@ -1,43 +1,21 @@
-import type { Argument, Command, Option } from "commander";
+import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { detailsOf } from "../command.ts";
 
-/** A flag, as programs read it. */
-export type Flag = {
-  /** As it is typed: "-m, --model <id>". */
-  usage: string;
-  short: string | null;
-  long: string | null;
-  description: string;
-  type: "boolean" | "string";
-  repeatable: boolean;
-  default: unknown;
-  /** The only values it takes. */
-  choices: string[] | null;
+export type Flag = ReturnType<typeof describeFlag>;
+
+export type CommandTree = Omit<ReturnType<typeof describe>, "examples"> & {
+  examples: readonly string[];
+  /** Left out where there are none. */
+  commands?: CommandTree[];
 };
 
-export type Parameter = {
-  name: string;
-  description: string;
-  required: boolean;
-  variadic: boolean;
-  choices: string[] | null;
-};
+/** A command and those below it, hidden ones left out, as plain data: for `help --json` and the man page. */
+export function describeCommand(command: CommandUnknownOpts): CommandTree {
+  const commands = command.createHelp().visibleCommands(command);
+  return { ...describe(command), ...(commands.length === 0 ? {} : { commands: commands.map(describeCommand) }) };
+}
 
-export type CommandTree = {
-  name: string;
-  summary: string;
-  description: string;
-  usage: string;
-  arguments: Parameter[];
-  flags: Flag[];
-  examples: string[];
-  commands: CommandTree[];
-};
-
-/** The examples of each command's help, which commander itself does not keep. */
-export type ExamplesOf = ReadonlyMap<Command, readonly string[]>;
-
-/** A command and those below it, hidden ones left out, as plain data: for `help --json`, the man page and completion. */
-export function describeCommand(command: Command, examplesOf: ExamplesOf): CommandTree {
+function describe(command: CommandUnknownOpts) {
   const helper = command.createHelp();
   return {
     name: command.name(),
@@ -46,17 +24,17 @@ export function describeCommand(command: Command, examplesOf: ExamplesOf): Comma
     usage: helper.commandUsage(command),
     arguments: command.registeredArguments.map(describeArgument),
     flags: helper.visibleOptions(command).map(describeFlag),
-    examples: [...(examplesOf.get(command) ?? [])],
-    commands: helper.visibleCommands(command).map((inner) => describeCommand(inner, examplesOf)),
+    examples: detailsOf(command).examples,
   };
 }
 
-function describeArgument(argument: Argument): Parameter {
+function describeArgument(argument: Argument) {
   const { required, variadic, description, argChoices: choices = null } = argument;
   return { name: argument.name(), description, required, variadic, choices };
 }
 
-function describeFlag(option: Option): Flag {
+/** `usage` is the flag as it is typed: "-m, --model <id>"; `choices` are the only values it takes. */
+function describeFlag(option: Option) {
   const { flags: usage, short = null, long = null, description, argChoices: choices = null } = option;
   const takesValue = option.required || option.optional;
   return {

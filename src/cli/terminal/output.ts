@@ -1,5 +1,5 @@
-import { stripVTControlCharacters } from "node:util";
 import { Chalk, type ChalkInstance } from "chalk";
+import { createRedaction, plain } from "../../client/credentials.ts";
 import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createSpinner } from "./spinner.ts";
@@ -38,18 +38,10 @@ export type Output = Manner & {
   flush(): Promise<void>;
 };
 
-/** A secret as it is, and as a service may repeat it: percent-encoded, in base64, in JSON. */
-export function formsOf(secret: string): string[] {
-  const bytes = Buffer.from(secret);
-  const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];
-  return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];
-}
-
 type World = Pick<Io, "stdout" | "stderr" | "env">;
 
 export function createOutput(manner: Manner, { stdout, stderr, env }: World): Output {
-  const secrets: string[] = [];
-  const redact = (text: string) => secrets.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text);
+  const { hide, redact } = createRedaction();
   // With --json a program reads stderr: nothing but the error's document may be on it, unless a person watches.
   const isQuiet = manner.quiet || (manner.json && !stderr.isTTY);
   // ora would clear a line without end at a terminal that reports no columns.
@@ -92,10 +84,7 @@ export function createOutput(manner: Manner, { stdout, stderr, env }: World): Ou
     trace(text) {
       if (manner.verbose) writeLine(text);
     },
-    hide(secret) {
-      // A shorter one could be part of any text.
-      if (secret.length >= 8) secrets.push(...formsOf(secret));
-    },
+    hide,
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
@@ -124,12 +113,7 @@ function errorText(error: VidgenError, color: ChalkInstance): string {
   return `${color.red(label)}${plain(error.message)}\n${hint}`;
 }
 
-/** The text without anything that moves a terminal's cursor, colours it or turns the reading direction. Line breaks and tabs stay. */
-export function plain(text: string): string {
-  return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
-}
-
-/** The same on one line. */
+/** The text without control characters, on one line. */
 export function plainLine(text: string): string {
   return plain(text).replace(/\s+/g, " ").trim();
 }

@@ -1,16 +1,17 @@
 import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { models } from "../../../src/client/models.ts";
 import { createWorld } from "../../vidgen.ts";
 
 const ids = async (world: Awaited<ReturnType<typeof createWorld>>) =>
-  (await world.vidgen("__complete", "ids")).stdout.split("\n").map((line) => line.split("\t")[0]);
+  (await world.vidgen("__complete", "--", "status")).stdout.split("\n").map((line) => line.split("\t")[0]);
 
 test("the newest ids come first, each with its status, model and prompt", async () => {
   const world = await createWorld();
   const { stdout: done } = await world.vidgen("generate", "a red fox", "--json");
   const { stdout: running } = await world.vidgen("generate", "an\u001b[31m owl", "--no-wait", "-m", "ray-3");
-  expect(await world.vidgen("__complete", "ids")).toEqual({
+  expect(await world.vidgen("__complete", "--", "status")).toEqual({
     code: 0,
     stderr: "",
     stdout: `${running.trim()}\tprocessing ray-3 an owl\n${JSON.parse(done).id}\tcompleted wan-2.5 a red fox\n`,
@@ -19,7 +20,7 @@ test("the newest ids come first, each with its status, model and prompt", async 
 
 test("nothing is offered where nothing was started, and nothing is said", async () => {
   const world = await createWorld();
-  expect(await world.vidgen("__complete", "ids")).toEqual({ code: 0, stdout: "", stderr: "" });
+  expect(await world.vidgen("__complete", "--", "status")).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
 test("ids that a shell would have to quote are left out, and lines that are torn", async () => {
@@ -40,4 +41,50 @@ test("of a long journal the newest thirty are offered, from its end alone", asyn
   const many = Array.from({ length: 5_000 }, (_, i) => `${line(i)}\n`);
   appendFileSync(join(world.home, "journal.jsonl"), many.join(""));
   expect(await ids(world)).toEqual([...Array.from({ length: 30 }, (_, i) => `id-${4_999 - i}`), ""]);
+});
+
+/** What is offered for the last of the words. */
+async function offered(...words: string[]): Promise<string[]> {
+  const world = await createWorld();
+  const { code, stdout, stderr } = await world.vidgen(
+    "__complete",
+    `--current=${words.at(-1)}`,
+    "--",
+    ...words.slice(0, -1),
+  );
+  expect([code, stderr]).toEqual([0, ""]);
+  return stdout.split("\n").flatMap((line) => line.split("\t")[0] || []);
+}
+
+test("each command is offered, and after a command each of its flags", async () => {
+  const world = await createWorld();
+  const { commands, flags } = JSON.parse((await world.vidgen("help", "--json")).stdout);
+  const names = (of: { name: string }[]) => of.map(({ name }) => name);
+  const longs = (of: { long: string }[]) => of.map(({ long }) => long);
+  expect(await offered("")).toEqual(names(commands));
+  expect(await offered("-")).toEqual(longs(flags));
+  for (const { name, flags: own } of commands)
+    expect((await offered(name, "-")).sort()).toEqual([...new Set(longs([...own, ...flags]))].sort());
+});
+
+test.each([
+  [["generate", "x", "-m", ""], models.map(({ id }) => id)],
+  [["generate", "x", "--model=v"], models.map(({ id }) => `--model=${id}`)],
+  [
+    ["-m", "status", "list", "--status", ""],
+    ["starting", "processing", "completed", "failed", "unknown", "unsent", "refused"],
+  ],
+  [
+    ["completion", ""],
+    ["bash", "zsh", "fish", "powershell"],
+  ],
+  [["generate", "x", "-o", ""], [":files"]],
+  [["wait", "--output=clips/"], [":files"]],
+  [["generate", "x", "-d", ""], []],
+  [["generate", ""], []],
+  [["generate", "--", "--"], []],
+  [["completion", "bash", ""], []],
+  [["nonsense", ""], []],
+])("%j: what is offered", async (words, found) => {
+  expect(await offered(...words)).toEqual(found);
 });

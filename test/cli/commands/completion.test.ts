@@ -1,21 +1,13 @@
 import { expect, test } from "vitest";
-import { models } from "../../../src/client/models.ts";
 import { createWorld } from "../../vidgen.ts";
 
 const shells = ["bash", "zsh", "fish", "powershell"];
 
-test.each(shells)("the script for %s knows each command, flag and model", async (shell) => {
+test.each(shells)("the script for %s asks vidgen itself what fits", async (shell) => {
   const world = await createWorld();
-  const { commands, flags } = JSON.parse((await world.vidgen("help", "--json")).stdout);
   const { code, stdout, stderr } = await world.vidgen("completion", shell);
   expect([code, stderr]).toEqual([0, ""]);
-  const all = [...flags, ...commands.flatMap((command: { flags: object[] }) => command.flags)];
-  const words = [
-    ...commands.map(({ name }: { name: string }) => name),
-    ...all.map(({ long }) => long.slice(2)),
-    ...models.map(({ id }) => id),
-  ];
-  for (const word of words) expect(stdout).toContain(word);
+  expect(stdout).toMatch(/vidgen __complete "--current=/);
   expect(stdout).not.toContain("undefined");
 });
 
@@ -25,16 +17,9 @@ test.each(shells)(
     const world = await createWorld();
     const { stdout } = await world.vidgen("completion", shell);
     expect(stdout.split("\n").slice(1).join("\n")).not.toMatch(/\beval\b|compgen|Invoke-Expression|\biex\b|\$\{\(e\)/);
-    expect(stdout.match(/__complete/g)).toEqual(shell === "fish" ? ["__complete", "__complete"] : ["__complete"]);
+    expect(stdout.match(/__complete/g)).toEqual(["__complete"]);
   },
 );
-
-test("quotes in a description stay quotes: the script for PowerShell doubles them", async () => {
-  const world = await createWorld();
-  expect((await world.vidgen("completion", "powershell")).stdout).toContain(
-    "'completion|print a shell''s completion script'",
-  );
-});
 
 test("a flag takes a value in each command that has it, or in none: the scripts rely on it", async () => {
   const world = await createWorld();

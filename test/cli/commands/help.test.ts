@@ -1,7 +1,5 @@
 import { expect, test } from "vitest";
-import { variables } from "../../../src/cli/help/environment.ts";
-import { errorFields } from "../../../src/cli/help/results.ts";
-import { createTopics } from "../../../src/cli/help/topics.ts";
+import { errorFields, topicNames, variables } from "../../../src/cli/help/topics.ts";
 import { exits } from "../../../src/errors.ts";
 import { createWorld } from "../../vidgen.ts";
 
@@ -115,5 +113,5 @@ test("--help names the topics that there is help on", async () => {
   const world = await createWorld();
   const { stdout } = await world.vidgen("--help");
   const [, names = ""] = /^Help topics, for vidgen help <topic>: (.*)$/m.exec(stdout) ?? [];
-  expect(names.split(", ")).toEqual(createTopics().map(({ name }) => name));
+  expect(names.split(", ")).toEqual(topicNames);
 });

@@ -22,10 +22,14 @@ export function createDesk(): Desk {
   for (const each of [folder, home, path]) mkdirSync(each);
   for (const file of ["fox.mp4", "hare $(touch hacked) `touch hacked`.mp4"]) writeFileSync(join(folder, file), "");
   writeFileSync(join(home, "journal.jsonl"), journal());
-  // Even an id that vidgen itself would never offer must not be run.
+  // Even a word that vidgen itself would never offer must not be run.
   const script = `#!/bin/sh
-case $1 in __complete) printf '%s\\n' '$(touch hacked)' '\`touch hacked\`' ;; esac
-case "$1 $2" in "completion bash" | "completion zsh" | "completion fish" | "__complete ids") exec "${process.execPath}" "${bin}" "$@" ;; esac
+if [ "$1" = __complete ]; then
+  "${process.execPath}" "${bin}" "$@"
+  printf '%s\\n' '$(touch hacked)' '\`touch hacked\`'
+  exit
+fi
+case "$1 $2" in "completion bash" | "completion zsh" | "completion fish") exec "${process.execPath}" "${bin}" "$@" ;; esac
 printf 'called:'
 printf '<%s>' "$@"
 echo

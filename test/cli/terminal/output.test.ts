@@ -1,6 +1,7 @@
 import { Writable } from "node:stream";
 import { expect, test, vi } from "vitest";
-import { colorLevel, createOutput, type Manner, plain, plainLine } from "../../../src/cli/terminal/output.ts";
+import { colorLevel, createOutput, type Manner, plainLine } from "../../../src/cli/terminal/output.ts";
+import { plain } from "../../../src/client/credentials.ts";
 import { VidgenError } from "../../../src/errors.ts";
 
 const secret = "canary-key-0123456789";

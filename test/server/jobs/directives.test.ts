@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { directives } from "../../../src/cli/directives.ts";
+import { directives } from "../../../src/cli/help/topics.ts";
 import { readDirectives } from "../../../src/server/jobs/directives.ts";
 import { createWorld } from "../../vidgen.ts";
 import { createTestService, mediaUrl, readError, readStart } from "../service.ts";

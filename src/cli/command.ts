@@ -1,0 +1,110 @@
+import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { usage } from "../errors.ts";
+import type { Io } from "../io.ts";
+import type { Output } from "./terminal/output.ts";
+
+/** Tidies up after a command; `isOk` when the command came to a good end. */
+export type Close = (isOk: boolean) => Promise<void>;
+
+/** What every command gets besides its own arguments and flags. */
+export type Context = {
+  io: Io;
+  output: Output;
+  /** Whether questions may be asked; `false` with `--no-input`. */
+  input: boolean;
+  /** Has something tidied up once the command's last word is printed, the newest first. */
+  defer(close: Close): void;
+};
+
+/** What the help says of a command and commander has no place for. */
+type Details = {
+  examples: readonly string[];
+  /** What the command prints on stdout, for `vidgen help output` and the README. */
+  prints?: string;
+};
+
+const details = new WeakMap<CommandUnknownOpts, Details>();
+
+/** Adds details to a command; its help begins with the examples. */
+export function withDetails<Command extends CommandUnknownOpts>(command: Command, added: Details): Command {
+  details.set(command, added);
+  command.addHelpText("before", `Examples:\n${added.examples.map((line) => `  $ ${line}`).join("\n")}\n`);
+  return command;
+}
+
+export function detailsOf(command: CommandUnknownOpts): Details {
+  return details.get(command) ?? { examples: [] };
+}
+
+export type Word = readonly [word: string, description: string];
+
+const suggestions = new WeakMap<object, () => readonly Word[]>();
+
+/** Names words that a shell's completion offers for a flag or an argument; unlike commander's `choices`, others are taken too. */
+export function withSuggestions<Parameter extends object>(
+  parameter: Parameter,
+  words: () => readonly Word[],
+): Parameter {
+  suggestions.set(parameter, words);
+  return parameter;
+}
+
+export function suggestionsFor(parameter: Option | Argument): readonly Word[] | undefined {
+  return suggestions.get(parameter)?.();
+}
+
+/** Flags that more than one command has. */
+export const saveOption = () =>
+  new Option(
+    "-o, --output <place>",
+    "save the video: a file, a folder/, - for stdout, or a name with {slug} {model} {id} {date} {n} in it",
+  );
+
+export const timeoutOption = () =>
+  new Option("--timeout <time>", "how long to wait: 90s, 5m, 1h30m or plain seconds").default("15m");
+
+export const intervalOption = () =>
+  new Option("--interval <time>", "time between two looks, 1s or more (default: 10s, then 5s)");
+
+export const openOption = () => new Option("--open", "open the video in the platform's own player once it is there");
+
+export const bellOption = () => new Option("--bell", "ring at the end of a wait of over 15 s");
+
+export const localOption = (description = "use the local service") => new Option("--local", description);
+
+export const baseUrlOption = (description = "the service's address (default: VIDGEN_BASE_URL, else the saved one)") =>
+  new Option("--base-url <url>", description);
+
+/** For a flag that may be repeated. */
+export function collectValues(value: string, earlier: string[] | undefined): string[] {
+  return [...(earlier ?? []), value];
+}
+
+/** `--timeout` and `--interval` in milliseconds; without `--interval` the service's own pace. Throws `usage`. */
+export function readTimes({ timeout, interval }: { timeout: string; interval?: string }) {
+  const timeoutMs = readTime(timeout, "--timeout");
+  const intervalMs = interval === undefined ? undefined : readTime(interval, "--interval");
+  if (intervalMs !== undefined && intervalMs < 1000) throw usage("--interval is 1s at the least.");
+  return { timeoutMs, intervalMs };
+}
+
+/** A time such as "90s", "5m", "1h30m" or plain seconds, in milliseconds. */
+function readTime(text: string, flag: string): number {
+  const [whole, hours, minutes, seconds] = /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?$/.exec(text) ?? [];
+  const total = Number(hours ?? 0) * 3600 + Number(minutes ?? 0) * 60 + Number(seconds ?? 0);
+  if (whole && total > 0 && total < 1e9) return total * 1000;
+  throw usage(`${flag} takes a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
+}
+
+/** The flags of a command line with these values, as words; a flag that has its default is left out. */
+export function flagWords(command: CommandUnknownOpts, values: Readonly<Record<string, unknown>>): string[] {
+  return command.options.flatMap((option) => {
+    const value = values[option.attributeName()];
+    // A flag such as --no-wait begins with the value `true`.
+    const preset = option.negate ? true : option.defaultValue;
+    // The place is named by -o everywhere in messages and README.
+    const name = option.short === "-o" ? option.short : (option.long ?? option.flags);
+    if (value === undefined || value === preset) return [];
+    return typeof value === "boolean" ? [name] : [value].flat().flatMap((each) => [name, String(each)]);
+  });
+}

@@ -1,0 +1,99 @@
+import { checkModel, findModel } from "../../client/models.ts";
+import { checkPrompt, parseJson, type StartRequest } from "../../client/schema.ts";
+import { usage } from "../../errors.ts";
+
+/** What a person asks for, as the flags have it. */
+export type Wish = {
+  prompt: string;
+  model: string;
+  aspectRatio?: string | undefined;
+  duration?: string | undefined;
+  resolution?: string | undefined;
+  images: string[];
+  callbackUrl?: string | undefined;
+  /** `field=value`, for any further field of the request. */
+  set: string[];
+};
+
+/** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse. */
+export function buildRequest(wish: Wish): StartRequest {
+  const extra = Object.fromEntries(wish.set.map(readSetting));
+  const model = typeof extra.model === "string" ? extra.model : checkModel(wish.model);
+  const request = {
+    prompt: wish.prompt,
+    model,
+    ...optional("aspectRatio", wish.aspectRatio, checkAspectRatio),
+    ...optional("duration", wish.duration, readDuration),
+    ...optional("resolution", wish.resolution, checkResolution),
+    ...(Object.keys(extra).some((field) => /^image/i.test(field)) ? {} : imageFields(wish.images, model)),
+    ...optional("callback_url", wish.callbackUrl, (text) => checkHttpUrl(text, "--callback-url", "calls")),
+    ...extra,
+  };
+  if (typeof request.prompt === "string") checkPrompt(request.prompt);
+  return request;
+}
+
+function optional<Value>(
+  field: string,
+  text: string | undefined,
+  read: (text: string) => Value,
+): Record<string, Value> {
+  return text === undefined ? {} : { [field]: read(text) };
+}
+
+export function checkAspectRatio(text: string): string {
+  const [, width, height] = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text) ?? [];
+  if (Number(width) > 0 && Number(height) > 0) return text;
+  throw usage(`--aspect-ratio takes width:height, such as 16:9, not "${text}".`);
+}
+
+function checkResolution(text: string): string {
+  if (text.trim() === "") throw usage("--resolution is empty.");
+  return text;
+}
+
+/** Throws `usage`. The interface does not type the field: what looks like a number goes as one, anything else as it is typed. */
+export function readDuration(text: string): number | string {
+  if (text.trim() === "") throw usage("--duration is empty.");
+  if (/^-\d/.test(text)) throw usage(`--duration takes a length such as 5, not "${text}".`);
+  return /^\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+}
+
+/**
+ * One image goes as `imageUrl`. How several are passed is not shown in the interface: `imageUrls`, an array, is an assumption of this
+ * function alone; `--set imageUrls=[...]` or any other field overrides it.
+ */
+function imageFields(images: string[], model: string): Record<string, unknown> {
+  for (const image of images) checkImage(image);
+  const wanted = findModel(model)?.images;
+  if (wanted && (images.length < wanted.min || images.length > wanted.max)) {
+    throw usage(
+      `${model} wants ${wanted.min} to ${wanted.max} images, each with --image <url>; it got ${images.length}.`,
+    );
+  }
+  if (!wanted && images.length > 1) throw usage(`${model} takes one image; kling-1.6-elements takes 2 to 4.`);
+  const [only] = images;
+  if (only === undefined) return {};
+  return wanted ? { imageUrls: images } : { imageUrl: only };
+}
+
+/** Throws `usage` for what the service could not fetch. */
+export function checkImage(text: string): void {
+  if (text.startsWith("data:image/")) return;
+  checkHttpUrl(text, "--image", "fetches");
+}
+
+function checkHttpUrl(text: string, flag: string, use: string): string {
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text;
+  throw usage(`${flag} takes an http(s) address, not "${text}": the service itself ${use} it.`);
+}
+
+/** `field=value`; the value as JSON where it parses as JSON. */
+function readSetting(text: string): [string, unknown] {
+  const at = text.indexOf("=");
+  const field = text.slice(0, at).trim();
+  if (at === -1 || field === "") throw usage(`--set takes field=value, not "${text}".`);
+  const value = text.slice(at + 1);
+  const json = parseJson(value);
+  return [field, json === undefined ? value : json];
+}

@@ -1,0 +1,65 @@
+import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { suggestionsFor, type Word } from "../command.ts";
+
+/** What may stand in a place: known words, a file's name, an id from the journal, or what nobody can guess. */
+export type Candidates = readonly Word[] | "files" | "ids" | "anything";
+
+/** What may stand at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */
+export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
+  const { command, flag, isLiteral, count } = readTyped(program, typed);
+  if (flag) return valuesOf(flag);
+  const [, name, assigned] = /^(--[^=]*)=(.*)$/s.exec(current) ?? [];
+  if (assigned !== undefined && !isLiteral) return withPrefix(`${name}=`, valuesOf(findFlag(program, name)));
+  if (current.startsWith("-") && !isLiteral) return flagsOf(program, command);
+  if (command === undefined) return commandsOf(program);
+  const parameter = program.commands.find((each) => each.name() === command)?.registeredArguments[0];
+  return parameter && (count === 0 || parameter.variadic) ? valuesOf(parameter) : "anything";
+}
+
+/** What stands before the cursor: the command, how many arguments it has, a flag that still needs its value, and whether `--` came. */
+function readTyped(program: CommandUnknownOpts, typed: readonly string[]) {
+  let command: string | undefined;
+  let flag: Option | undefined;
+  let isLiteral = false;
+  let count = 0;
+  for (const word of typed) {
+    if (flag) flag = undefined;
+    else if (!isLiteral && word === "--") isLiteral = true;
+    else if (!isLiteral && word.startsWith("-") && word !== "-") flag = findFlag(program, word);
+    else if (command === undefined) command = word;
+    else count++;
+  }
+  return { command, flag, isLiteral, count };
+}
+
+/** A flag that takes a value, of whichever command: a flag may come before the command it belongs to. */
+function findFlag(program: CommandUnknownOpts, word: string | undefined): Option | undefined {
+  const options = [program, ...program.commands].flatMap(({ options }) => options);
+  return options.find(({ short, long, required }) => required && word !== undefined && [short, long].includes(word));
+}
+
+function valuesOf(parameter: Option | Argument | undefined): Candidates {
+  if (parameter === undefined) return "anything";
+  const known = suggestionsFor(parameter) ?? parameter.argChoices?.map((choice): Word => [choice, ""]);
+  if (known) return known;
+  if ("flags" in parameter) return parameter.flags.includes("<place>") ? "files" : "anything";
+  return parameter.name() === "id" ? "ids" : "anything";
+}
+
+function withPrefix(prefix: string, values: Candidates): Candidates {
+  return typeof values === "string" ? values : values.map(([word, about]): Word => [`${prefix}${word}`, about]);
+}
+
+/** The flags of a command, then those of every command. */
+function flagsOf(program: CommandUnknownOpts, name: string | undefined): Word[] {
+  const helper = program.createHelp();
+  const command = helper.visibleCommands(program).find((each) => each.name() === name);
+  const own = command ? helper.visibleOptions(command) : [];
+  const shared = helper.visibleOptions(program).filter(({ long }) => !command || long !== "--help");
+  return [...own, ...shared].flatMap(({ long, description }): Word[] => (long ? [[long, description]] : []));
+}
+
+function commandsOf(program: CommandUnknownOpts): Word[] {
+  const commands = program.createHelp().visibleCommands(program);
+  return commands.map((command): Word => [command.name(), command.summary()]);
+}

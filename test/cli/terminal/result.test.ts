@@ -1,0 +1,132 @@
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { expect, test } from "vitest";
+import { createWorld, onStart, type World } from "../../vidgen.ts";
+
+const display = { DISPLAY: ":0" };
+
+async function createDesk(env: Record<string, string> = {}, renderMs = 30_000): Promise<World> {
+  const world = await createWorld({ renderMs });
+  world.isTerminal = true;
+  Object.assign(world.env, env);
+  return world;
+}
+
+test("--open opens the saved file, else the address", async () => {
+  const world = await createDesk(display);
+  const file = join(world.folder, "a fox.mp4");
+  expect(await world.vidgen("generate", "a fox", "-o", file, "--open")).toMatchObject({ code: 0, stdout: `${file}\n` });
+  const { stdout } = await world.vidgen("generate", "a fox", "--open");
+  const id = (await world.vidgen("generate", "an owl", "--no-wait")).stdout.trim();
+  const waited = await world.vidgen("wait", id, "--open");
+  expect(world.launched).toEqual([file, stdout.trim(), waited.stdout.trim()].map((place) => ["xdg-open", [place]]));
+});
+
+test("what cannot be opened is said in one line, and all is well", async () => {
+  const world = await createDesk();
+  const run = await world.vidgen("generate", "a fox", "--open", "--no-color");
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^https:\S+\n$/) });
+  expect(run.stderr.match(/Not opened: there is no display\.\n/g)).toHaveLength(1);
+  expect(world.launched).toEqual([]);
+});
+
+test("without --open, and without a video, nothing is opened", async () => {
+  const world = await createDesk(display);
+  await world.vidgen("generate", "a fox");
+  await world.vidgen("generate", "[fail]", "--open");
+  expect(world.launched).toEqual([]);
+});
+
+test.each([
+  [["generate", "a fox", "--open", "--no-wait"]],
+  [["generate", "a fox", "--open", "-o", "-"]],
+  [["wait", "one", "two", "--open"]],
+  [["wait", "--all", "--open"]],
+])("%j is a usage error: nothing was sent", async (argv) => {
+  const world = await createDesk(display);
+  world.isTerminal = false;
+  expect(await world.vidgen(...argv)).toMatchObject({ code: 2, stderr: expect.stringContaining("--open") });
+  expect(world.requests).toEqual([]);
+});
+
+const rings = (stderr: string) => stderr.split("\u0007").length - 1;
+
+test("--bell rings at the end of a long wait, be it good or bad", async () => {
+  const world = await createDesk({}, 12_000);
+  expect(rings((await world.vidgen("generate", "a fox", "--bell")).stderr)).toBe(1);
+  expect(rings((await world.vidgen("generate", "[slow: 30s] [fail]", "--bell")).stderr)).toBe(1);
+  const ids = [];
+  for (const prompt of ["a", "b"]) ids.push((await world.vidgen("generate", prompt, "--no-wait")).stdout.trim());
+  expect(rings((await world.vidgen("wait", ...ids, "--bell")).stderr)).toBe(1);
+  expect(rings((await world.vidgen("generate", "a fox")).stderr)).toBe(0);
+});
+
+test("--bell does not ring after a short wait, without a terminal, or when a person leaves", async () => {
+  const quick = await createDesk({}, 5_000);
+  expect(rings((await quick.vidgen("generate", "a fox", "--bell")).stderr)).toBe(0);
+  const world = await createDesk({}, 40_000);
+  world.isTerminal = false;
+  expect(rings((await world.vidgen("generate", "a fox", "--bell")).stderr)).toBe(0);
+  world.isTerminal = true;
+  world.faults.push((request) => {
+    if (request.method === "GET" && world.io.now() > 100_000) world.press("Ctrl-C");
+    return undefined;
+  });
+  const left = await world.vidgen("generate", "a [slow: 200s] fox", "--bell", "--timeout", "1h");
+  expect([left.code, rings(left.stderr)]).toEqual([130, 0]);
+});
+
+const ghostty = { TERM_PROGRAM: "ghostty" };
+const link = (href: string, text: string) => `\u001b]8;;${href}\u001b\\${text}\u001b]8;;\u001b\\\n`;
+
+test("at a terminal that shows links, the file and the address are some", async () => {
+  const world = await createDesk(ghostty);
+  const file = join(world.folder, "a fox.mp4");
+  const saved = await world.vidgen("generate", "a fox", "-o", file);
+  expect(saved.stdout).toBe(link(pathToFileURL(file).href, file));
+  const { stdout } = await world.vidgen("generate", "a fox");
+  const url = stdout.split(/[\p{Cc};\\]+/u).find((part) => part.startsWith("https:")) ?? "";
+  expect(stdout).toBe(link(url, url));
+});
+
+test.each([
+  ["in a pipe", ghostty, false, []],
+  ["at another terminal", {}, true, []],
+  ["inside tmux", { ...ghostty, TMUX: "/tmp/x,1,0" }, true, []],
+  ["in JSON", ghostty, true, ["--json"]],
+])("%s they are plain text", async (_, env, isTerminal, flags) => {
+  const world = await createDesk(env);
+  world.isTerminal = isTerminal;
+  for (const save of [[], ["-o", join(world.folder, "fox.mp4")]])
+    expect((await world.vidgen("generate", "a fox", ...save, ...flags)).stdout).not.toContain("\u001b");
+});
+
+test("over ssh a file is no link: it is not on the machine where it is clicked", async () => {
+  const world = await createDesk({ ...ghostty, SSH_CONNECTION: "192.0.2.1 1 192.0.2.2 22" });
+  const file = join(world.folder, "fox.mp4");
+  expect((await world.vidgen("generate", "a fox", "-o", file)).stdout).toBe(`${file}\n`);
+  expect((await world.vidgen("generate", "a fox")).stdout).toContain("\u001b]8;;https:");
+});
+
+const evil = "\u001b]52;c;aGFja2Vk\u0007\u009b31m\u001b]8;;https://evil.example\u001b\\";
+
+test("no address of the service's, and no file's name, breaks out of its link", async () => {
+  const world = await createDesk(ghostty);
+  const answer = { success: true, id: "x-1", status: "processing", data: { id: "x-1", status: "processing" } };
+  world.faults.push(onStart(() => Response.json(answer)));
+  const video_url = `https://media.video.example/${evil}.mp4`;
+  world.faults.push(({ method }) =>
+    method === "GET" ? Response.json({ id: "x-1", status: "completed", video_url }) : undefined,
+  );
+  const { code, stdout } = await world.vidgen("generate", "a fox");
+  const href = new URL(video_url).href;
+  expect([code, stdout]).toEqual([0, link(href, href)]);
+  world.faults.length = 0;
+  const file = join(world.folder, `fox${evil.replaceAll("/", "")}.mp4`);
+  const saved = await world.vidgen("generate", "a fox", "-o", file);
+  expect(saved.code).toBe(0);
+  const [, opening, shown, ...closing] = saved.stdout.split("\u001b");
+  expect(opening).toMatch(/^\]8;;file:\/\/[!-~]+$/);
+  expect(shown).toMatch(/^\\\P{Cc}+$/u);
+  expect(closing).toEqual(["]8;;", "\\\n"]);
+});

@@ -1,0 +1,175 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { createClient } from "../../src/client/client.ts";
+import type { FetchInit } from "../../src/io.ts";
+import { createVirtualClock } from "../clock.ts";
+import { tinyMp4 } from "../mp4.ts";
+
+const baseUrl = "https://api.video.example";
+const apiKey = "canary-key-0123456789";
+const request = { prompt: "A red fox", model: "wan-2.5" };
+const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+const video = tinyMp4("a fox");
+const { signal } = new AbortController();
+
+type Answer = (url: string, init: FetchInit) => Response | Promise<Response>;
+
+const accepted: Answer = () => Response.json({ success: true, data: { id, status: "processing" } });
+
+/** Accepts each start as `id`, has its video at once, and serves it. */
+const honest: Answer = (url, { method }) => {
+  if (method === "POST") return accepted(url, {});
+  if (url.endsWith(".mp4")) return new Response(video.slice());
+  return Response.json({ id, status: "completed", video_url: "https://media.video.example/fox.mp4" });
+};
+
+function createWorld() {
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const journal = join(folder, "journal.jsonl");
+  const place = join(folder, "fox.mp4");
+  const lines = () =>
+    existsSync(journal)
+      ? readFileSync(journal, "utf8")
+          .split("\n")
+          .filter(Boolean)
+          .map((line) => JSON.parse(line))
+      : [];
+  /** A process with a client of its own; the others it knows to be running. */
+  const open = (answer: Answer = honest, { pid = 1, running = [1] } = {}) => {
+    const fetch = async (url: string, init: FetchInit = {}) => answer(url, init);
+    const io = { ...createVirtualClock(), pid, isRunning: (other: number) => running.includes(other), fetch };
+    return createClient({ baseUrl, apiKey, journal }, io);
+  };
+  return { folder, journal, place, lines, open };
+}
+
+test("a start is in the journal before it is sent, and what came of it after that", async () => {
+  const { open, lines } = createWorld();
+  const seen: unknown[] = [];
+  const client = open((...call) => {
+    seen.push(...lines().map(({ kind }) => kind));
+    return accepted(...call);
+  });
+  const { attempt } = await client.start(request, { signal, place: "fox.mp4" });
+  expect(seen).toEqual(["intent"]);
+  expect(lines()).toMatchObject([
+    { kind: "intent", attempt, base_url: baseUrl, request, place: "fox.mp4" },
+    { kind: "accepted", attempt, id },
+  ]);
+  expect(await client.find(id)).toMatchObject({ attempt, status: "processing" });
+});
+
+test("a journal that cannot be written stops a start before anything is sent", async () => {
+  const { open, journal } = createWorld();
+  mkdirSync(journal);
+  const client = open(() => expect.fail("something was sent"));
+  await expect(client.start(request, { signal })).rejects.toMatchObject({ code: "output", message: /journal/ });
+});
+
+test("the key is not in the journal, though the service repeats it", async () => {
+  const { open, journal } = createWorld();
+  const client = open(() => Response.json({ error: `${apiKey} is wrong` }, { status: 401 }));
+  await expect(client.start(request, { signal })).rejects.toMatchObject({ code: "auth" });
+  expect(readFileSync(journal, "utf8")).toContain("[key] is wrong");
+  expect(readFileSync(journal, "utf8")).not.toContain(apiKey);
+});
+
+test("a video is saved under its words, and the next process finds it there", async () => {
+  const { open, folder, lines } = createWorld();
+  const client = open();
+  await client.start(request, { signal });
+  const { file } = await client.download(id, `${folder}/{slug}-{id}.mp4`, { signal });
+  expect([file, new Uint8Array(readFileSync(file))]).toEqual([join(folder, `a-red-fox-${id}.mp4`), video]);
+  expect(lines().map(({ kind }) => kind)).toEqual(["intent", "accepted", "claim", "completed", "saved"]);
+  const found = { file, isWrittenDown: true };
+  expect(await open().findSaved(id, `${folder}/{slug}-{id}.mp4`)).toEqual(found);
+  expect(await open().findSaved(id, join(folder, "other.mp4"))).toBe(undefined);
+});
+
+test("what the service says of a generation that was started here is written down once", async () => {
+  const { open, lines } = createWorld();
+  const client = open();
+  await client.start(request, { signal });
+  for (let look = 0; look < 2; look++) expect((await open().status(id, { signal })).status).toBe("completed");
+  expect(lines().filter(({ kind }) => kind === "completed")).toHaveLength(1);
+});
+
+test("another service's generations are not its own", async () => {
+  const { open, journal } = createWorld();
+  await open().start(request, { signal });
+  const text = readFileSync(journal, "utf8").replaceAll(baseUrl, "https://other.example");
+  writeFileSync(journal, text);
+  expect([await open().entries(), await open().find(id)]).toEqual([[], undefined]);
+});
+
+test("two claims of one client never share a file, though both may resume what an earlier process has left", async () => {
+  const { open, place } = createWorld();
+  const client = open();
+  const target = await client.claim(place, { resume: true });
+  await expect(client.claim(place, { resume: true })).rejects.toMatchObject({ code: "output", message: /part exists/ });
+  await target.release();
+});
+
+test.each([
+  ["taken over from a process that is gone", { pid: 2, running: [2] }, true, "taken"],
+  ["left to a process that runs", { pid: 2, running: [1, 2] }, true, "refused"],
+  ["left alone without being asked to resume", { pid: 2, running: [2] }, false, "refused"],
+])("a .part is %s", async (_, process, resume, outcome) => {
+  const { open, place, folder } = createWorld();
+  const target = await open().claim(place, { resume: true });
+  await target.part.write("half a fox");
+  target.keep();
+  await target.release();
+  const claiming = open(honest, process).claim(place, { resume });
+  const claimed = await claiming.then(
+    (next) => next.release().then(() => "taken"),
+    () => "refused",
+  );
+  expect([claimed, readdirSync(folder)]).toEqual([
+    outcome,
+    outcome === "taken" ? ["journal.jsonl"] : ["fox.mp4.part", "journal.jsonl"],
+  ]);
+});
+
+test("a download resumes what an earlier process has left, on condition that it is the same video", async () => {
+  const { open, place } = createWorld();
+  const cut: Answer = (url, init) => {
+    if (!url.endsWith(".mp4")) return honest(url, init);
+    if (new Headers(init.headers).has("Range")) return new Response("", { status: 400 });
+    const headers = { ETag: '"one"', "Content-Length": String(video.length) };
+    return new Response(video.slice(0, 20), { headers });
+  };
+  const first = open(cut);
+  await first.start(request, { signal });
+  const target = await first.claim(place, { id, resume: true });
+  await expect(first.download(id, target, { signal })).rejects.toMatchObject({ code: "output" });
+  await target.release();
+  const asked: unknown[] = [];
+  const second = open(
+    (url, init) => {
+      if (!url.endsWith(".mp4")) return honest(url, init);
+      const headers = new Headers(init.headers);
+      asked.push([headers.get("Range"), headers.get("If-Range")]);
+      const range = { "Content-Range": `bytes 20-${video.length - 1}/${video.length}` };
+      return new Response(video.slice(20), { status: 206, headers: range });
+    },
+    { pid: 2, running: [2] },
+  );
+  const resumed = await second.claim(place, { id, resume: true });
+  const { file } = await second.download(id, resumed, { signal });
+  expect(asked).toEqual([["bytes=20-", '"one"']]);
+  expect(new Uint8Array(readFileSync(file))).toEqual(video);
+});
+
+test("a video that was paid for is saved even where the journal can no longer be read or written", async () => {
+  const { open, journal, place } = createWorld();
+  const client = open();
+  await client.start(request, { signal });
+  rmSync(journal);
+  mkdirSync(journal);
+  const target = await client.claim(place);
+  expect((await client.download(id, target, { signal })).file).toBe(place);
+});

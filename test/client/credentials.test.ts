@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "../../src/client/credentials.ts";
+
+const key = "canary-key-0123456789";
+
+test.each([
+  ["https://x.example", "https://x.example"],
+  ["https://x.example/", "https://x.example"],
+  ["https://x.example/v1///", "https://x.example/v1"],
+  ["https://x.example:8443/a/b", "https://x.example:8443/a/b"],
+  ["  https://X.Example\n", "https://x.example"],
+  ["http://127.0.0.1:8787", "http://127.0.0.1:8787"],
+  ["http://127.1.2.3", "http://127.1.2.3"],
+  ["http://localhost:80/", "http://localhost"],
+  ["http://[::1]:8787/", "http://[::1]:8787"],
+  ["http://api.vidgen.localhost", "http://api.vidgen.localhost"],
+])("the base URL %j is used as %s", (text, used) => {
+  expect(checkBaseUrl(text, "--base-url")).toBe(used);
+});
+
+test.each([
+  ["http://10.0.0.1", "must be https"],
+  ["http://192.168.1.2:8787", "must be https"],
+  ["http://0.0.0.0", "must be https"],
+  ["http://127.0.0.1.example", "must be https"],
+  ["http://localhost.example", "must be https"],
+  ["http://notlocalhost", "must be https"],
+  ["http://[::2]", "must be https"],
+  ["https://x.example?key=1", "must not hold a ? or #"],
+  ["https://x.example/?", "must not hold a ? or #"],
+  ["https://x.example/#top", "must not hold a ? or #"],
+  ["https://x.example/v1#", "must not hold a ? or #"],
+  ["ftp://x.example", "is no http(s) address"],
+  ["file:///etc/passwd", "is no http(s) address"],
+  ["x.example", "is no http(s) address"],
+  ["localhost:8787", "is no http(s) address"],
+  ["https://", "is no http(s) address"],
+  ["", "is no http(s) address"],
+])("the base URL %j is refused: it %s", (text, reason) => {
+  expect(() => checkBaseUrl(text, "--base-url")).toThrow(`--base-url ${reason}`);
+});
+
+test.each(["https://ann:s3cret@x.example", "https://s3cret@x.example", "ftp://ann:s3cret@x.example"])(
+  "the password in %s is refused without being shown",
+  (text) => {
+    expect(() => checkBaseUrl(text, "--base-url")).toThrow(/^(?!.*s3cret).*user name or password/s);
+  },
+);
+
+test.each(["10.0.0.1", "128.0.0.1", "127.evil.example", "localhost.", "::1", "xlocalhost"])(
+  "%s is not this machine",
+  (host) => {
+    expect(isLoopback(host)).toBe(false);
+  },
+);
+
+test.each([` ${key}\n`, `\t${key}\r\n`, key])("the key %j is used without the white space around it", (text) => {
+  expect(checkApiKey(text)).toBe(key);
+});
+
+test.each(["sec ret", "sec\nret", "sec\tret", "sec\u0000ret", "sécret", "秘密", "sec\u007fret", "sec\u200bret"])(
+  "the key %j is refused without being shown",
+  (text) => {
+    expect(() => checkApiKey(text)).toThrow("The API key holds a space or a character that no key can have.");
+  },
+);
+
+test.each(["", " ", "\n"])("the key %j is empty", (text) => {
+  expect(() => checkApiKey(text)).toThrow("The API key is empty.");
+});
+
+test("a secret is taken out as it is, percent-encoded, in base64 and in JSON; a short one is nobody's secret", () => {
+  const secret = 'a "secret"/é+key';
+  const { hide, redact } = createRedaction();
+  hide(secret);
+  hide("short");
+  const forms = [secret, encodeURIComponent(secret), btoa(String.fromCharCode(...Buffer.from(secret)))];
+  for (const form of [...forms, JSON.stringify(secret).slice(1, -1)])
+    expect(redact(`short: ${form}.`)).toBe("short: [key].");
+});
