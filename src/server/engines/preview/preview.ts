@@ -44,8 +44,12 @@ function createWorkers(url: URL, clock: Pick<Clock, "sleep">) {
   const startWorker = (): Worker => {
     // The libraries may print; streams of its own keep the thread's output off the terminal.
     const worker = new Worker(url, { stdout: true, stderr: true });
-    worker.once("exit", () => idle.delete(worker));
-    // Without this listener an error that comes while the thread is being stopped would end the service.
+    // An exit counts as an error, so that whoever waits for the thread's message hears of it.
+    worker.once("exit", (code) => {
+      idle.delete(worker);
+      worker.emit("error", new Error(`The preview's worker thread ended with code ${code}.`));
+    });
+    // An error that comes when nobody waits, because the thread is idle or being stopped, must not end the service.
     return worker.on("error", () => {});
   };
   const takeWorker = (): Worker => {
@@ -70,24 +74,11 @@ function createWorkers(url: URL, clock: Pick<Clock, "sleep">) {
     const worker = takeWorker();
     try {
       worker.postMessage(task);
-      await waitUntilDone(worker, signal);
+      await once(worker, "message", { signal });
       keepWorker(worker);
     } catch (error) {
       await worker.terminate();
       throw error;
     }
   };
-}
-
-async function waitUntilDone(worker: Worker, signal: AbortSignal): Promise<void> {
-  const settled = new AbortController();
-  const options = { signal: AbortSignal.any([signal, settled.signal]) };
-  const exit = once(worker, "exit", options).then(([code]) => {
-    throw new Error(`The preview's worker thread ended with code ${code}.`);
-  });
-  try {
-    await Promise.race([once(worker, "message", options), exit]);
-  } finally {
-    settled.abort();
-  }
 }
