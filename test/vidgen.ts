@@ -14,7 +14,7 @@ import { createSecret } from "../src/server/callbacks/signature.ts";
 import type { Engine } from "../src/server/engines/engine.ts";
 import type { Outbound } from "../src/server/outbound/outbound.ts";
 import { createService } from "../src/server/service.ts";
-import { openStore } from "../src/server/store/store.ts";
+import { openStore } from "../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "./clock.ts";
 import { tinyMp4 } from "./mp4.ts";
 

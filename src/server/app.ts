@@ -1,10 +1,11 @@
 import type { Clock } from "../io.ts";
 import { createAccountRoute, hashKey } from "./accounts.ts";
+import { statusBody } from "./api/status-body.ts";
 import { refusalResponse, refuse } from "./http/refusal.ts";
 import { jsonReply } from "./http/reply.ts";
-import type { Queue } from "./queue.ts";
+import type { Queue } from "./jobs/queue.ts";
 import { createStart } from "./start.ts";
-import { type Store, statusBody } from "./store/store.ts";
+import type { Store } from "./store/store.ts";
 
 export type AppOptions = { store: Store; queue: Queue; clock: Pick<Clock, "date">; mediaUrl(): string };
 

@@ -8,11 +8,12 @@ import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
 import { type Listening, listen } from "./http/listen.ts";
+import type { Pace } from "./jobs/queue.ts";
 import { createOutbound } from "./outbound/outbound.ts";
 import { takeOwnership } from "./owner.ts";
-import type { Pace } from "./pace.ts";
 import { createService, type Service } from "./service.ts";
-import { openStore, type Store } from "./store/store.ts";
+import { openStore } from "./store/sqlite/sqlite-store.ts";
+import type { Store } from "./store/store.ts";
 
 export type HostOptions = {
   /** Where the service keeps its state. */

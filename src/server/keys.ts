@@ -3,7 +3,7 @@ import type { Io } from "../io.ts";
 import { addAccount, type NewAccount } from "./accounts.ts";
 import { readAnnouncement } from "./announcement.ts";
 import { takeOwnership } from "./owner.ts";
-import { openStore } from "./store/store.ts";
+import { openStore } from "./store/sqlite/sqlite-store.ts";
 
 /**
  * Makes a further account at the service of a folder: through the process that runs it, else in its state directly. Rejects with an error made

@@ -2,8 +2,8 @@ import { createReadStream } from "node:fs";
 import { access, readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { Handler } from "./app.ts";
-import { readDirectives } from "./directives.ts";
 import { refusalResponse, refuse } from "./http/refusal.ts";
+import { readDirectives } from "./jobs/directives.ts";
 import type { Media, Store } from "./store/store.ts";
 
 /**

@@ -1,12 +1,11 @@
 import type { Clock } from "../io.ts";
 import { createApp, type Handler } from "./app.ts";
-import { createCallbacks } from "./callbacks/callbacks.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
+import { createCallbackScheduler } from "./callbacks/scheduler.ts";
 import type { Engine } from "./engines/engine.ts";
+import { createQueue, type Pace } from "./jobs/queue.ts";
 import { createMedia } from "./media.ts";
 import type { Outbound } from "./outbound/outbound.ts";
-import type { Pace } from "./pace.ts";
-import { createQueue } from "./queue.ts";
 import type { Store } from "./store/store.ts";
 
 export type ServiceOptions = {
@@ -40,12 +39,16 @@ export type Service = {
 
 export function createService(options: ServiceOptions): Service {
   const { store, clock, outbound, mediaUrl } = options;
-  const callbacks = createCallbacks({
+  const callbacks = createCallbackScheduler({
     ...{ store, clock, post: outbound.post, random: Math.random },
     secret: options.webhookSecret,
     onDelivery: options.onDelivery,
   });
-  const queue = createQueue({ ...options, get: outbound.get, onEnd: callbacks.wake });
+  const queue = createQueue({
+    ...options,
+    get: outbound.get,
+    onEnd: (_id, delivery) => delivery && callbacks.add(delivery),
+  });
   return {
     api: createApp({ store, queue, clock, mediaUrl }),
     media: createMedia(store),

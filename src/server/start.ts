@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import type { Clock } from "../io.ts";
-import { type Directives, readDirectives } from "./directives.ts";
 import { readJsonBody } from "./http/json-body.ts";
 import { refuse } from "./http/refusal.ts";
 import { jsonReply } from "./http/reply.ts";
-import type { Queue } from "./queue.ts";
+import { type Directives, readDirectives } from "./jobs/directives.ts";
+import type { Queue } from "./jobs/queue.ts";
 import { readStartBody, type StartBody } from "./request.ts";
 import type { StartOutcome, Store, StoredGeneration } from "./store/store.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { prepareOwnAccount } from "../../src/server/accounts.ts";
-import { openStore } from "../../src/server/store/store.ts";
+import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import { apiKey, baseUrl, bearer, createTestService, otherKey, readError, readStart, startRequest } from "./service.ts";
 
 function ask(body: unknown, key = apiKey): Request {

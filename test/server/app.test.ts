@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { hashKey } from "../../src/server/accounts.ts";
-import { openStore, type Store } from "../../src/server/store/store.ts";
+import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/server/store/store.ts";
 import {
   apiKey,
   baseUrl,

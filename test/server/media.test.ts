@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { expect, test } from "vitest";
-import { openStore } from "../../src/server/store/store.ts";
+import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import { createTestService, mediaUrl, type ServiceOptions } from "./service.ts";
 
 const content = "0123456789";

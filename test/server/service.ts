@@ -6,19 +6,19 @@ import { onTestFinished } from "vitest";
 import type { Clock } from "../../src/io.ts";
 import { hashKey } from "../../src/server/accounts.ts";
 import { createApp, type Handler } from "../../src/server/app.ts";
-import { type Callbacks, createCallbacks } from "../../src/server/callbacks/callbacks.ts";
+import type { Post } from "../../src/server/callbacks/attempt.ts";
 import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
-import type { Post } from "../../src/server/callbacks/post.ts";
+import { type CallbackScheduler, createCallbackScheduler } from "../../src/server/callbacks/scheduler.ts";
 import { createSecret } from "../../src/server/callbacks/signature.ts";
 import type { Engine, RenderRequest } from "../../src/server/engines/engine.ts";
-import type { Get } from "../../src/server/images/images.ts";
+import type { Get } from "../../src/server/jobs/images.ts";
+import { createQueue, type Pace, type Queue } from "../../src/server/jobs/queue.ts";
 import { createMedia } from "../../src/server/media.ts";
-import type { Pace } from "../../src/server/pace.ts";
-import { createQueue, type Queue } from "../../src/server/queue.ts";
-import { openStore, type Store } from "../../src/server/store/store.ts";
+import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
-import { aPng } from "./images/pictures.ts";
+import { aPng } from "./jobs/pictures.ts";
 
 export const baseUrl = "https://api.video.example";
 export const mediaUrl = "https://media.video.example";
@@ -50,7 +50,7 @@ export type TestService = {
   clock: Clock;
   store: Store;
   queue: Queue;
-  callbacks: Callbacks;
+  callbacks: CallbackScheduler;
   /** The secret that callbacks are signed with. */
   secret: string;
   /** What the engine was handed. */
@@ -88,7 +88,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     await store.credit(name, credits, "initial credits");
   }
   const secret = createSecret();
-  const callbacks = createCallbacks({
+  const callbacks = createCallbackScheduler({
     ...{ store, secret, post: receive, random: () => 0.5 },
     // Waiting for a retry must not move the time on.
     clock: { ...clock, sleep: clock.doze },
@@ -100,9 +100,9 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     ...{ get: options.get ?? anyImage, atOnce: options.atOnce ?? 1, pace: options.pace ?? "fast" },
     // Waiting for its time must not move it on.
     clock: { ...clock, sleep: clock.doze },
-    onEnd(generation) {
-      ended.push(generation.id);
-      callbacks.wake();
+    onEnd(id, delivery) {
+      ended.push(id);
+      if (delivery) callbacks.add(delivery);
     },
   });
   onTestFinished(async () => {

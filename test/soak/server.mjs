@@ -5,7 +5,7 @@ import process from "node:process";
 import { systemIo } from "../../src/cli/system.ts";
 import { createApp } from "../../src/server/app.ts";
 import { listen } from "../../src/server/http/listen.ts";
-import { openStore } from "../../src/server/store/store.ts";
+import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 
 const [kind, database] = process.argv.slice(2);
 const key = "vgs_key";

@@ -131,7 +131,7 @@ export const errorFields: readonly Row[] = [
   ["http_status", "what the service answered with; or null"],
 ];
 
-/** What a prompt may ask of the local service; a test compares it with the service's own table, which is too heavy to load for the help. */
+/** What a prompt may ask of the local service; a test compares the rows with what the service reads. */
 export const directives: readonly Row[] = [
   ["[fail]", "the generation fails"],
   ["[fail: text]", "it fails, and that is its error"],

@@ -1,46 +1,138 @@
+import type { Clock } from "../../io.ts";
 import type { Delivery, Store } from "../store/store.ts";
-import type { DeliveryEvent } from "./delivery.ts";
-import { type PostOptions, postOnce, type Result } from "./post.ts";
-import { nextDelayMs } from "./retries.ts";
+import { type DeliveryEvent, plain } from "./delivery.ts";
+import type { Signer } from "./signature.ts";
 
-export type AttemptOptions = PostOptions & {
+/**
+ * POSTs a callback and follows no redirect. Rejects when there was no reply; the error has `isForbidden: true` when connecting to the
+ * address is not allowed.
+ */
+export type Post = (
+  url: string,
+  request: { headers: Record<string, string>; body: string; signal: AbortSignal },
+) => Promise<{ status: number; headers: Headers | Record<string, string> }>;
+
+export type AttemptOptions = {
+  post: Post;
+  sign: Signer;
   store: Pick<Store, "recordAttempt">;
+  clock: Pick<Clock, "limit" | "date">;
   /** At least 0 and less than 1. */
   random(): number;
-  /** Told of each attempt, once it is written down. */
+  /** Called after each attempt was recorded. */
   onDelivery(event: DeliveryEvent): void;
 };
 
-/** What is left to do for a delivery, if anything, and whether the store knows. */
-export type Attempted = { next: Delivery | undefined; isWritten: boolean };
-
-/** Sends a delivery once and writes down how it went and when it is due again. What `stop` breaks off leaves nothing behind. */
-export async function makeAttempt(delivery: Delivery, options: AttemptOptions, stop: AbortSignal): Promise<Attempted> {
+/**
+ * Sends a delivery once, and records the outcome and when the next attempt is due. Resolves with the delivery as it is to be attempted
+ * again, `undefined` when it was delivered or given up. An attempt that `stop` aborts is not recorded. Never rejects.
+ */
+export async function makeAttempt(
+  delivery: Delivery,
+  options: AttemptOptions,
+  stop: AbortSignal,
+): Promise<Delivery | undefined> {
   const { clock, store, onDelivery } = options;
   const at = clock.date().toISOString();
-  const result = await postOnce(delivery, options, stop).catch(() => undefined);
-  if (!result) return { next: undefined, isWritten: false };
-  const { outcome, isDelivered } = result;
+  const result = await send(delivery, options, stop).catch(() => undefined);
+  if (!result) return undefined;
+  const { outcome, isDelivered, isFinal, retryAfter } = result;
   const attempts = delivery.attempts + 1;
-  const nextMs = planNext(result, attempts, options);
-  const next_at = nextMs === null ? null : new Date(clock.date().getTime() + nextMs).toISOString();
-  const trouble = await troubleOf(store.recordAttempt(delivery.id, { at, outcome, delivered: isDelivered }, next_at));
+  const date = clock.date();
+  const nextMs = isFinal ? null : nextDelayMs({ attempts, retryAfter, date, random: options.random() });
+  const next_at = nextMs === null ? null : new Date(date.getTime() + nextMs).toISOString();
+  const trouble = await store.recordAttempt(delivery.id, { at, outcome, delivered: isDelivered }, next_at).then(
+    () => "",
+    (error: unknown) => ` (which could not be written down: ${error instanceof Error ? error.message : error})`,
+  );
   const { generation, url } = delivery;
-  onDelivery({ ...{ generation, url, attempt: attempts, isDelivered, nextMs }, outcome: outcome + trouble });
-  return { next: next_at === null ? undefined : { ...delivery, attempts, next_at }, isWritten: trouble === "" };
+  onDelivery({ generation, url, attempt: attempts, isDelivered, nextMs, outcome: outcome + trouble });
+  return next_at === null ? undefined : { ...delivery, attempts, next_at };
 }
 
-function planNext({ isFinal, retryAfter }: Result, attempts: number, options: AttemptOptions): number | null {
-  if (isFinal) return null;
-  return nextDelayMs({ attempts, retryAfter, date: options.clock.date(), random: options.random() });
-}
+/** The outcome of an attempt, in words and for the plan; `isFinal` when there is no reason to try again. */
+type Result = { outcome: string; isDelivered: boolean; isFinal: boolean; retryAfter: string | null };
 
-/** Why something could not be written down, to put after the outcome; "" when it was. */
-async function troubleOf(writing: Promise<void>): Promise<string> {
+const replyTimeoutMs = 15_000;
+
+/** Any 2xx within 15 s delivers the callback; 410 says that the receiver does not want it. Rejects only when `stop` aborts. */
+async function send(delivery: Delivery, { post, sign, clock }: AttemptOptions, stop: AbortSignal): Promise<Result> {
+  const timeout = clock.limit(replyTimeoutMs, stop, new Error("no answer within 15 s"));
+  const { url, body } = delivery;
+  const headers = { "Content-Type": "application/json", ...sign(delivery, clock.date()) };
   try {
-    await writing;
-    return "";
+    const reply = post(url, { headers, body, signal: timeout.signal });
+    // A post that ignores its signal must not hold up the attempt.
+    return resultOf(await Promise.race([reply, whenAborted(timeout.signal)]));
   } catch (error) {
-    return ` (which could not be written down: ${error instanceof Error ? error.message : error})`;
+    stop.throwIfAborted();
+    const isForbidden = error instanceof Error && "isForbidden" in error && error.isForbidden === true;
+    return { outcome: reasonOf(error, url), isDelivered: false, isFinal: isForbidden, retryAfter: null };
+  } finally {
+    timeout.clear();
   }
+}
+
+function whenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
+
+function resultOf({ status, headers }: Awaited<ReturnType<Post>>): Result {
+  const isDelivered = status >= 200 && status < 300;
+  const retryAfter = new Headers(headers).get("Retry-After");
+  return { outcome: `HTTP ${status}`, isDelivered, isFinal: isDelivered || status === 410, retryAfter };
+}
+
+const maxReasonLength = 200;
+
+/** Anything thrown, in words and without the query of the address, which may hold secrets. */
+function reasonOf(error: unknown, url: string): string {
+  const reason = error instanceof Error ? error.message : error;
+  if (typeof reason !== "string" || reason === "") return "no answer";
+  const { search } = URL.canParse(url) ? new URL(url) : { search: "" };
+  return plain(search === "" ? reason : reason.replaceAll(search, ""))
+    .trim()
+    .slice(0, maxReasonLength);
+}
+
+/** The waits after the first failed attempt, the second and so on; after the last one the callback is given up. */
+const delaysMs = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
+
+/** Makes each wait up to a fifth shorter or longer, so that attempts that failed together are not repeated together. */
+const jitter = 0.2;
+
+const maxRetryAfterMs = 3_600_000;
+
+export type Failure = {
+  /** How many attempts were made, including the one that failed. */
+  attempts: number;
+  /** The reply's `Retry-After` header, if it had one. */
+  retryAfter: string | null;
+  date: Date;
+  /** At least 0 and less than 1. */
+  random: number;
+};
+
+/**
+ * Milliseconds until the next attempt; `null` when there is none to come. `Retry-After` makes a wait longer, never shorter, up to an hour or
+ * twice the planned wait, whichever is longer.
+ */
+export function nextDelayMs({ attempts, retryAfter, date, random }: Failure): number | null {
+  const delayMs = delaysMs[attempts - 1];
+  if (delayMs === undefined) return null;
+  const plannedMs = Math.round(delayMs * (1 - jitter + 2 * jitter * random));
+  const maxMs = Math.max(2 * plannedMs, maxRetryAfterMs);
+  return Math.max(plannedMs, Math.min(readRetryAfterMs(retryAfter ?? "", date), maxMs));
+}
+
+const httpDate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+
+/** Reads seconds or the date of RFC 9110; 0 for anything else. */
+function readRetryAfterMs(retryAfter: string, date: Date): number {
+  if (/^\d+$/.test(retryAfter)) return Number(retryAfter) * 1_000;
+  const at = httpDate.test(retryAfter) ? Date.parse(retryAfter) : Number.NaN;
+  return Number.isNaN(at) ? 0 : at - date.getTime();
 }

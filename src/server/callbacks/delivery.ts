@@ -1,18 +1,20 @@
 import { randomBytes } from "node:crypto";
-import { type NewDelivery, type StoredGeneration, statusBody } from "../store/store.ts";
+import { statusBody } from "../api/status-body.ts";
+import type { Delivery, StoredGeneration } from "../store/store.ts";
 
 /**
- * The result callback of a generation that has ended (interface section 6), due at once; `undefined` when none was asked for. The body is a
- * snapshot: the status reply and `completed_at`, and `error` where the generation failed.
+ * The result callback of a generation that has ended (interface section 6), due at once; `undefined` when the start named no callback
+ * address. The body is a snapshot of the status reply with `completed_at`.
  */
-export function newDelivery(generation: StoredGeneration, mediaUrl: string, date: Date): NewDelivery | undefined {
+export function newDelivery(generation: StoredGeneration, mediaUrl: string, date: Date): Delivery | undefined {
   const { callback_url: url, completed_at } = generation;
   if (url === null) return undefined;
+  const id = `msg_${randomBytes(16).toString("hex")}`;
   const body = JSON.stringify({ ...statusBody(generation, mediaUrl), completed_at });
-  return { id: `msg_${randomBytes(16).toString("hex")}`, url, body, next_at: date.toISOString() };
+  return { id, generation: generation.id, url, body, attempts: 0, next_at: date.toISOString() };
 }
 
-/** What became of one attempt to deliver a callback. */
+/** The outcome of one attempt to deliver a callback. */
 export type DeliveryEvent = {
   generation: string;
   url: string;
@@ -25,12 +27,12 @@ export type DeliveryEvent = {
   nextMs: number | null;
 };
 
-/** Whether a callback will not be delivered any more. */
+/** Whether the callback was not delivered and has no further attempt. */
 export function isGivenUp({ isDelivered, nextMs }: DeliveryEvent): boolean {
   return !isDelivered && nextMs === null;
 }
 
-/** One line for the service's log. Of the address it has no query, which may hold secrets. */
+/** One line for the service's log, without the query of the address, which may hold secrets. */
 export function deliveryLine(event: DeliveryEvent): string {
   return plain(`callback for ${event.generation} to ${addressOf(event.url)}: ${event.outcome}${ending(event)}`);
 }
@@ -46,14 +48,14 @@ function duration(ms: number): string {
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }
 
-/** An address without its query, its fragment and whoever is named in it. */
+/** An address without its user name, password, query and fragment. */
 function addressOf(url: string): string {
   if (!URL.canParse(url)) return "an address that cannot be read";
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;
 }
 
-/** A text without what could move the cursor of a terminal, or turn its direction. */
+/** A text without the characters that move a terminal's cursor or change the direction of writing. */
 export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ");
 }

@@ -1,19 +1,19 @@
 import { createHmac, randomBytes } from "node:crypto";
 
-/** Makes the headers that let a receiver check who sent a message, and when. `date` is the time of this attempt. */
+/** Makes the headers by which a receiver checks who sent a message, and when. `date` is the time of the attempt. */
 export type Signer = (message: { id: string; body: string }, date: Date) => SignedHeaders;
 
 export type SignedHeaders = Record<"webhook-id" | "webhook-timestamp" | "webhook-signature", string>;
 
 const prefix = "whsec_";
-const secretBytes = { fewest: 24, most: 64, ours: 32 };
+const secretBytes = { min: 24, max: 64, created: 32 };
 
-/** A new secret as Standard Webhooks writes them: `whsec_` and the base64 of random bytes. */
+/** A new secret in the format of Standard Webhooks: `whsec_` and the base64 of random bytes. */
 export function createSecret(): string {
-  return prefix + randomBytes(secretBytes.ours).toString("base64");
+  return prefix + randomBytes(secretBytes.created).toString("base64");
 }
 
-/** Signs by the rules of Standard Webhooks 1.0.0 (symmetric, `v1`). Throws when the secret is not one of 24 to 64 bytes. */
+/** Signs as Standard Webhooks 1.0.0 specifies (symmetric, `v1`). Throws when the secret does not have 24 to 64 bytes. */
 export function createSigner(secret: string): Signer {
   const key = readSecret(secret);
   return ({ id, body }, date) => {
@@ -26,10 +26,8 @@ export function createSigner(secret: string): Signer {
 function readSecret(secret: string): Buffer {
   const text = secret.startsWith(prefix) ? secret.slice(prefix.length) : "";
   const key = Buffer.from(text, "base64");
-  // Node skips over what is no base64: such a secret would sign with other bytes than the receiver's.
-  const isWhole = key.toString("base64") === text;
-  if (isWhole && key.length >= secretBytes.fewest && key.length <= secretBytes.most) return key;
-  throw new Error(
-    `a callback secret is ${prefix} and the base64 of ${secretBytes.fewest} to ${secretBytes.most} bytes`,
-  );
+  // Node ignores characters that are not base64: the signatures would not match the receiver's.
+  const isBase64 = key.toString("base64") === text;
+  if (isBase64 && key.length >= secretBytes.min && key.length <= secretBytes.max) return key;
+  throw new Error(`a callback secret is ${prefix} and the base64 of ${secretBytes.min} to ${secretBytes.max} bytes`);
 }

@@ -1,6 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { expect, test, vi } from "vitest";
-import type { Post } from "../../../src/server/callbacks/post.ts";
+import type { Post } from "../../../src/server/callbacks/attempt.ts";
 import { createTestService, mediaUrl, readStart, renderMs, type TestService } from "../service.ts";
 import { hang } from "./harness.ts";
 

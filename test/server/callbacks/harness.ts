@@ -1,8 +1,12 @@
 import { onTestFinished } from "vitest";
 import type { Clock } from "../../../src/io.ts";
-import { type CallbackOptions, type Callbacks, createCallbacks } from "../../../src/server/callbacks/callbacks.ts";
+import type { Post } from "../../../src/server/callbacks/attempt.ts";
 import { deliveryLine } from "../../../src/server/callbacks/delivery.ts";
-import type { Post } from "../../../src/server/callbacks/post.ts";
+import {
+  type CallbackOptions,
+  type CallbackScheduler,
+  createCallbackScheduler,
+} from "../../../src/server/callbacks/scheduler.ts";
 import { createSecret } from "../../../src/server/callbacks/signature.ts";
 import type { Delivery, Store } from "../../../src/server/store/store.ts";
 import { createVirtualClock } from "../../clock.ts";
@@ -48,7 +52,7 @@ export function delivery(id: string, { host = "receiver.example", dueMs = 0, att
 
 export type Sender = {
   clock: Clock;
-  callbacks: Callbacks;
+  callbacks: CallbackScheduler;
   /** What was posted: the webhook-id, and when. */
   sent: { id: string; host: string; at: number }[];
   lines: string[];
@@ -65,7 +69,7 @@ export function createSender(options: SenderOptions): Sender {
   const { store, clock = createVirtualClock(), answer = accept, random = () => 0.5 } = options;
   const sent: Sender["sent"] = [];
   const lines: string[] = [];
-  const callbacks = createCallbacks({
+  const callbacks = createCallbackScheduler({
     ...{ store, random, secret: createSecret(), clock: { ...clock, sleep: clock.doze } },
     post(url, request) {
       sent.push({ id: request.headers["webhook-id"] ?? "", host: new URL(url).host, at: clock.now() });

@@ -1,24 +1,164 @@
-import { createField, createGrid } from "./field.ts";
-import type { Frame } from "./frame.ts";
-import { paletteOf } from "./palette.ts";
-import { hashText } from "./seed.ts";
-import type { FrameSize } from "./size.ts";
-import { upscale } from "./upscale.ts";
+import { type Frame, type FrameSize, type Plane, planesOf, type Yuv } from "./frame.ts";
+import { type Palette, paletteOf } from "./palette.ts";
+import { between, createRandom, createSwing, createWave, type Random } from "./random.ts";
 
 /** Points of the small picture along the shorter side: enough for soft light, and few enough to be cheap at any resolution. */
 const pointsAcross = 61;
 
-/** Returns a painter that fills the frame with the prompt's moving background as it is `seconds` after the start. */
+/** How much of the ground shines through between the lights. */
+const groundWeight = 0.4;
+
+/** The small picture that is drawn and then scaled up to the frame: `columns` times `rows` points, spread evenly from edge to edge. */
+type Grid = { columns: number; rows: number; y: Float32Array; u: Float32Array; v: Float32Array };
+
+/** A patch of colour at one moment; places and sizes are fractions of the frame. */
+type Lump = { x: number; y: number; size: number; color: Yuv };
+
+/** A curtain of light at one moment: for each column, the height of its lower hem and its strength. */
+type Ribbon = { hem: Float32Array; strength: Float32Array };
+
+/** Where everything is at one moment. The shifts bend the picture: one for each row and one for each column. */
+type Scene = { lumps: Lump[]; ribbons: Ribbon[]; shiftX: Float32Array; shiftY: Float32Array };
+
+/**
+ * Returns a painter that fills the frame with the prompt's background as it is `seconds` after the start: lumps of the palette's patches float
+ * over its ground, bent by waves, and two ribbons of its light cross them.
+ */
 export function createBackground(size: FrameSize, prompt: string): (frame: Frame, seconds: number) => void {
   const scale = (pointsAcross - 1) / Math.min(size.width, size.height);
   const grid = createGrid(1 + Math.round(size.width * scale), 1 + Math.round(size.height * scale));
-  const paintField = createField(paletteOf(prompt), hashText(`light of ${prompt}`));
-  const { columns, rows } = grid;
+  const palette = paletteOf(prompt);
+  const sceneAt = createScene(palette, grid, createRandom(`light of ${prompt}`));
   return (frame, seconds) => {
-    const half = { width: frame.width / 2, height: frame.height / 2 };
-    paintField(grid, seconds);
-    upscale({ points: grid.y, columns, rows }, { bytes: frame.y, width: frame.width, height: frame.height });
-    upscale({ points: grid.u, columns, rows }, { bytes: frame.u, ...half });
-    upscale({ points: grid.v, columns, rows }, { bytes: frame.v, ...half });
+    paintGrid(grid, palette, sceneAt(seconds));
+    const [y, u, v] = planesOf(frame);
+    scaleUp(grid.y, grid, y);
+    scaleUp(grid.u, grid, u);
+    scaleUp(grid.v, grid, v);
   };
+}
+
+function createGrid(columns: number, rows: number): Grid {
+  const plane = () => new Float32Array(columns * rows);
+  return { columns, rows, y: plane(), u: plane(), v: plane() };
+}
+
+/** The order of these calls is part of the look: each takes the next numbers from `random`. */
+function createScene({ patches }: Palette, { columns, rows }: Grid, random: Random): (seconds: number) => Scene {
+  const lumpsAt = createLumps(patches, random);
+  const bendX = createWave(random, 0.12, 0.8);
+  const bendY = createWave(random, 0.1, 0.9);
+  const rippleX = createWave(random, 0.03, 2);
+  const brightAt = createRibbon(random, between(random, 0.24, 0.42), 1);
+  const faintAt = createRibbon(random, between(random, 0.5, 0.85), 0.4);
+  return (seconds) => ({
+    lumps: lumpsAt(seconds),
+    ribbons: [brightAt(columns, seconds), faintAt(columns, seconds)],
+    shiftX: sample(rows, (at) => bendX(at, seconds) + rippleX(at, seconds)),
+    shiftY: sample(columns, (at) => bendY(at, seconds)),
+  });
+}
+
+/** Returns where two lumps of each colour are at a second; they start spread around the middle. */
+function createLumps(colors: readonly Yuv[], random: Random): (seconds: number) => Lump[] {
+  const turn = random();
+  const lumps = [...colors, ...colors].map((color, i, all) => {
+    const angle = 2 * Math.PI * (turn + i / all.length);
+    const x = createSwing(random, 0.5 + 0.42 * Math.cos(angle), 0.2);
+    const y = createSwing(random, 0.5 + 0.42 * Math.sin(angle), 0.2);
+    return { x, y, size: between(random, 0.04, 0.1), color };
+  });
+  return (seconds) => lumps.map(({ x, y, size, color }) => ({ x: x(seconds), y: y(seconds), size, color }));
+}
+
+/** Returns the shape of a ribbon at a second, for so many columns. It waves, and its strength varies along the way. */
+function createRibbon(random: Random, height: number, strength: number): (columns: number, seconds: number) => Ribbon {
+  const middle = createSwing(random, height, 0.08);
+  const bend = createWave(random, 0.13, 0.7);
+  const ripple = createWave(random, 0.05, 1.7);
+  const fade = createWave(random, 0.4, 0.9);
+  return (columns, seconds) => ({
+    hem: sample(columns, (at) => middle(seconds) + bend(at, seconds) + ripple(at, seconds)),
+    strength: sample(columns, (at) => strength * (0.6 + fade(at, seconds))),
+  });
+}
+
+/** Returns `count` values of a function, evenly spaced from 0 to 1. */
+function sample(count: number, at: (place: number) => number): Float32Array {
+  return Float32Array.from({ length: count }, (_, i) => at(i / (count - 1)));
+}
+
+/** Sets each point to the mean of all that shines on it, each by its weight. */
+function paintGrid(grid: Grid, { ground, light }: Palette, { lumps, ribbons, shiftX, shiftY }: Scene): void {
+  for (let index = 0, row = 0; row < grid.rows; row++) {
+    for (let column = 0; column < grid.columns; column++, index++) {
+      const x = column / (grid.columns - 1) + (shiftX[row] as number);
+      const y = row / (grid.rows - 1) + (shiftY[column] as number);
+      let glow = 0;
+      for (const ribbon of ribbons) glow += shine(ribbon, column, y);
+      let total = groundWeight + glow;
+      let luma = groundWeight * ground.y + glow * light.y;
+      let blue = groundWeight * ground.u + glow * light.u;
+      let red = groundWeight * ground.v + glow * light.v;
+      for (const lump of lumps) {
+        const weight = closeness((x - lump.x) ** 2 + (y - lump.y) ** 2, lump.size);
+        luma += weight * lump.color.y;
+        blue += weight * lump.color.u;
+        red += weight * lump.color.v;
+        total += weight;
+      }
+      grid.y[index] = luma / total;
+      grid.u[index] = blue / total;
+      grid.v[index] = red / total;
+    }
+  }
+}
+
+/** Returns how strongly a ribbon shines in a column at a height: it ends sharply at the hem and dies away slowly above it. */
+function shine({ hem, strength }: Ribbon, column: number, y: number): number {
+  const above = (hem[column] as number) - y;
+  return (strength[column] as number) * closeness(above * above, above > 0 ? 0.03 : 0.004);
+}
+
+/** Falls from 1 to 0 like a bell, at a fraction of the cost of an exponential. */
+function closeness(distanceSquared: number, size: number): number {
+  return 1 / (1 + distanceSquared / size) ** 2;
+}
+
+const tile = 16;
+
+/**
+ * A threshold for each pixel of a tile, spread evenly over 0 to 1 (interleaved gradient noise). Added before a value is cut to a whole
+ * number, it turns the steps that a slow gradient would show into a fine grain.
+ */
+const grain = Float32Array.from({ length: tile * tile }, (_, i) => {
+  const x = i % tile;
+  const y = Math.floor(i / tile);
+  return (52.9829189 * ((0.06711056 * x + 0.00583715 * y) % 1)) % 1;
+});
+
+/** Scales the points of a grid up to a plane, bilinearly; the outermost points lie on the edges. */
+function scaleUp(points: Float32Array, { columns, rows }: Grid, { bytes, width, height }: Plane): void {
+  const line = new Float32Array(columns);
+  for (let y = 0; y < height; y++) {
+    const at = ((rows - 1) * y) / (height - 1);
+    const row = Math.min(Math.floor(at), rows - 2);
+    for (let i = row * columns, column = 0; column < columns; column++, i++) {
+      const upper = points[i] as number;
+      line[column] = upper + (at - row) * ((points[i + columns] as number) - upper);
+    }
+    stretch(line, bytes.subarray(y * width, (y + 1) * width), (y % tile) * tile);
+  }
+}
+
+function stretch(line: Float32Array, pixels: Uint8Array, grainRow: number): void {
+  const step = (line.length - 1) / (pixels.length - 1);
+  const last = line.length - 2;
+  for (let x = 0; x < pixels.length; x++) {
+    const at = x * step;
+    const left = Math.min(at | 0, last);
+    const value = line[left] as number;
+    const mixed = value + (at - left) * ((line[left + 1] as number) - value);
+    pixels[x] = mixed + (grain[grainRow + (x % tile)] as number);
+  }
 }

@@ -1,15 +1,14 @@
 import type { RenderRequest } from "../engine.ts";
-import type { Advances } from "./font.ts";
-import type { FrameSize } from "./size.ts";
-import { makeLegible, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
+import type { FrameSize } from "./frame.ts";
+import { type CharacterWidths, makeLegible, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
 
 /** The widths of the two weights that captions are set in. */
-export type CaptionFonts = { medium: Advances; semiBold: Advances };
+export type CaptionFonts = { medium: CharacterWidths; semiBold: CharacterWidths };
 
 /** What every preview says of itself. */
 export const notice = "local preview, not model output";
 
-/** Type sizes of the prompt, each with the most lines it may take; the first that holds the whole prompt is used. */
+/** Type sizes of the prompt, each with the number of lines it may take; the first that holds the whole prompt is used. */
 const promptSizes = [
   { size: 38, lines: 2 },
   { size: 32, lines: 3 },
@@ -19,11 +18,11 @@ const promptSizes = [
   { size: 17, lines: 11 },
 ];
 
-/** More letters than any frame has room for; fitting takes time that grows faster than the text. */
-const longestPrompt = 2_000;
+/** More letters than any frame has room for. A longer prompt is cut, because the time to fit it grows faster than its length. */
+const maxPromptLength = 2_000;
 
-/** Kerning may widen a line by a hair, so lines are set to a little less than the room there is. */
-const safety = 0.98;
+/** Kerning may make a line slightly wider than its letters, so lines take a little less than the room there is. */
+const usableShare = 0.98;
 
 /**
  * Returns the caption of a clip as an SVG of the frame's size on a transparent ground: a scrim, the notice, the prompt, and a line with
@@ -34,7 +33,7 @@ export function captionSvg(request: RenderRequest, frame: FrameSize, fonts: Capt
   const [width, height] = [frame.width / unit, frame.height / unit];
   const room = Math.min(width - 68, 780);
   const { size, lines } = fitPrompt(
-    makeLegible(request.prompt.slice(0, longestPrompt), fonts.semiBold),
+    makeLegible(request.prompt.slice(0, maxPromptLength), fonts.semiBold),
     room,
     fonts.semiBold,
   );
@@ -47,19 +46,19 @@ ${scrim(width, height, top)}
 <g font-family="Inter" fill="#fff">
 ${noticePill(top - 42, fonts.medium)}
 <g font-weight="600" font-size="${size}">${prompt.join("")}</g>
-<text x="34" y="${height - 34}" font-weight="500" font-size="14.5" fill-opacity=".82">${detailLine(request, frame, room, fonts.medium)}</text>
+<text x="34" y="${height - 34}" font-weight="500" font-size="14.5" fill-opacity=".82">${detailLine(request, frame, { room, widths: fonts.medium })}</text>
 </g></svg>`;
 }
 
 /** Returns the largest type size that holds the prompt, and its lines; a prompt too long even for the smallest ends in an ellipsis. */
-function fitPrompt(prompt: string, room: number, advances: Advances): { size: number; lines: string[] } {
+function fitPrompt(prompt: string, room: number, widths: CharacterWidths): { size: number; lines: string[] } {
   let fitted = { size: 0, lines: [] as string[] };
-  for (const { size, lines: most } of promptSizes) {
-    const width = (safety * room) / size;
-    const lines = wrap(prompt, width, advances);
-    if (lines.length <= most) return { size, lines: wrapEvenly(prompt, width, advances) };
-    const last = shorten(lines.slice(most - 1, most + 1).join(" "), width, advances);
-    fitted = { size, lines: [...lines.slice(0, most - 1), last] };
+  for (const { size, lines: maxLines } of promptSizes) {
+    const width = (usableShare * room) / size;
+    const lines = wrap(prompt, width, widths);
+    if (lines.length <= maxLines) return { size, lines: wrapEvenly(prompt, width, widths) };
+    const last = shorten(lines.slice(maxLines - 1, maxLines + 1).join(" "), width, widths);
+    fitted = { size, lines: [...lines.slice(0, maxLines - 1), last] };
   }
   return fitted;
 }
@@ -76,20 +75,24 @@ function scrim(width: number, height: number, top: number): string {
 <rect y="${top - scrimRise}" width="${width}" height="${depth}" fill="url(#scrim)"/>`;
 }
 
-function noticePill(top: number, advances: Advances): string {
+function noticePill(top: number, widths: CharacterWidths): string {
   const size = 14;
-  const width = widthOf(notice, advances) * size + 40;
+  const width = widthOf(notice, widths) * size + 40;
   return `<rect x="34.5" y="${top}" width="${width}" height="28" rx="14" fill="#000" fill-opacity=".3" stroke="#fff" stroke-opacity=".35"/>
 <circle cx="50" cy="${top + 14}" r="3.5" fill="#ffd27a"/>
 <text x="62" y="${top + 19}" font-weight="500" font-size="${size}">${notice}</text>`;
 }
 
 /** Shortens the model's name alone where the line is too long, so that the figures stay. */
-function detailLine(request: RenderRequest, frame: FrameSize, room: number, advances: Advances): string {
-  const ratio = shorten(makeLegible(request.aspectRatio, advances), 8, advances);
+function detailLine(
+  request: RenderRequest,
+  frame: FrameSize,
+  { room, widths }: { room: number; widths: CharacterWidths },
+): string {
+  const ratio = shorten(makeLegible(request.aspectRatio, widths), 8, widths);
   const figures = ` · ${ratio} · ${request.duration} s · ${frame.width}×${frame.height}`;
-  const rest = (safety * room) / 14.5 - widthOf(figures, advances);
-  return escapeXml(shorten(makeLegible(request.model, advances), rest, advances) + figures);
+  const rest = (usableShare * room) / 14.5 - widthOf(figures, widths);
+  return escapeXml(shorten(makeLegible(request.model, widths), rest, widths) + figures);
 }
 
 function escapeXml(text: string): string {

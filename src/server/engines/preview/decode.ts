@@ -1,27 +1,22 @@
-import { imageName } from "../../images/images.ts";
-import { type PictureHeader, pictureFormat, readPictureHeader } from "../../images/picture.ts";
-import type { Frame } from "./frame.ts";
-import { shrink } from "./pixels.ts";
-import { toFrame } from "./planes.ts";
-import { encodePng } from "./png.ts";
-import { rasterize } from "./rasterize.ts";
-import type { FrameSize } from "./size.ts";
-import { isTurned, uprightSvg } from "./upright.ts";
-import { decodeWebp } from "./webp.ts";
+import { imageName } from "../../jobs/images.ts";
+import { type PictureHeader, pictureFormat, readPictureHeader } from "../../jobs/picture.ts";
+import type { Frame, FrameSize } from "./frame.ts";
+import { encodePng, rasterize, shrink, toFrame } from "./pixels.ts";
 
-/** How much larger than the frame a picture is each way, so that there is room to move; and at most, where it has more to show. */
-const [leastRoom, mostRoom] = [1.12, 1.3];
+/** How much larger than the frame a picture is drawn each way, so that the camera can move: at least, and at most where it has more to show. */
+const [minRoom, maxRoom] = [1.12, 1.3];
 
 /** What resvg draws at once, in pixels of four bytes. */
-const mostDrawn = 12_000_000;
-/** A WebP is brought down to about this before resvg has it. */
-const mostShrunk = 4_000_000;
+const maxDrawnPixels = 12_000_000;
+
+/** A WebP is shrunk to about this before it is passed to resvg. */
+const maxWebpPixels = 4_000_000;
 
 /**
  * Returns a PNG, JPEG or WebP as a picture that covers a frame of `size` and has some room to move within it. What is transparent is
  * black. Throws an Error with the name of `source` when the bytes cannot be decoded.
  */
-export async function decodePicture(bytes: Uint8Array, source: string, size: FrameSize): Promise<Frame> {
+export async function decodeImage(bytes: Uint8Array, source: string, size: FrameSize): Promise<Frame> {
   try {
     return await draw(bytes, size);
   } catch (cause) {
@@ -32,39 +27,62 @@ export async function decodePicture(bytes: Uint8Array, source: string, size: Fra
 async function draw(bytes: Uint8Array, frame: FrameSize): Promise<Frame> {
   const header = readPictureHeader(bytes);
   if (!header) throw new Error("the header cannot be read");
-  const { scale, ...size } = cover(header, frame);
-  // resvg looks at few of the pixels of a picture that it makes much smaller; drawn larger and averaged, all of them count.
-  const most = Math.floor(Math.sqrt(mostDrawn / (size.width * size.height)));
-  const side = Math.max(1, Math.min(Math.round(1 / scale), 4, most));
-  const svg = uprightSvg(await toHref(bytes), header.orientation, {
-    width: side * size.width,
-    height: side * size.height,
-  });
-  const rgba = await rasterize(svg, []);
-  // All that resvg says of what it cannot decode is that it draws nothing.
-  if (isEmpty(rgba)) throw new Error("nothing was drawn");
-  return toFrame(rgba, side, size);
+  const { scale, width, height } = cover(header, frame);
+  // When resvg makes a picture much smaller, it reads few of its pixels; drawn larger and then averaged, all of them count.
+  const affordable = Math.floor(Math.sqrt(maxDrawnPixels / (width * height)));
+  const side = Math.max(1, Math.min(Math.round(1 / scale), 4, affordable));
+  const drawn = { width: side * width, height: side * height };
+  const pixels = await rasterize(uprightSvg(await toDataUrl(bytes), header.orientation, drawn), []);
+  // resvg reports nothing when it cannot decode an image; it draws nothing.
+  if (isEmpty(pixels.rgba)) throw new Error("nothing was drawn");
+  return toFrame(pixels, side);
 }
 
-/** Returns the size a picture is drawn at, and how much larger than it is that makes it. */
+/** Returns the size a picture is drawn at, and how much larger than the stored picture that is. */
 function cover({ width, height, orientation }: PictureHeader, frame: FrameSize): FrameSize & { scale: number } {
   const [across, down] = isTurned(orientation) ? [height, width] : [width, height];
-  const scale = leastRoom * Math.max(frame.width / across, frame.height / down);
-  const cut = (side: number, least: number) => 2 * Math.ceil(Math.min(side * scale, least * mostRoom) / 2);
+  const scale = minRoom * Math.max(frame.width / across, frame.height / down);
+  const cut = (side: number, frameSide: number) => 2 * Math.ceil(Math.min(side * scale, frameSide * maxRoom) / 2);
   return { scale, width: cut(across, frame.width), height: cut(down, frame.height) };
 }
 
-/** Returns the picture as a data: URL of a format that resvg knows: a WebP, which it does not, becomes a PNG. */
-async function toHref(bytes: Uint8Array): Promise<string> {
-  const format = pictureFormat(bytes);
-  if (format !== "webp") return toDataUrl(bytes, `image/${format}`);
-  const pixels = await decodeWebp(bytes);
-  const side = Math.ceil(Math.sqrt((pixels.width * pixels.height) / mostShrunk));
-  return toDataUrl(encodePng(shrink(pixels, side)), "image/png");
+/** Whether the stored width is the height of the upright picture. */
+function isTurned(orientation: number): boolean {
+  return orientation >= 5;
 }
 
-function toDataUrl(bytes: Uint8Array, type: string): string {
-  return `data:${type};base64,${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64")}`;
+/** Returns the picture as a data: URL of a format that resvg knows; a WebP becomes a PNG. */
+async function toDataUrl(bytes: Uint8Array): Promise<string> {
+  const format = pictureFormat(bytes);
+  const [known, type] = format === "webp" ? [await webpToPng(bytes), "png"] : [bytes, format];
+  return `data:image/${type};base64,${Buffer.from(known.buffer, known.byteOffset, known.byteLength).toString("base64")}`;
+}
+
+async function webpToPng(bytes: Uint8Array): Promise<Buffer> {
+  const { decode } = await import("@cwasm/webp");
+  const { width, height, data } = decode(bytes);
+  const side = Math.ceil(Math.sqrt((width * height) / maxWebpPixels));
+  return encodePng(shrink({ width, height, rgba: new Uint8Array(data.buffer) }, side));
+}
+
+/**
+ * Returns an SVG of the given size which a picture covers, cut on both sides where it is too long. `orientation` is that of EXIF, 1 to 8:
+ * how the picture is mirrored and turned to stand upright.
+ */
+function uprightSvg(href: string, orientation: number, { width, height }: FrameSize): string {
+  const matrices = [
+    [1, 0, 0, 1, 0, 0],
+    [-1, 0, 0, 1, width, 0],
+    [-1, 0, 0, -1, width, height],
+    [1, 0, 0, -1, 0, height],
+    [0, 1, 1, 0, 0, 0],
+    [0, 1, -1, 0, width, 0],
+    [0, -1, -1, 0, width, height],
+    [0, -1, 1, 0, 0, height],
+  ];
+  const [across, down] = isTurned(orientation) ? [height, width] : [width, height];
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"><g transform="matrix(${matrices[orientation - 1]})">
+<image width="${across}" height="${down}" preserveAspectRatio="xMidYMid slice" href="${href}"/></g></svg>`;
 }
 
 function isEmpty(rgba: Uint8Array): boolean {

@@ -1,9 +1,5 @@
-import { closeSync, openSync, writeSync } from "node:fs";
-import type { H264MP4Encoder } from "h264-mp4-encoder";
-import type { Frame } from "./frame.ts";
-import { createFrame } from "./frame.ts";
-import { mendMovie } from "./movie.ts";
-import type { FrameSize } from "./size.ts";
+import library from "h264-mp4-encoder";
+import { createFrame, type Frame, type FrameSize } from "./frame.ts";
 
 /** A clip to encode; `paint` draws the frame of an index over the one before it. */
 export type Clip = FrameSize & {
@@ -14,75 +10,84 @@ export type Clip = FrameSize & {
 
 const keyFrameSeconds = 2;
 
-/** What the encoder's C++ has open at a moment; emscripten's type for it is empty. */
-type OpenFile = { path: string; position: number };
-type EncoderFiles = {
-  write: (open: OpenFile, bytes: NodeJS.ArrayBufferView, offset: number, length: number) => number;
-};
-
-/** Loads the encoder, whose WebAssembly is compiled once in a thread. */
-export async function loadEncoder(): Promise<H264MP4Encoder> {
-  const { default: library } = await import("h264-mp4-encoder");
-  return library.createH264MP4Encoder();
-}
-
-/** Encodes a clip as H.264 in an .mp4, frame by frame, and deletes the encoder. Throws what writing the file throws. */
-export function encode(encoder: H264MP4Encoder, clip: Clip, file: string): void {
-  const fd = openSync(file, "w+");
-  try {
-    writeThrough(encoder, fd, () => encodeFrames(encoder, clip));
-    mendMovie(fd, keyFrames(clip));
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** The indexes of the frames that stand alone, as `groupOfPictures` sets them. */
-function keyFrames({ frameRate, frameCount }: Clip): number[] {
-  const gap = keyFrameSeconds * frameRate;
-  return Array.from({ length: Math.ceil(frameCount / gap) }, (_, i) => gap * i);
-}
-
-function encodeFrames(encoder: H264MP4Encoder, { width, height, frameRate, frameCount, paint }: Clip): void {
-  Object.assign(encoder, { width, height, frameRate, outputFilename: "clip.mp4" });
-  // The fastest search for motion, as soft light has no edges to follow; and a fine quantizer, as a coarse one turns it into blocks.
-  Object.assign(encoder, { speed: 10, quantizationParameter: 14, groupOfPictures: keyFrameSeconds * frameRate });
+/** Returns a clip as the bytes of an .mp4 with H.264. The same frames give the same bytes. */
+export async function encode(clip: Clip): Promise<Buffer> {
+  const { width, height, frameRate, frameCount, paint } = clip;
+  const groupOfPictures = keyFrameSeconds * frameRate;
+  const encoder = await library.createH264MP4Encoder();
+  // The fastest search for motion, as soft light has no edges to follow; and a fine quantizer, as a coarse one turns the light into blocks.
+  Object.assign(encoder, { width, height, frameRate, groupOfPictures, speed: 10, quantizationParameter: 14 });
   encoder.initialize();
-  const frame = createFrame({ width, height });
+  const frame = createFrame(clip);
   for (let index = 0; index < frameCount; index++) {
     paint(frame, index);
     encoder.addFrameYuv(frame.bytes);
   }
   encoder.finalize();
+  const movie = encoder.FS.readFile(encoder.outputFilename);
   encoder.delete();
+  const keyFrameCount = Math.ceil(frameCount / groupOfPictures);
+  return completeMovie(
+    Buffer.from(movie.buffer, movie.byteOffset, movie.byteLength),
+    Array.from({ length: keyFrameCount }, (_, i) => i * groupOfPictures),
+  );
 }
 
+const containers = new Set(["moov", "trak", "mdia", "minf", "stbl"]);
+const timestamped = new Set(["mvhd", "tkhd", "mdhd"]);
+
 /**
- * Runs `work` while the encoder's file lies on the disk. It would keep the file in memory, so its memory would grow with the length of
- * the clip; its writes are sent to `fd` instead, and those to its standard output nowhere. The file system is shared between encoders,
- * therefore `work` is synchronous, and the hook is gone when it is done.
+ * Returns an .mp4 with what the encoder leaves out. The times of creation become zero ("not known"), as the same request must give the same
+ * bytes. The list of key frames (indexes from 0) is added: without it players take every frame for one and show nothing after a seek.
  */
-function writeThrough(encoder: H264MP4Encoder, fd: number, work: () => void): void {
-  const files = encoder.FS as unknown as EncoderFiles;
-  const inMemory = files.write;
-  let failure: unknown;
-  files.write = (open, bytes, offset, length) => {
-    if (open.path !== "/clip.mp4") return length;
-    try {
-      const written = writeSync(fd, bytes, offset, length, open.position);
-      open.position += written;
-      return written;
-    } catch (error) {
-      failure = error;
-      throw error;
-    }
-  };
-  try {
-    work();
-  } catch (error) {
-    // The encoder wraps the error of a full disk in one of its own, which says less.
-    throw failure ?? error;
-  } finally {
-    files.write = inMemory;
+function completeMovie(movie: Buffer, keyFrames: readonly number[]): Buffer {
+  const boxes = splitBoxes(movie);
+  // The encoder leaves padding after the box "moov".
+  const end = boxes.findIndex((box) => typeOf(box) === "moov") + 1;
+  return Buffer.concat(boxes.slice(0, end).map((box) => completeBox(box, keyFrames)));
+}
+
+function completeBox(box: Buffer, keyFrames: readonly number[]): Buffer {
+  const type = typeOf(box);
+  if (timestamped.has(type)) return withoutTimes(box);
+  if (!containers.has(type)) return box;
+  const children = splitBoxes(box.subarray(8)).map((child) => completeBox(child, keyFrames));
+  if (type === "stbl") children.push(keyFrameTable(keyFrames));
+  return makeBox(type, children);
+}
+
+function typeOf(box: Buffer): string {
+  return box.toString("latin1", 4, 8);
+}
+
+/** Returns the boxes that fill an .mp4 or a container in it. */
+function splitBoxes(bytes: Buffer): Buffer[] {
+  const boxes: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const size = bytes.readUInt32BE(at);
+    boxes.push(bytes.subarray(at, at + size));
+    at += size;
   }
+  return boxes;
+}
+
+/** The times follow the version and flags; version 1 has them in 64 bits each, version 0 in 32. */
+function withoutTimes(box: Buffer): Buffer {
+  return Buffer.from(box).fill(0, 12, box[8] === 1 ? 28 : 20);
+}
+
+function keyFrameTable(keyFrames: readonly number[]): Buffer {
+  const numbers = [0, keyFrames.length, ...keyFrames.map((index) => index + 1)];
+  return makeBox("stss", numbers.map(toUint32));
+}
+
+function makeBox(type: string, contents: readonly Buffer[]): Buffer {
+  const content = Buffer.concat(contents);
+  return Buffer.concat([toUint32(8 + content.length), Buffer.from(type, "latin1"), content]);
+}
+
+function toUint32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(value);
+  return bytes;
 }

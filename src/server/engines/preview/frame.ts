@@ -1,12 +1,71 @@
-import type { FrameSize } from "./size.ts";
+import type { Resolution } from "../engine.ts";
+
+/** Pixels; both sides are even, as the chroma planes of yuv420p need. */
+export type FrameSize = { width: number; height: number };
 
 /** One picture in I420: a whole plane of luma, then two of chroma at half the width and height, in one stretch of memory. */
 export type Frame = FrameSize & { bytes: Uint8Array; y: Uint8Array; u: Uint8Array; v: Uint8Array };
 
-/** Returns a picture to draw on; its planes share the memory of `bytes`. */
+/** One of the three planes of a frame, with the plane's own size. */
+export type Plane = { bytes: Uint8Array; width: number; height: number };
+
+/** A colour as the encoder takes it: BT.601, limited range (luma 16 to 235, chroma 16 to 240). */
+export type Yuv = { y: number; u: number; v: number };
+
+const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1080p": 1080 };
+
+/**
+ * Returns the size of a frame. The resolution names the shorter side; the longer one follows from the ratio, which is any "width:height" of
+ * positive numbers ("16:9", "2.39:1"). Throws on anything else.
+ */
+export function frameSize(aspectRatio: string, resolution: Resolution): FrameSize {
+  const ratio = parseRatio(aspectRatio);
+  const shorter = shorterSidePx[resolution];
+  const longer = 2 * Math.round((shorter * Math.max(ratio, 1 / ratio)) / 2);
+  return ratio >= 1 ? { width: longer, height: shorter } : { width: shorter, height: longer };
+}
+
+function parseRatio(aspectRatio: string): number {
+  const [width = Number.NaN, height = Number.NaN, ...rest] = aspectRatio.split(":").map(Number);
+  const ratio = width / height;
+  const isRatio = rest.length === 0 && width > 0 && height > 0 && Number.isFinite(ratio);
+  if (!isRatio) throw new Error(`The aspect ratio "${aspectRatio}" is not of the form "16:9".`);
+  return ratio;
+}
+
+/** Returns an empty frame to draw on; its planes share the memory of `bytes`. */
 export function createFrame({ width, height }: FrameSize): Frame {
   const luma = width * height;
   const bytes = new Uint8Array((luma * 3) / 2);
   const [y, u, v] = [bytes.subarray(0, luma), bytes.subarray(luma, luma * 1.25), bytes.subarray(luma * 1.25)];
   return { width, height, bytes, y, u, v };
+}
+
+/** Returns the planes of a frame in the order luma, blue difference, red difference. */
+export function planesOf({ width, height, y, u, v }: Frame): [y: Plane, u: Plane, v: Plane] {
+  const half = { width: width / 2, height: height / 2 };
+  return [
+    { bytes: y, width, height },
+    { bytes: u, ...half },
+    { bytes: v, ...half },
+  ];
+}
+
+/** Returns the luma, without its offset of 16, of red, green and blue from 0 to 255. */
+export const lumaOf = (red: number, green: number, blue: number) =>
+  (65.738 * red + 129.057 * green + 25.064 * blue) / 256;
+
+/** Returns the blue difference, without its offset of 128. */
+export const blueDifferenceOf = (red: number, green: number, blue: number) =>
+  (-37.945 * red - 74.494 * green + 112.439 * blue) / 256;
+
+/** Returns the red difference, without its offset of 128. */
+export const redDifferenceOf = (red: number, green: number, blue: number) =>
+  (112.439 * red - 94.154 * green - 18.285 * blue) / 256;
+
+/** Returns red, green and blue, which may lie a little below 0 or above 255. */
+export function rgbOf({ y, u, v }: Yuv): [red: number, green: number, blue: number] {
+  const light = 1.164383 * (y - 16);
+  const [blue, red] = [u - 128, v - 128];
+  return [light + 1.596027 * red, light - 0.391762 * blue - 0.812968 * red, light + 2.017232 * blue];
 }

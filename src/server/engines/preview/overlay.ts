@@ -1,20 +1,19 @@
-import { blueDifferenceOf, lumaOf, redDifferenceOf } from "./color.ts";
-import type { Frame } from "./frame.ts";
-import type { FrameSize } from "./size.ts";
+import { blueDifferenceOf, type Frame, lumaOf, redDifferenceOf } from "./frame.ts";
+import { averageBlocks, type Pixels } from "./pixels.ts";
 
 /** How one plane is changed from pixel `start` on: what stays of the pixel below (out of 256), and what is added to it. */
 type Layer = { start: number; keep: Uint16Array; add: Uint8Array };
 
-/** A still picture with transparency, ready to be laid over many frames. It holds only the rows that are not empty. */
+/** A still picture with transparency, ready to be laid over many frames. It holds only the rows below the first that is not empty. */
 export type Overlay = { y: Layer; u: Layer; v: Layer };
 
-/** Converts pixels of red, green, blue (each times alpha) and alpha into an overlay for frames of that size. */
-export function createOverlay(rgba: Uint8Array, { width, height }: FrameSize): Overlay {
-  const chroma = averageBlocks(rgba, width, height, 2);
+/** Converts pixels, multiplied by alpha, into an overlay for frames of their size. */
+export function createOverlay(pixels: Pixels): Overlay {
+  const chroma = averageBlocks(pixels, 2);
   return {
-    y: createLayer(rgba, width, 16, lumaOf),
-    u: createLayer(chroma, width / 2, 128, blueDifferenceOf),
-    v: createLayer(chroma, width / 2, 128, redDifferenceOf),
+    y: createLayer(pixels, 16, lumaOf),
+    u: createLayer(chroma, 128, blueDifferenceOf),
+    v: createLayer(chroma, 128, redDifferenceOf),
   };
 }
 
@@ -33,26 +32,9 @@ function blendPlane({ start, keep, add }: Layer, pixels: Uint8Array): void {
   }
 }
 
-/** Returns the mean of each block of `side` by `side` pixels, of which there is a whole number each way, still as red, green, blue and alpha. */
-export function averageBlocks(rgba: Uint8Array, width: number, height: number, side: number): Float32Array {
-  const columns = width / side;
-  const share = 1 / side ** 2;
-  const means = new Float32Array(4 * columns * (height / side));
-  for (let y = 0, at = 0; y < height; y++) {
-    const row = 4 * columns * Math.floor(y / side);
-    for (let x = 0; x < width; x++) {
-      const block = row + 4 * Math.floor(x / side);
-      for (let part = 0; part < 4; part++, at++) {
-        means[block + part] = (means[block + part] as number) + share * (rgba[at] as number);
-      }
-    }
-  }
-  return means;
-}
+type Source = { width: number; rgba: Uint8Array | Float32Array };
 
-type Component = (red: number, green: number, blue: number) => number;
-
-function createLayer(rgba: Uint8Array | Float32Array, width: number, offset: number, component: Component): Layer {
+function createLayer({ width, rgba }: Source, offset: number, component: typeof lumaOf): Layer {
   const start = findFirstRow(rgba, width) * width;
   const count = rgba.length / 4 - start;
   const keep = new Uint16Array(count);
@@ -66,7 +48,7 @@ function createLayer(rgba: Uint8Array | Float32Array, width: number, offset: num
   return { start, keep, add };
 }
 
-/** The first row that is not wholly transparent. */
+/** Returns the number of the first row that is not wholly transparent. */
 function findFirstRow(rgba: Uint8Array | Float32Array, width: number): number {
   for (let at = 3; at < rgba.length; at += 4) {
     if (rgba[at] !== 0) return Math.floor(at / (4 * width));

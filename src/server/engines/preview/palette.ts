@@ -1,11 +1,10 @@
-import type { Yuv } from "./color.ts";
-import { yuvOfHex } from "./color.ts";
-import { hashText } from "./seed.ts";
+import { blueDifferenceOf, lumaOf, redDifferenceOf, type Yuv } from "./frame.ts";
+import { hashText } from "./random.ts";
 
 /** From the darkest, which is the ground, over three that drift, to the lightest, which is the ribbon of light. */
 type Colors = readonly [ground: string, deep: string, middle: string, bright: string, light: string];
 
-/** Neighbours in each are close in hue, so that their mixtures stay clean, and none is so light that white text would suffer. */
+/** Neighbours in each are close in hue, so that their mixtures stay clean, and none is so light that white text is hard to read. */
 export const palettes: Readonly<Record<string, Colors>> = {
   aurora: ["#0b132b", "#1c3f60", "#1b998b", "#5dd39e", "#b497ff"],
   sunset: ["#2b0f2e", "#7a1f4f", "#d1495b", "#f2915a", "#ffd08a"],
@@ -26,9 +25,16 @@ export const palettes: Readonly<Record<string, Colors>> = {
 /** The colours of one clip: its ground, the patches that drift over it, and the light that crosses them. */
 export type Palette = { ground: Yuv; patches: Yuv[]; light: Yuv };
 
-/** Returns the palette of a prompt. */
+/** Returns the palette of a prompt: always the same one for the same prompt. */
 export function paletteOf(prompt: string): Palette {
   const all = Object.values(palettes);
   const [ground, deep, middle, bright, light] = all[hashText(prompt) % all.length] as Colors;
   return { ground: yuvOfHex(ground), patches: [deep, middle, bright].map(yuvOfHex), light: yuvOfHex(light) };
+}
+
+/** Returns the colour written as "#rrggbb". */
+export function yuvOfHex(hex: string): Yuv {
+  const bits = Number.parseInt(hex.slice(1), 16);
+  const rgb = [bits >> 16, (bits >> 8) & 255, bits & 255] as const;
+  return { y: 16 + lumaOf(...rgb), u: 128 + blueDifferenceOf(...rgb), v: 128 + redDifferenceOf(...rgb) };
 }

@@ -2,65 +2,83 @@ import { readFile, writeFile } from "node:fs/promises";
 import type { RenderRequest, RenderTask } from "../engine.ts";
 import { createBackground } from "./background.ts";
 import { captionSvg } from "./caption.ts";
-import { decodePicture } from "./decode.ts";
-import type { Clip } from "./encode.ts";
-import { encode, loadEncoder } from "./encode.ts";
-import { readAdvances } from "./font.ts";
-import type { Frame } from "./frame.ts";
-import type { Overlay } from "./overlay.ts";
-import { blend, createOverlay } from "./overlay.ts";
-import { drawProgress } from "./progress.ts";
-import { rasterize } from "./rasterize.ts";
-import type { FrameSize } from "./size.ts";
-import { frameSize } from "./size.ts";
+import { decodeImage } from "./decode.ts";
+import { type Clip, encode } from "./encode.ts";
+import { createFrame, type Frame, type FrameSize, frameSize, type Plane, planesOf } from "./frame.ts";
+import { blend, createOverlay, type Overlay } from "./overlay.ts";
+import { encodePng, rasterize, toPixels } from "./pixels.ts";
 import { createSlideshow } from "./slideshow.ts";
-import { drawThumbnail } from "./thumbnail.ts";
+import { readCharacterWidths } from "./text.ts";
 
 /** Frames per second: enough for light that drifts slowly. */
 const frameRate = 12;
 
-/** Renders the preview of a request and its thumbnail, in this thread, which it keeps busy for a second or more. */
+/** The longer side of a thumbnail is at most this long. */
+const maxThumbnailSidePx = 480;
+
+/** Renders the preview of a request and its thumbnail. It keeps this thread busy for a second or more. */
 export async function renderPreview({ request, images, file, thumbnail }: RenderTask): Promise<void> {
-  const [clip, encoder] = await Promise.all([createClip(request, images), loadEncoder()]);
-  encode(encoder, clip, file);
+  const clip = await createClip(request, images);
+  await writeFile(file, await encode(clip));
   await writeFile(thumbnail, drawThumbnail(clip));
 }
 
 /**
- * Returns the clip of a request, of whole frames and at least one: its images or else a background, the caption over that, and a bar that
- * grows. Throws an Error that names the image that cannot be decoded.
+ * Returns the clip of a request, of at least one frame: its images or else a background, the caption over that, and a progress bar. Throws
+ * an Error that names the image that cannot be decoded.
  */
 export async function createClip(request: RenderRequest, images: Uint8Array[]): Promise<Clip> {
   const size = frameSize(request.aspectRatio, request.resolution);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
-  const overlay = await drawCaption(request, size);
-  const show = { seconds: frameCount / frameRate, prompt: request.prompt };
+  const caption = await drawCaption(request, size);
   const pictures = await decodeAll(request, images, size);
-  const hasPictures = pictures.length > 0;
-  const paintBelow = hasPictures ? createSlideshow(pictures, size, show) : createBackground(size, request.prompt);
+  const paintBelow =
+    pictures.length > 0
+      ? createSlideshow(pictures, size, { seconds: frameCount / frameRate, prompt: request.prompt })
+      : createBackground(size, request.prompt);
   const paint = (frame: Frame, index: number) => {
     paintBelow(frame, index / frameRate);
-    blend(overlay, frame);
+    blend(caption, frame);
     drawProgress(frame, (index + 1) / frameCount);
   };
   return { ...size, frameRate, frameCount, paint };
 }
 
-/** One after the other: a large one takes a few hundred megabytes while it is decoded. */
+/** Decodes one image after the other: a large one takes a few hundred megabytes while it is decoded. */
 async function decodeAll(request: RenderRequest, images: Uint8Array[], size: FrameSize): Promise<Frame[]> {
   const pictures: Frame[] = [];
   for (const [i, image] of images.entries()) {
-    pictures.push(await decodePicture(image, request.images[i] ?? "", size));
+    pictures.push(await decodeImage(image, request.images[i] ?? "", size));
   }
   return pictures;
 }
 
 async function drawCaption(request: RenderRequest, size: FrameSize): Promise<Overlay> {
+  const readFont = (name: string) => readFile(new URL(`./fonts/${name}`, import.meta.url));
   const [medium, semiBold] = await Promise.all([readFont("Inter-Medium.otf"), readFont("Inter-SemiBold.otf")]);
-  const svg = captionSvg(request, size, { medium: readAdvances(medium), semiBold: readAdvances(semiBold) });
-  return createOverlay(await rasterize(svg, [medium, semiBold]), size);
+  const widths = { medium: readCharacterWidths(medium), semiBold: readCharacterWidths(semiBold) };
+  return createOverlay(await rasterize(captionSvg(request, size, widths), [medium, semiBold]));
 }
 
-function readFont(name: string): Promise<Uint8Array> {
-  return readFile(new URL(`./fonts/${name}`, import.meta.url));
+/** Draws a thin bar along the lower edge, filled up to `share` (from 0 to 1) of the width. */
+export function drawProgress(frame: Frame, share: number): void {
+  const rows = Math.round((2 * Math.min(frame.width, frame.height)) / 480);
+  const columns = Math.round((share * frame.width) / 2);
+  const [y, u, v] = planesOf(frame);
+  fillCorner(y, { rows: 2 * rows, columns: 2 * columns }, 225);
+  fillCorner(u, { rows, columns }, 128);
+  fillCorner(v, { rows, columns }, 128);
+}
+
+function fillCorner({ bytes, width, height }: Plane, size: { rows: number; columns: number }, value: number): void {
+  for (let row = height - size.rows; row < height; row++) {
+    bytes.fill(value, row * width, row * width + size.columns);
+  }
+}
+
+/** Returns the frame in the middle of a clip as a PNG, whose sides are those of the frame divided by a whole number. */
+export function drawThumbnail(clip: Clip): Buffer {
+  const frame = createFrame(clip);
+  clip.paint(frame, Math.floor(clip.frameCount / 2));
+  return encodePng(toPixels(frame, Math.ceil(Math.max(clip.width, clip.height) / maxThumbnailSidePx)));
 }

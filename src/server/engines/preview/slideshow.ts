@@ -1,25 +1,26 @@
-import { createFrame, type Frame } from "./frame.ts";
-import { createRandom, hashText } from "./seed.ts";
-import type { FrameSize } from "./size.ts";
-import { between, type Random } from "./swing.ts";
-import { paintWindow } from "./window.ts";
+import { createFrame, type Frame, type FrameSize, type Plane, planesOf } from "./frame.ts";
+import { between, createRandom, type Random } from "./random.ts";
 
-/** The longest cross-fade, in seconds; where pictures are shown but shortly, it takes half of their time. */
-const longestFade = 1;
+/** The longest cross-fade, in seconds; where each picture is shown only briefly, the fade takes half of its time. */
+const maxFadeSeconds = 1;
 
-/** When one picture of several is seen, in seconds: it fades in over the one before, which is gone `fade` after it began. */
+/** When one picture of several is seen, in seconds: it fades in over the one before, which is gone when the fade is over. */
 type Span = { begin: number; end: number };
+
+/** A part of a picture, in fractions of its width and height. */
+export type Window = { left: number; top: number; width: number; height: number };
 
 /**
  * Returns a painter that fills the frame with the pictures as they are `seconds` after the start: each for the same time, moving slowly,
- * and fading one into the next. The same prompt moves them in the same way.
+ * and fading one into the next. The same prompt moves them in the same way. `show.seconds` is the length of the whole.
  */
-export function createSlideshow(pictures: Frame[], size: FrameSize, { seconds: length, prompt }: Show) {
-  const share = length / pictures.length;
-  const fade = Math.min(longestFade, share / 2);
-  const random = createRandom(hashText(`camera of ${prompt}`));
+export function createSlideshow(pictures: Frame[], size: FrameSize, show: { seconds: number; prompt: string }) {
+  const share = show.seconds / pictures.length;
+  const fade = Math.min(maxFadeSeconds, share / 2);
+  const random = createRandom(`camera of ${show.prompt}`);
   const slides = pictures.map((picture, i) => {
-    const span = { begin: i === 0 ? 0 : i * share - fade / 2, end: Math.min(length, (i + 1) * share + fade / 2) };
+    const begin = i === 0 ? 0 : i * share - fade / 2;
+    const span = { begin, end: Math.min(show.seconds, (i + 1) * share + fade / 2) };
     return { ...span, paint: createCamera(picture, size, span, random) };
   });
   const over = createFrame(size);
@@ -32,10 +33,7 @@ export function createSlideshow(pictures: Frame[], size: FrameSize, { seconds: l
   };
 }
 
-/** How long the slideshow is, in seconds, and whose. */
-export type Show = { seconds: number; prompt: string };
-
-/** Returns a painter that moves over a picture in a straight line, and nearer to it or away from it. */
+/** Returns a painter that moves over a picture in a straight line, while it zooms in or out. */
 function createCamera(picture: Frame, size: FrameSize, { begin, end }: Span, random: Random) {
   const widest = Math.min(picture.width / size.width, picture.height / size.height);
   const zoom = random() < 0.5 ? [widest, 1] : [1, widest];
@@ -53,5 +51,47 @@ function mix(bytes: Uint8Array, over: Uint8Array, share: number): void {
   const weight = Math.round(256 * share);
   for (let i = 0; i < bytes.length; i++) {
     bytes[i] = ((bytes[i] as number) * (256 - weight) + (over[i] as number) * weight + 128) >> 8;
+  }
+}
+
+/** Fills a frame with a part of a picture, bilinearly: the part may lie anywhere between the pixels, so that it can move smoothly. */
+export function paintWindow(picture: Frame, window: Window, frame: Frame): void {
+  const targets = planesOf(frame);
+  for (const [i, plane] of planesOf(picture).entries()) paintPlane(plane, window, targets[i] as Plane);
+}
+
+function paintPlane(from: Plane, window: Window, to: Plane): void {
+  const columns = place(to.width, from.width, window.left, window.width);
+  const rows = place(to.height, from.height, window.top, window.height);
+  for (let y = 0; y < to.height; y++) {
+    const upper = from.bytes.subarray((rows.at[y] as number) * from.width);
+    const line = to.bytes.subarray(y * to.width, (y + 1) * to.width);
+    mixLine(upper, upper.subarray(from.width), rows.share[y] as number, columns, line);
+  }
+}
+
+/** Where each pixel of a line falls between two others: the first of them, and the share of the second, out of 256. */
+type Places = { at: Int32Array; share: Int32Array };
+
+function place(count: number, size: number, start: number, length: number): Places {
+  const places = { at: new Int32Array(count), share: new Int32Array(count) };
+  for (let i = 0; i < count; i++) {
+    const middle = size * (start + (length * (i + 0.5)) / count) - 0.5;
+    const within = Math.min(Math.max(middle, 0), size - 1);
+    const at = Math.min(Math.floor(within), size - 2);
+    places.at[i] = at;
+    places.share[i] = Math.round(256 * (within - at));
+  }
+  return places;
+}
+
+/** Takes five parameters instead of an object, as it runs for every line of every frame. */
+function mixLine(upper: Uint8Array, lower: Uint8Array, below: number, { at, share }: Places, line: Uint8Array): void {
+  for (let x = 0; x < line.length; x++) {
+    const i = at[x] as number;
+    const right = share[x] as number;
+    const above = (upper[i] as number) * (256 - right) + (upper[i + 1] as number) * right;
+    const under = (lower[i] as number) * (256 - right) + (lower[i + 1] as number) * right;
+    line[x] = (above * (256 - below) + under * below + 32768) >> 16;
   }
 }

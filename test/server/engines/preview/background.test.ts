@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createBackground } from "../../../../src/server/engines/preview/background.ts";
-import { createFrame } from "../../../../src/server/engines/preview/frame.ts";
+import { createFrame, frameSize } from "../../../../src/server/engines/preview/frame.ts";
 import { paletteOf, palettes } from "../../../../src/server/engines/preview/palette.ts";
-import { frameSize } from "../../../../src/server/engines/preview/size.ts";
 
 const size = frameSize("4:3", "480p");
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { captionSvg, notice } from "../../../../src/server/engines/preview/caption.ts";
-import { rasterize } from "../../../../src/server/engines/preview/rasterize.ts";
-import { frameSize } from "../../../../src/server/engines/preview/size.ts";
+import { frameSize } from "../../../../src/server/engines/preview/frame.ts";
+import { rasterize } from "../../../../src/server/engines/preview/pixels.ts";
 import { fontFiles, fonts } from "./fonts.ts";
 import { aRequest, hostilePrompts } from "./requests.ts";
 
@@ -12,10 +12,10 @@ const textsOf = (svg: string) => Array.from(svg.matchAll(/<text [^>]*>([^<]*)<\/
 /** The rectangle around the white pixels of a caption, as distances from the edges of the frame. */
 async function marginsOfInk(request: RenderRequest) {
   const { width, height } = frameSize(request.aspectRatio, request.resolution);
-  const pixels = await rasterize(draw(request), Object.values(fontFiles));
+  const { rgba } = await rasterize(draw(request), Object.values(fontFiles));
   const margins = { left: width, top: height, right: width, bottom: height };
   for (let i = 0; i < width * height; i++) {
-    if ((pixels[4 * i] as number) < 150) continue;
+    if ((rgba[4 * i] as number) < 150) continue;
     const [x, y] = [i % width, Math.floor(i / width)];
     margins.left = Math.min(margins.left, x);
     margins.top = Math.min(margins.top, y);

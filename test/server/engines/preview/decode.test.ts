@@ -1,9 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { rgbOf } from "../../../../src/server/engines/preview/color.ts";
-import { decodePicture } from "../../../../src/server/engines/preview/decode.ts";
-import type { Frame } from "../../../../src/server/engines/preview/frame.ts";
-import { frameSize } from "../../../../src/server/engines/preview/size.ts";
+import { decodeImage } from "../../../../src/server/engines/preview/decode.ts";
+import { type Frame, frameSize, rgbOf } from "../../../../src/server/engines/preview/frame.ts";
 import {
   aPng,
   type Color,
@@ -13,7 +11,7 @@ import {
   pngOf,
   squaresJpeg,
   squaresWebp,
-} from "../../images/pictures.ts";
+} from "../../jobs/pictures.ts";
 
 const source = "https://images.example/a.png?token=canary";
 const size = frameSize("4:3", "480p");
@@ -57,11 +55,11 @@ describe("a picture", () => {
     ["extended WebP, half transparent", extendedWebp, "black green black white"],
     ["PNG, half transparent", aPng(16, 16, (x) => [0, 255, 0, x < 8 ? 0 : 255]), "black green black green"],
   ])("shows its colours, and black where it is transparent: %s", async (_, bytes, colors) => {
-    expect(quarters(await decodePicture(bytes, source, size))).toBe(colors);
+    expect(quarters(await decodeImage(bytes, source, size))).toBe(colors);
   });
 
   test("that is half transparent all over is half as bright", async () => {
-    const picture = await decodePicture(
+    const picture = await decodeImage(
       aPng(4, 4, () => [200, 100, 50, 128]),
       source,
       size,
@@ -79,7 +77,7 @@ describe("a picture", () => {
     [7, "white green blue red"],
     [8, "green white red blue"],
   ])("stands upright for the EXIF orientation %i", async (orientation, colors) => {
-    expect(quarters(await decodePicture(oriented(squaresJpeg, orientation), source, size))).toBe(colors);
+    expect(quarters(await decodeImage(oriented(squaresJpeg, orientation), source, size))).toBe(colors);
   });
 
   test.each([
@@ -91,7 +89,7 @@ describe("a picture", () => {
       const wide = new Uint8Array(squaresJpeg);
       const frameAt = Buffer.from(wide).indexOf(Buffer.from([0xff, 0xc0]));
       wide[frameAt + 6] = 8;
-      const picture = await decodePicture(oriented(wide, turn), source, size);
+      const picture = await decodeImage(oriented(wide, turn), source, size);
       expect([picture.width, picture.height]).toEqual([width, height]);
     },
   );
@@ -108,7 +106,7 @@ describe("a picture", () => {
   ])("of %i x %i covers a frame of any shape to its edges, with a little room to move", async (width, height) => {
     const png = aPng(width, height);
     for (const frame of [frameSize("16:9", "480p"), frameSize("1:4", "480p")]) {
-      const picture = await decodePicture(png, source, frame);
+      const picture = await decodeImage(png, source, frame);
       for (const side of ["width", "height"] as const) {
         expect(picture[side] / frame[side]).toBeGreaterThan(1.1);
         expect(picture[side] / frame[side]).toBeLessThan(1.32);
@@ -120,7 +118,7 @@ describe("a picture", () => {
 
   test("that is made much smaller counts all of its pixels", async () => {
     const stripes = aPng(2_400, 1_800, (x) => (x % 4 === 0 ? white : black) as Color);
-    const picture = await decodePicture(stripes, source, size);
+    const picture = await decodeImage(stripes, source, size);
     const [darkest, lightest] = extremes(picture.y);
     expect(lightest - darkest).toBeLessThan(110);
   });
@@ -142,7 +140,7 @@ describe("what cannot be decoded is said, with the address but not its query", (
     ["a picture of nothing", aPng(8, 8, () => [255, 255, 255, 0])],
     ["no picture", new TextEncoder().encode("<svg/>")],
   ])("%s", async (_, bytes) => {
-    await expect(decodePicture(bytes, source, size)).rejects.toThrow(new Error(message));
+    await expect(decodeImage(bytes, source, size)).rejects.toThrow(new Error(message));
   });
 
   test("any bytes after a good beginning, and a good picture after all of them", async () => {
@@ -150,7 +148,7 @@ describe("what cannot be decoded is said, with the address but not its query", (
     const broken = fc
       .tuple(fc.constantFrom(...pictures), fc.nat(80), fc.uint8Array({ maxLength: 120 }))
       .map(([picture, length, rest]) => new Uint8Array([...picture.subarray(0, 12 + length), ...rest]));
-    const decode = (bytes: Uint8Array) => decodePicture(bytes, source, { width: 64, height: 48 });
+    const decode = (bytes: Uint8Array) => decodeImage(bytes, source, { width: 64, height: 48 });
     await fc.assert(
       fc.asyncProperty(broken, async (bytes) => {
         const outcome = await decode(bytes).catch((error: Error) => error.message);

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { CaptionFonts } from "../../../../src/server/engines/preview/caption.ts";
-import { readAdvances } from "../../../../src/server/engines/preview/font.ts";
+import { readCharacterWidths } from "../../../../src/server/engines/preview/text.ts";
 
 const readFont = (name: string) =>
   readFileSync(new URL(`../../../../src/server/engines/preview/fonts/${name}`, import.meta.url));
@@ -10,6 +10,6 @@ export const fontFiles = { medium: readFont("Inter-Medium.otf"), semiBold: readF
 
 /** The widths of their characters. */
 export const fonts: CaptionFonts = {
-  medium: readAdvances(fontFiles.medium),
-  semiBold: readAdvances(fontFiles.semiBold),
+  medium: readCharacterWidths(fontFiles.medium),
+  semiBold: readCharacterWidths(fontFiles.semiBold),
 };

@@ -1,12 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { createBackground } from "../../../../src/server/engines/preview/background.ts";
 import { captionSvg } from "../../../../src/server/engines/preview/caption.ts";
-import { yuvOfHex } from "../../../../src/server/engines/preview/color.ts";
-import { createFrame } from "../../../../src/server/engines/preview/frame.ts";
+import { createFrame, frameSize } from "../../../../src/server/engines/preview/frame.ts";
 import { blend, createOverlay } from "../../../../src/server/engines/preview/overlay.ts";
-import { drawProgress } from "../../../../src/server/engines/preview/progress.ts";
-import { rasterize } from "../../../../src/server/engines/preview/rasterize.ts";
-import { frameSize } from "../../../../src/server/engines/preview/size.ts";
+import { yuvOfHex } from "../../../../src/server/engines/preview/palette.ts";
+import { rasterize } from "../../../../src/server/engines/preview/pixels.ts";
+import { drawProgress } from "../../../../src/server/engines/preview/render.ts";
 import { fontFiles, fonts } from "./fonts.ts";
 import { aRequest } from "./requests.ts";
 
@@ -31,7 +30,7 @@ describe("an overlay", () => {
     }
     const frame = createFrame(size);
     frame.bytes.fill(value);
-    blend(createOverlay(rgba, size), frame);
+    blend(createOverlay({ ...size, rgba }), frame);
     return { y: Array.from(frame.y), u: Array.from(frame.u), v: Array.from(frame.v) };
   }
 
@@ -68,7 +67,7 @@ describe("white text over any background", () => {
     const svg = captionSvg(aRequest({ prompt }), size, fonts);
     const rows = Array.from(svg.matchAll(/<text [^>]*y="([\d.]+)"/g), (match) => Math.round(Number(match[1])) - 5);
     const withoutText = svg.replaceAll(/<text.*?<\/text>/g, "");
-    const overlay = createOverlay(await rasterize(withoutText, Object.values(fontFiles)), size);
+    const overlay = createOverlay(await rasterize(withoutText, Object.values(fontFiles)));
     const frame = createFrame(size);
     const isLegible = () => {
       blend(overlay, frame);

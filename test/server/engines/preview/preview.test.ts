@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
-import { setTimeout } from "node:timers/promises";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
-import { readPng, squaresWebp } from "../../images/pictures.ts";
+import { readPng, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie } from "./mp4.ts";
 import { aFolder, aTask } from "./requests.ts";
 
@@ -88,24 +89,24 @@ describe("the preview engine", () => {
     writeFileSync(join(folder, "long", "clip.mp4.part.go"), "");
     const other = await long;
     expect(other).not.toBe(first);
-    await setTimeout(20);
     expect([first, other]).toContain(await render("third"));
   });
 
-  test("keeps no thread for long", async () => {
-    const folder = aFolder();
-    const living = `${folder}/living`;
+  test("ends a thread that stays idle", async () => {
+    const server = createServer((socket) => socket.resume()).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const connected = once(server, "connection");
     const engine = anEngineThat(
-      `setInterval(() => writeFileSync(${JSON.stringify(living)}, "yes"), 1);`,
+      `const { connect } = await import("node:net");
+      await new Promise((resolve) => connect(${port}, "127.0.0.1", resolve));`,
       async () => {},
     );
-    await engine.render(aTask({}, [], folder), never);
-    await vi.waitFor(() => {
-      rmSync(living, { force: true });
-      const end = performance.now() + 30;
-      while (performance.now() < end);
-      expect(existsSync(living)).toBe(false);
-    });
+    await engine.render(aTask(), never);
+    await connected;
+    // The server closes when the thread's connection has ended, and that ends with the thread.
+    server.close();
+    await once(server, "close");
   });
 
   test("rejects when it is aborted already", async () => {

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createFrame } from "../../../../src/server/engines/preview/frame.ts";
-import { createSlideshow } from "../../../../src/server/engines/preview/slideshow.ts";
-import { paintWindow } from "../../../../src/server/engines/preview/window.ts";
+import { createSlideshow, paintWindow } from "../../../../src/server/engines/preview/slideshow.ts";
 
 const size = { width: 60, height: 40 };
 

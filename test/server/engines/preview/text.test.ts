@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { readAdvances } from "../../../../src/server/engines/preview/font.ts";
-import { makeLegible, shorten, widthOf, wrap, wrapEvenly } from "../../../../src/server/engines/preview/text.ts";
+import {
+  makeLegible,
+  readCharacterWidths,
+  shorten,
+  widthOf,
+  wrap,
+  wrapEvenly,
+} from "../../../../src/server/engines/preview/text.ts";
 import { fonts } from "./fonts.ts";
 import { hostilePrompts } from "./requests.ts";
 
@@ -23,7 +29,7 @@ describe("the fonts", () => {
   });
 
   test("that are broken are refused", () => {
-    expect(() => readAdvances(new Uint8Array(100))).toThrow('"head"');
+    expect(() => readCharacterWidths(new Uint8Array(100))).toThrow('"head"');
   });
 });
 

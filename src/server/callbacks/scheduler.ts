@@ -1,0 +1,134 @@
+import { setMaxListeners } from "node:events";
+import type { Clock } from "../../io.ts";
+import type { Delivery, Store } from "../store/store.ts";
+import { type AttemptOptions, makeAttempt } from "./attempt.ts";
+import { createSigner } from "./signature.ts";
+
+export type CallbackScheduler = {
+  /** Reads the pending deliveries of the store and begins to send. */
+  start(): void;
+  /** Takes over a delivery that was added to the store. */
+  add(delivery: Delivery): void;
+  /** Resolves when every delivery that is due now was attempted; a retry that is due later does not count. */
+  settled(): Promise<void>;
+  /** Stops. An attempt under way is aborted and not recorded: the next process makes it again. */
+  close(): Promise<void>;
+};
+
+export type CallbackOptions = Omit<AttemptOptions, "sign"> & {
+  store: Pick<Store, "pendingDeliveries">;
+  /** See `createSecret`. */
+  secret: string;
+  clock: Pick<Clock, "sleep">;
+};
+
+const maxAtOnce = 32;
+/** Leaves room for other receivers when one does not answer. */
+const maxPerHost = 4;
+const storeRetryMs = 10_000;
+/** The scheduler looks at the time of day at least this often, because it jumps when it is set or a laptop wakes up. */
+const maxSleepMs = 60_000;
+
+type Waiting = { delivery: Delivery; host: string };
+
+/**
+ * Delivers the result callbacks (interface section 6), each at least once, signed as Standard Webhooks specifies. The store is read once,
+ * at the start; later deliveries are added by `add`. Throws when the secret is invalid.
+ */
+export function createCallbackScheduler(options: CallbackOptions): CallbackScheduler {
+  const { store, clock } = options;
+  const attemptOptions = { ...options, sign: createSigner(options.secret) };
+  /** By the time when the next attempt is due. */
+  const waiting: Waiting[] = [];
+  const attempts = new Set<Promise<void>>();
+  const attemptsByHost = new Map<string, number>();
+  const stop = new AbortController();
+  // Every attempt listens to this signal; Node would warn of a leak at the eleventh.
+  setMaxListeners(0, stop.signal);
+  let wakeUp = new AbortController();
+  let running: Promise<void> | undefined;
+  let whenSettled: (() => void)[] = [];
+
+  async function run(): Promise<void> {
+    let isStoreRead = false;
+    for (;;) {
+      isStoreRead ||= await readStore();
+      if (stop.signal.aborted) break;
+      wakeUp = new AbortController();
+      const waitMs = isStoreRead ? sendDue() : storeRetryMs;
+      if (attempts.size === 0) settle();
+      await clock.sleep(Math.min(waitMs, maxSleepMs), wakeUp.signal).catch(() => {});
+    }
+    await Promise.all(attempts);
+    settle();
+  }
+
+  /** Returns false when the store cannot be read. Nothing is sent before it was read, so that nothing is sent twice. */
+  async function readStore(): Promise<boolean> {
+    const pending = await store.pendingDeliveries().catch(() => undefined);
+    const known = new Set(waiting.map(({ delivery }) => delivery.id));
+    for (const delivery of pending ?? []) if (!known.has(delivery.id)) enqueue(delivery);
+    return pending !== undefined;
+  }
+
+  /** Starts the attempts that are due, as long as there is room, and returns the milliseconds until the next one is due. */
+  function sendDue(): number {
+    while (attempts.size < maxAtOnce) {
+      const next = waiting.findIndex(({ host }) => (attemptsByHost.get(host) ?? 0) < maxPerHost);
+      const found = waiting[next];
+      if (!found) break;
+      const waitMs = Date.parse(found.delivery.next_at) - clock.date().getTime();
+      if (waitMs > 0) return waitMs;
+      waiting.splice(next, 1);
+      const attempt = send(found).finally(() => {
+        attempts.delete(attempt);
+        wakeUp.abort();
+      });
+      attempts.add(attempt);
+    }
+    return Number.POSITIVE_INFINITY;
+  }
+
+  async function send({ delivery, host }: Waiting): Promise<void> {
+    attemptsByHost.set(host, (attemptsByHost.get(host) ?? 0) + 1);
+    const next = await makeAttempt(delivery, attemptOptions, stop.signal);
+    const others = (attemptsByHost.get(host) ?? 1) - 1;
+    if (others > 0) attemptsByHost.set(host, others);
+    else attemptsByHost.delete(host);
+    if (next) enqueue(next);
+  }
+
+  function enqueue(delivery: Delivery): void {
+    const before = waiting.findLastIndex((other) => other.delivery.next_at <= delivery.next_at);
+    waiting.splice(before + 1, 0, { delivery, host: hostOf(delivery.url) });
+  }
+
+  function settle(): void {
+    for (const resolve of whenSettled) resolve();
+    whenSettled = [];
+  }
+
+  return {
+    start() {
+      running ??= run();
+    },
+    add(delivery) {
+      enqueue(delivery);
+      wakeUp.abort();
+    },
+    async settled() {
+      if (!running || stop.signal.aborted) return running;
+      wakeUp.abort();
+      await new Promise<void>((resolve) => whenSettled.push(resolve));
+    },
+    async close() {
+      stop.abort(new Error("the service is stopping"));
+      wakeUp.abort();
+      await running;
+    },
+  };
+}
+
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : url;
+}

@@ -1,0 +1,73 @@
+import { pictureFormat, readPictureHeader } from "./picture.ts";
+
+/** Fetches an address, unless the rules of `outbound/` forbid it. Rejects when the body has more than `maxBytes`. */
+export type Get = (
+  url: string,
+  options: { signal: AbortSignal; maxBytes: number },
+) => Promise<{ status: number; body: Uint8Array }>;
+
+const maxBytes = 20_000_000;
+/** A decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */
+const maxMegapixels = 50;
+/** The limit of JPEG. A PNG may have longer sides, but no renderer accepts them. */
+const maxSide = 65_535;
+
+/**
+ * Returns the bytes of a source image of a generation (the interface's `imageUrl`): a PNG, JPEG or WebP of at most 20 MB and 50 megapixels,
+ * as its header says. `source` is an http(s) address, fetched by `get`, or a `data:` address. Throws an Error whose message becomes the
+ * generation's `error`.
+ */
+export async function readImage(source: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
+  const name = imageName(source);
+  const bytes = /^data:/i.test(source) ? readData(source, name) : await fetchImage(source, get, signal);
+  if (bytes.length > maxBytes) throw new Error(`${name} is larger than ${maxBytes / 1_000_000} MB`);
+  if (!pictureFormat(bytes)) throw new Error(`${name} is not a PNG, JPEG or WebP`);
+  const header = readPictureHeader(bytes);
+  if (!header) throw new Error(`${name} cannot be decoded`);
+  if (header.isAnimated) throw new Error(`${name} is animated, and a still one is wanted`);
+  checkSize(header, name);
+  return bytes;
+}
+
+/** Names an image in a message: an address without its query, which may hold a secret, and without the data of a data: URL. */
+export function imageName(source: string): string {
+  if (!URL.canParse(source) || /^data:/i.test(source)) return "the image in the data: address";
+  const { origin, pathname } = new URL(source);
+  const address = `${origin}${pathname}`;
+  return `the image at ${address.length > 200 ? `${address.slice(0, 200)}…` : address}`;
+}
+
+function checkSize({ width, height }: { width: number; height: number }, name: string): void {
+  const megapixels = (width * height) / 1_000_000;
+  if (megapixels > maxMegapixels) {
+    throw new Error(`${name} has ${Math.ceil(megapixels)} megapixels, at most ${maxMegapixels}`);
+  }
+  const longer = Math.max(width, height);
+  if (longer > maxSide) throw new Error(`${name} has a side of ${longer} pixels, at most ${maxSide}`);
+}
+
+async function fetchImage(url: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
+  const { status, body } = await get(url, { signal, maxBytes }).catch((error: unknown) => {
+    signal.throwIfAborted();
+    const why = error instanceof Error ? error.message : error;
+    throw new Error(`${imageName(url)} could not be fetched: ${why}`, { cause: error });
+  });
+  if (status !== 200) throw new Error(`${imageName(url)} answered HTTP ${status}`);
+  return body;
+}
+
+/** Decodes a data: URL (RFC 2397), whatever type it declares. */
+function readData(url: string, name: string): Uint8Array {
+  const comma = url.indexOf(",");
+  if (comma < 0) throw new Error(`${name} has no data`);
+  const data = decodePercent(url.slice(comma + 1));
+  if (!/;\s*base64\s*$/i.test(url.slice(0, comma))) return data;
+  const base64 = data.toString("latin1").replace(/[\t\n\f\r ]/g, "");
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(base64)) throw new Error(`${name} is not valid base64`);
+  return Buffer.from(base64, "base64");
+}
+
+function decodePercent(text: string): Buffer {
+  const decoded = text.replace(/%([0-9a-f]{2})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return Buffer.from(decoded, "latin1");
+}

@@ -1,0 +1,79 @@
+import type { Clock } from "../../../io.ts";
+import type { Database } from "./database.ts";
+
+export type Commits = {
+  /**
+   * Runs `change` in a transaction that it shares with the other changes waiting at that time. Resolves with the returned value once the
+   * commit is durable. An error thrown by `change` undoes only this change; a commit that fails rejects all changes in it.
+   */
+  write<T>(change: () => T): Promise<T>;
+  /** Resolves when the waiting changes are committed; later changes are rejected. */
+  close(): Promise<void>;
+};
+
+type Change = { run(): void; resolve(): void; reject(error: unknown): void };
+
+/** Statements block the event loop, so that a long batch is committed in parts. */
+const maxInOneCommit = 128;
+
+/** Group commit: many changes share one sync of the disk, which takes longer than all the rest. */
+export function createCommits(database: Database, clock: Pick<Clock, "turn">): Commits {
+  const waiting: Change[] = [];
+  let flushing = Promise.resolve();
+  let isClosed = false;
+
+  const flush = async () => {
+    while (waiting.length > 0) {
+      await clock.turn();
+      commit(waiting.splice(0, maxInOneCommit), database);
+    }
+  };
+  return {
+    write<T>(change: () => T): Promise<T> {
+      if (isClosed) return Promise.reject(new Error("the store is closed"));
+      return new Promise<T>((resolve, reject) => {
+        let value: T;
+        const run = () => {
+          value = change();
+        };
+        waiting.push({ run, resolve: () => resolve(value), reject });
+        if (waiting.length === 1) flushing = flush();
+      });
+    },
+    async close() {
+      isClosed = true;
+      await flushing;
+    },
+  };
+}
+
+function commit(batch: Change[], database: Database): void {
+  let applied: Change[];
+  try {
+    database.exec("BEGIN IMMEDIATE");
+    applied = batch.filter((change) => apply(change, database));
+    database.exec("COMMIT");
+  } catch (error) {
+    if (database.inTransaction()) database.exec("ROLLBACK");
+    // A change that was rejected with its own error keeps that error.
+    for (const change of batch) change.reject(error);
+    return;
+  }
+  for (const change of applied) change.resolve();
+}
+
+/** Runs one change; when it throws, undoes and rejects only this one and returns false. */
+function apply(change: Change, database: Database): boolean {
+  database.exec("SAVEPOINT change");
+  try {
+    change.run();
+  } catch (error) {
+    // A full disk makes SQLite roll back the whole transaction.
+    if (!database.inTransaction()) throw error;
+    database.exec("ROLLBACK TO change; RELEASE change");
+    change.reject(error);
+    return false;
+  }
+  database.exec("RELEASE change");
+  return true;
+}

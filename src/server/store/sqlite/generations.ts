@@ -1,0 +1,99 @@
+import { createHash } from "node:crypto";
+import type { GenerationEnd, Idempotency, StartOutcome, StoredGeneration } from "../store.ts";
+import type { Database, Row } from "./database.ts";
+import type { Ledger } from "./ledger.ts";
+
+const columns = "id, account, status, created_at, completed_at, asked, result";
+
+/** The tables of generations and idempotency keys. Synchronous: the caller runs changes in a transaction. */
+export function createGenerations(database: Database, ledger: Ledger) {
+  const insert = database.statement(`INSERT INTO generations (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`);
+  const byId = database.statement(`SELECT ${columns} FROM generations WHERE id = ?`);
+  const processing = database.statement(
+    `SELECT ${columns} FROM generations WHERE status = 'processing' ORDER BY number`,
+  );
+  const update = database.statement(
+    "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'",
+  );
+  const keys = createIdempotencyKeys(database);
+
+  const find = (id: string) => {
+    const row = byId.get(id);
+    return row && readRow(row);
+  };
+  const get = (id: string) => {
+    const generation = find(id);
+    if (!generation) throw new Error(`no generation ${id}`);
+    return generation;
+  };
+  const add = (generation: StoredGeneration) => {
+    const { id, account, status, created_at, completed_at, request, callback_url, error, media } = generation;
+    const asked = JSON.stringify({ request, callback_url });
+    insert.run(id, account, status, created_at, completed_at, asked, JSON.stringify({ error, media }));
+  };
+
+  return {
+    /** Debits the account, and adds the generation and its idempotency key. */
+    start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): StartOutcome {
+      const { id, account } = generation;
+      const known = idempotency && keys.find(account, idempotency);
+      if (known?.isOtherBody) return { kind: "key reused" };
+      if (known) {
+        const { remaining_credits } = known;
+        return { kind: "started", generation: get(known.generation), remaining_credits, replayed: true };
+      }
+      const remaining_credits = ledger.balance(account) - cost;
+      if (remaining_credits < 0) return { kind: "no credits" };
+      add(generation);
+      ledger.debit(account, cost, id);
+      if (idempotency) keys.add(account, idempotency, { generation: id, remaining_credits });
+      return { kind: "started", generation, remaining_credits, replayed: false };
+    },
+    find,
+    unfinished: () => processing.all().map(readRow),
+    /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
+    end(id: string, { status, completed_at, error, media }: GenerationEnd): boolean {
+      const changes = update.run(status, completed_at, JSON.stringify({ error, media }), id);
+      // Throws for an unknown id.
+      if (changes === 0) get(id);
+      return changes > 0;
+    },
+  };
+}
+
+/** This program wrote the rows, so that their JSON is not checked again. */
+function readRow({ asked, result, ...row }: Row): StoredGeneration {
+  const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
+  const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
+  const { error, media }: Pick<StoredGeneration, "error" | "media"> = JSON.parse(String(result));
+  return { ...generation, request, callback_url, error, media };
+}
+
+/** What a start under a key left behind: the generation's id, and the credits that its reply named. */
+type KeyUse = { generation: string; remaining_credits: number };
+
+function createIdempotencyKeys(database: Database) {
+  const select = database.statement(
+    `SELECT generations.id AS generation, remaining_credits, body_hash
+     FROM idempotency_keys JOIN generations ON generations.number = idempotency_keys.generation
+     WHERE idempotency_keys.account = ? AND key = ?`,
+  );
+  const insert = database.statement(
+    `INSERT INTO idempotency_keys (account, key, generation, remaining_credits, body_hash)
+     SELECT ?, ?, number, ?, ? FROM generations WHERE id = ?`,
+  );
+  return {
+    find(account: string, { key, body }: Idempotency): (KeyUse & { isOtherBody: boolean }) | undefined {
+      const row = select.get(account, key) as (KeyUse & { body_hash: string }) | undefined;
+      return row && { ...row, isOtherBody: row.body_hash !== hashBody(body) };
+    },
+    add(account: string, { key, body }: Idempotency, { generation, remaining_credits }: KeyUse): void {
+      insert.run(account, key, remaining_credits, hashBody(body), generation);
+    },
+  };
+}
+
+/** Only the hash of a body is stored, since a body may have 1 MB. */
+function hashBody(body: string): string {
+  return createHash("sha256").update(body).digest("hex");
+}

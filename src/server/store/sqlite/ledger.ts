@@ -1,0 +1,51 @@
+import type { Database } from "./database.ts";
+
+export type Ledger = ReturnType<typeof createLedger>;
+
+/** Accounts, the hashes of their keys, and their credits. Synchronous: the caller runs changes in a transaction. */
+export function createLedger(database: Database) {
+  const findKey = database.statement("SELECT account FROM keys WHERE hash = ?");
+  const findBalance = database.statement("SELECT balance FROM accounts WHERE name = ?");
+  const addAccount = database.statement("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING");
+  const addKey = database.statement("INSERT INTO keys (hash, account) VALUES (?, ?)");
+  const credit = database.statement("INSERT INTO ledger (account, amount, reason) VALUES (?, ?, ?)");
+  const debit = database.statement(
+    "INSERT INTO ledger (account, amount, reason, generation) SELECT ?, ?, 'start', number FROM generations WHERE id = ?",
+  );
+
+  const accountOf = (keyHash: string) => findKey.get(keyHash)?.account as string | undefined;
+  /** Throws when there is no such account. */
+  const balance = (account: string) => {
+    const row = findBalance.get(account);
+    if (!row) throw new Error(`no account ${account}`);
+    return Number(row.balance);
+  };
+  return {
+    accountOf,
+    balance,
+    addAccount({ name, keyHash }: { name: string; keyHash: string }): void {
+      const account = accountOf(keyHash);
+      if (account === name) return;
+      if (account !== undefined) throw new Error(`this key belongs to the account ${account}`);
+      addAccount.run(name);
+      addKey.run(keyHash, name);
+    },
+    credit(account: string, amount: number, reason: string): void {
+      checkSum(account, balance(account), amount);
+      credit.run(account, amount, reason);
+    },
+    /** Pays for a generation, by its id. The database refuses to do so twice. */
+    debit(account: string, cost: number, generation: string): void {
+      if (debit.run(account, -cost, generation) === 0) throw new Error(`no generation ${generation}`);
+    },
+  };
+}
+
+/** The database would refuse such an amount as well, but with SQLite's message. */
+function checkSum(account: string, balance: number, amount: number): void {
+  if (!Number.isSafeInteger(amount)) throw new Error(`${amount} is not a whole number of credits`);
+  const sum = balance + amount;
+  if (sum < 0) throw new Error(`${account} has ${balance} credits, ${-amount} cannot be taken`);
+  if (!Number.isSafeInteger(sum))
+    throw new Error(`${account} cannot have more than ${Number.MAX_SAFE_INTEGER} credits`);
+}

@@ -1,0 +1,111 @@
+import type { Database } from "./database.ts";
+
+/**
+ * The script at index n brings a database from version n to version n + 1. A released script is never changed.
+ *
+ * Texts from outside are stored as JSON, since SQLite ends a text at a NUL. `balance` is the sum of an account's rows in the ledger. A
+ * trigger updates it, so that a start need not sum up 100,000s of rows; it is compared with the ledger when the file is opened.
+ */
+const migrations: string[] = [
+  `
+  CREATE TABLE accounts (
+    name TEXT PRIMARY KEY,
+    balance INTEGER NOT NULL DEFAULT 0 CHECK (balance BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER})
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE keys (
+    hash TEXT PRIMARY KEY,
+    account TEXT NOT NULL REFERENCES accounts
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE generations (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    account TEXT NOT NULL REFERENCES accounts,
+    status TEXT NOT NULL CHECK (status IN ('processing', 'completed', 'failed')),
+    created_at TEXT NOT NULL,
+    completed_at TEXT,
+    asked TEXT NOT NULL,
+    result TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
+  CREATE TABLE ledger (
+    number INTEGER PRIMARY KEY,
+    account TEXT NOT NULL REFERENCES accounts,
+    amount INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    generation INTEGER REFERENCES generations,
+    UNIQUE (generation, reason)
+  ) STRICT;
+  CREATE INDEX ledger_sums ON ledger (account, amount);
+  CREATE TRIGGER ledger_added AFTER INSERT ON ledger BEGIN
+    UPDATE accounts SET balance = balance + NEW.amount WHERE name = NEW.account;
+  END;
+  CREATE TRIGGER ledger_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger is only added to'); END;
+  CREATE TRIGGER ledger_deleted BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger is only added to'); END;
+  CREATE TABLE idempotency_keys (
+    account TEXT NOT NULL REFERENCES accounts,
+    key TEXT NOT NULL,
+    body_hash TEXT NOT NULL,
+    generation INTEGER NOT NULL REFERENCES generations,
+    remaining_credits INTEGER NOT NULL,
+    PRIMARY KEY (account, key)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE deliveries (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    generation INTEGER NOT NULL UNIQUE REFERENCES generations,
+    request TEXT NOT NULL,
+    next_at TEXT
+  ) STRICT;
+  CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
+  CREATE TABLE delivery_attempts (
+    delivery INTEGER NOT NULL REFERENCES deliveries,
+    number INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    delivered INTEGER NOT NULL CHECK (delivered IN (0, 1)),
+    PRIMARY KEY (delivery, number)
+  ) STRICT, WITHOUT ROWID;
+  `,
+];
+
+/**
+ * Throws, without changing the file, when it is damaged or not a database, belongs to another program, was written by a newer version, or
+ * when a balance is not the sum of its ledger.
+ */
+export function checkDatabase(database: Database): void {
+  const version = versionOf(database);
+  if (version > migrations.length)
+    throw new Error(`it is of version ${version}; this vidgen knows ${migrations.length} at the most: use a newer one`);
+  if (version === 0 && database.statement("SELECT name FROM sqlite_schema").get())
+    throw new Error("it is the database of another program");
+  checkPages(database);
+  if (version > 0) checkBalances(database);
+}
+
+/** Brings the database to this program's version: all of it or nothing. */
+export function migrate(database: Database): void {
+  const version = versionOf(database);
+  const missing = migrations.slice(version);
+  if (missing.length > 0)
+    database.exec(`BEGIN IMMEDIATE; ${missing.join("")} PRAGMA user_version = ${migrations.length}; COMMIT`);
+}
+
+function versionOf(database: Database): number {
+  return Number(database.statement("PRAGMA user_version").get()?.user_version);
+}
+
+function checkPages(database: Database): void {
+  const found = database.statement("PRAGMA quick_check(1)").get()?.quick_check;
+  if (found !== "ok") throw new Error(`it is damaged: ${found}`);
+}
+
+function checkBalances(database: Database): void {
+  const wrong = database
+    .statement(
+      `SELECT name, balance, sum FROM (
+         SELECT name, balance, (SELECT coalesce(sum(amount), 0) FROM ledger WHERE account = name) AS sum FROM accounts
+       ) WHERE balance <> sum`,
+    )
+    .get();
+  if (wrong) throw new Error(`the ledger of ${wrong.name} sums up to ${wrong.sum} credits, not to ${wrong.balance}`);
+}

@@ -1,0 +1,58 @@
+import type { Clock } from "../../../io.ts";
+import type { Store } from "../store.ts";
+import { createCommits } from "./commits.ts";
+import { type Database, openDatabase, useWriteAheadLog } from "./database.ts";
+import { createDeliveries } from "./deliveries.ts";
+import { createGenerations } from "./generations.ts";
+import { createLedger } from "./ledger.ts";
+import { checkDatabase, migrate } from "./migrations.ts";
+
+/** Without a clock, only changes that are requested in the same turn of the event loop share a commit. */
+const noTurn: Pick<Clock, "turn"> = { turn: async () => {} };
+
+/**
+ * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lock of the file's folder: the file itself is not
+ * locked. Rejects, and leaves the file unchanged, when it is damaged, belongs to another program or was written by a newer version.
+ */
+export async function openStore(file: string | ":memory:", clock: Pick<Clock, "turn"> = noTurn): Promise<Store> {
+  const database = await openChecked(file);
+  const commits = createCommits(database, clock);
+  const ledger = createLedger(database);
+  const generations = createGenerations(database, ledger);
+  const deliveries = createDeliveries(database);
+  return {
+    account: async (keyHash) => ledger.accountOf(keyHash),
+    addAccount: (account) => commits.write(() => ledger.addAccount(account)),
+    balance: async (account) => ledger.balance(account),
+    credit: (account, amount, reason) => commits.write(() => ledger.credit(account, amount, reason)),
+    start: (generation, cost, idempotency) => commits.write(() => generations.start(generation, cost, idempotency)),
+    generation: async (id) => generations.find(id),
+    unfinished: async () => generations.unfinished(),
+    finish: (id, end, delivery) =>
+      commits.write(() => {
+        const isEnded = generations.end(id, end);
+        if (isEnded && delivery) deliveries.add(delivery);
+        return isEnded;
+      }),
+    pendingDeliveries: async () => deliveries.pending(),
+    recordAttempt: (id, attempt, next_at) => commits.write(() => deliveries.record(id, attempt, next_at)),
+    async close() {
+      await commits.close();
+      database.close();
+    },
+  };
+}
+
+async function openChecked(file: string): Promise<Database> {
+  let database: Database | undefined;
+  try {
+    database = await openDatabase(file);
+    checkDatabase(database);
+    await useWriteAheadLog(database, file);
+    migrate(database);
+    return database;
+  } catch (error) {
+    database?.close();
+    throw new Error(`${file} cannot be used: ${error instanceof Error ? error.message : error}`, { cause: error });
+  }
+}

@@ -1,0 +1,349 @@
+import process from "node:process";
+import { expect, onTestFinished, test } from "vitest";
+import type { Post } from "../../../src/server/callbacks/attempt.ts";
+import { createCallbackScheduler } from "../../../src/server/callbacks/scheduler.ts";
+import { createVirtualClock } from "../../clock.ts";
+import { createFakeStore, createSender, delivery, hang } from "./harness.ts";
+
+const accepted = { status: 204, headers: {} };
+const refuse: Post = async () => ({ status: 503, headers: {} });
+
+/** A promise that a test keeps open until it says so. */
+function createGate() {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
+
+test("at the start it goes on with what the store holds: what is due at once, the rest in its time", async () => {
+  const store = createFakeStore();
+  store.add(delivery("late", { dueMs: -5_000 }), delivery("now"), delivery("soon", { dueMs: 200_000, attempts: 4 }));
+  const { clock, sent } = createSender({ store });
+  await clock.sleep(1);
+  expect(sent.map(({ id }) => id)).toEqual(["late", "now"]);
+  await clock.sleep(300_000);
+  expect(sent.at(-1)).toEqual({ id: "soon", host: "receiver.example", at: 200_000 });
+  expect(store.rows.size).toBe(0);
+});
+
+test("a new owner goes on where the last one was: with the same id, and the attempts that are left", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const clock = createVirtualClock();
+  const first = createSender({ store, clock, answer: refuse });
+  await clock.sleep(100_000);
+  await first.callbacks.close();
+  expect(store.rows.get("a")).toMatchObject({ attempts: 4, next_at: "2026-01-01T00:02:36.000Z" });
+  const second = createSender({ store, clock, answer: refuse });
+  await clock.sleep(24 * 3_600_000);
+  expect([...first.sent, ...second.sent].map(({ id, at }) => [id, at / 1_000])).toEqual(
+    [0, 1, 6, 36, 156, 756, 4356].map((at) => ["a", at]),
+  );
+  expect(second.lines.at(-1)).toContain("given up after 7 attempts");
+  expect(store.rows.size).toBe(0);
+});
+
+test("an attempt that close breaks off is not counted, and the next owner makes it", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const clock = createVirtualClock();
+  const first = createSender({ store, clock, answer: hang });
+  await clock.sleep(5_000);
+  await first.callbacks.close();
+  expect(clock.now()).toBe(5_000);
+  expect(first.lines).toEqual([]);
+  expect([...store.rows.values()]).toEqual([delivery("a")]);
+  const second = createSender({ store, clock });
+  await clock.sleep(1);
+  expect(second.sent).toEqual([{ id: "a", host: "receiver.example", at: 5_000 }]);
+});
+
+test("what was answered before close is written down before close resolves", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const gate = createGate();
+  const { recordAttempt } = store;
+  store.recordAttempt = async (...attempt) => {
+    await gate.opened;
+    return recordAttempt(...attempt);
+  };
+  const { clock, callbacks } = createSender({ store });
+  await clock.sleep(1);
+  let isClosed = false;
+  const closing = callbacks.close().then(() => {
+    isClosed = true;
+  });
+  await clock.sleep(1_000);
+  expect(isClosed).toBe(false);
+  gate.open();
+  await closing;
+  expect(store.rows.size).toBe(0);
+});
+
+test("after close nothing is sent any more, whatever comes", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a", { dueMs: 1_000 }));
+  const { clock, callbacks, sent } = createSender({ store });
+  await clock.sleep(1);
+  await callbacks.close();
+  callbacks.add(delivery("b"));
+  await callbacks.settled();
+  await clock.sleep(60_000);
+  expect(sent).toEqual([]);
+});
+
+test("close while the store is being read: nothing is sent", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const read = createGate();
+  const { pendingDeliveries } = store;
+  store.pendingDeliveries = () => read.opened.then(pendingDeliveries);
+  const { callbacks, sent } = createSender({ store });
+  const closing = callbacks.close();
+  read.open();
+  await closing;
+  expect(sent).toEqual([]);
+});
+
+test("what is added is sent when it is due, and nothing twice", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"), delivery("later", { dueMs: 60_000 }));
+  const { clock, callbacks, sent } = createSender({ store, answer: hang });
+  await clock.sleep(1_000);
+  callbacks.add(delivery("c", { dueMs: 1_500 }));
+  callbacks.add(delivery("b", { dueMs: 1_000 }));
+  await clock.sleep(1);
+  expect(sent.map(({ id }) => id)).toEqual(["a", "b"]);
+  await clock.sleep(500);
+  expect(sent.map(({ id }) => id)).toEqual(["a", "b", "c"]);
+});
+
+test("the store is read once, however many are added and sent", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  let reads = 0;
+  const { pendingDeliveries } = store;
+  store.pendingDeliveries = () => {
+    reads++;
+    return pendingDeliveries();
+  };
+  const { clock, callbacks, sent } = createSender({ store });
+  for (let i = 0; i < 10; i++) {
+    await clock.sleep(1);
+    callbacks.add(delivery(String(i)));
+  }
+  await callbacks.settled();
+  expect([reads, sent.length]).toEqual([1, 11]);
+});
+
+test("what is added while the store is being read is sent once", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const read = createGate();
+  const { pendingDeliveries } = store;
+  store.pendingDeliveries = async () => {
+    await read.opened;
+    return pendingDeliveries();
+  };
+  const { clock, callbacks, sent } = createSender({ store });
+  store.add(delivery("b"));
+  callbacks.add(delivery("b"));
+  await clock.sleep(1);
+  read.open();
+  await clock.sleep(60_000);
+  expect(sent.map(({ id }) => id).sort()).toEqual(["a", "b"]);
+});
+
+test("what is due for the longest goes first, over all hosts; those of one time keep their order", async () => {
+  const store = createFakeStore();
+  store.add(delivery("c", { host: "a.example", dueMs: -1 }), delivery("a", { host: "a.example", dueMs: -3 }));
+  store.add(delivery("b", { host: "b.example", dueMs: -2 }));
+  for (const id of ["d", "e", "f"]) store.add(delivery(id, { host: "c.example" }));
+  const { clock, sent } = createSender({ store });
+  await clock.sleep(1);
+  expect(sent.map(({ id }) => id)).toEqual(["a", "b", "c", "d", "e", "f"]);
+});
+
+test("one host has 4 places, and the port belongs to its name; a place that gets free goes to the next", async () => {
+  const store = createFakeStore();
+  for (const id of ["1", "2", "3", "4", "5"]) store.add(delivery(id));
+  store.add(delivery("other port", { host: "receiver.example:8443" }));
+  const gate = createGate();
+  const { clock, sent } = createSender({
+    store,
+    answer: (url, request) => (request.body.includes('"2"') ? gate.opened.then(() => accepted) : hang(url, request)),
+  });
+  await clock.sleep(1);
+  expect(sent.map(({ id }) => id)).toEqual(["1", "2", "3", "4", "other port"]);
+  gate.open();
+  await clock.sleep(1);
+  expect(sent.at(-1)?.id).toBe("5");
+});
+
+test("a failed attempt is written down before the next is made", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const written: unknown[] = [];
+  const gate = createGate();
+  const { recordAttempt } = store;
+  store.recordAttempt = async (...attempt) => {
+    written.push(attempt);
+    await gate.opened;
+    return recordAttempt(...attempt);
+  };
+  const { clock, sent } = createSender({ store, answer: refuse });
+  await clock.sleep(10_000);
+  const attempt = { at: "2026-01-01T00:00:00.000Z", outcome: "HTTP 503", delivered: false };
+  expect(written).toEqual([["a", attempt, "2026-01-01T00:00:01.000Z"]]);
+  expect(sent).toHaveLength(1);
+  gate.open();
+  await clock.sleep(1);
+  expect(sent).toHaveLength(2);
+});
+
+test("a receiver that hangs takes 4 places and holds up no other", async () => {
+  const store = createFakeStore();
+  for (let i = 0; i < 100; i++) store.add(delivery(`dead ${i}`, { host: "dead.example", dueMs: -1_000 }));
+  store.add(delivery("fine", { host: "fine.example" }));
+  const { clock, sent } = createSender({
+    store,
+    answer: (url, request) => (url.includes("dead") ? hang(url, request) : refuse(url, request)),
+  });
+  await clock.sleep(14_999);
+  expect(sent.filter(({ host }) => host === "dead.example")).toHaveLength(4);
+  expect(sent.filter(({ host }) => host === "fine.example").map(({ at }) => at)).toEqual([0, 1_000, 6_000]);
+  await clock.sleep(2);
+  expect(sent.filter(({ host }) => host === "dead.example")).toHaveLength(8);
+});
+
+test("no more than 32 are under way at once, and Node has nothing to say about it", async () => {
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => void warnings.push(warning);
+  process.on("warning", onWarning);
+  onTestFinished(() => void process.off("warning", onWarning));
+  const store = createFakeStore();
+  for (let i = 0; i < 40; i++) store.add(delivery(`a${i}`, { host: `host-${i}.example` }));
+  const { clock, sent } = createSender({ store, answer: hang });
+  await clock.sleep(1_000);
+  expect(sent).toHaveLength(32);
+  await clock.sleep(15_000);
+  expect(new Set(sent.map(({ id }) => id)).size).toBe(40);
+  expect(warnings).toEqual([]);
+});
+
+test("10,000 that wait have one timer, and all of them arrive, each once", async () => {
+  const store = createFakeStore();
+  const count = 10_000;
+  for (let i = 0; i < count; i++) store.add(delivery(`a${i}`, { host: `host-${i % 100}.example`, dueMs: 1_000 + i }));
+  const clock = createVirtualClock();
+  let [timers, most] = [0, 0];
+  const counted = {
+    ...clock,
+    async doze(...wait: Parameters<typeof clock.doze>) {
+      most = Math.max(most, ++timers);
+      await clock.doze(...wait).finally(() => timers--);
+    },
+  };
+  const { callbacks, sent } = createSender({ store, clock: counted });
+  await callbacks.settled();
+  expect(timers).toBe(1);
+  await clock.sleep(1_000 + count);
+  expect(most).toBe(1);
+  expect(new Set(sent.map(({ id }) => id)).size).toBe(count);
+  expect(sent).toHaveLength(count);
+});
+
+test("settled waits for what is under way, and not for a later attempt", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"), delivery("later", { dueMs: 60_000 }));
+  const gate = createGate();
+  const { clock, callbacks, lines } = createSender({
+    store,
+    answer: () => gate.opened.then(() => ({ status: 503, headers: {} })),
+  });
+  let isSettled = false;
+  const settling = callbacks.settled().then(() => {
+    isSettled = true;
+  });
+  await clock.sleep(10);
+  expect(isSettled).toBe(false);
+  gate.open();
+  await settling;
+  expect(clock.now()).toBe(10);
+  expect(lines).toHaveLength(1);
+});
+
+test("settled waits for what was added a moment ago", async () => {
+  const store = createFakeStore();
+  const { callbacks, sent } = createSender({ store });
+  await callbacks.settled();
+  callbacks.add(delivery("a"));
+  await callbacks.settled();
+  expect(sent).toHaveLength(1);
+});
+
+test("a store that cannot be read for a while: it is read again, and settled does not hang", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const { pendingDeliveries } = store;
+  store.pendingDeliveries = () => Promise.reject(new Error("disk gone"));
+  const { clock, callbacks, sent } = createSender({ store });
+  await callbacks.settled();
+  store.pendingDeliveries = pendingDeliveries;
+  await clock.sleep(10_001);
+  expect(sent.map(({ at }) => at)).toEqual([10_000]);
+});
+
+test("a delivery that could not be written down is said, and sent again by the next owner alone", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const { recordAttempt } = store;
+  store.recordAttempt = () => Promise.reject(new Error("disk full"));
+  const { clock, callbacks, sent, lines } = createSender({ store });
+  await callbacks.settled();
+  await callbacks.settled();
+  expect(sent).toHaveLength(1);
+  expect(lines[0]).toContain("HTTP 204 (which could not be written down: disk full)");
+  await callbacks.close();
+  store.recordAttempt = recordAttempt;
+  const next = createSender({ store, clock: createVirtualClock() });
+  await next.callbacks.settled();
+  expect(next.sent).toMatchObject([{ id: "a" }]);
+  expect(clock.now()).toBe(0);
+});
+
+test("a failure that could not be written down is tried again all the same", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  store.recordAttempt = () => Promise.reject(new Error("disk full"));
+  const { clock, sent } = createSender({ store, answer: refuse });
+  await clock.sleep(24 * 3_600_000);
+  expect(sent).toHaveLength(7);
+});
+
+test("a time of day that leaps, as when a laptop wakes up, is noticed within a minute", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a", { dueMs: 3_000_000 }));
+  const clock = createVirtualClock();
+  let leapMs = 0;
+  const leaping = { ...clock, date: () => new Date(clock.date().getTime() + leapMs) };
+  const { sent } = createSender({ store, clock: leaping });
+  await clock.sleep(1_000);
+  leapMs = 3_600_000;
+  await clock.sleep(60_000);
+  expect(sent.map(({ at }) => at)).toEqual([60_000]);
+});
+
+test("a secret that is none is refused at once", () => {
+  const post: Post = async () => ({ status: 204, headers: {} });
+  const options = {
+    store: createFakeStore(),
+    post,
+    clock: createVirtualClock(),
+    random: () => 0,
+    onDelivery: () => {},
+  };
+  expect(() => createCallbackScheduler({ ...options, secret: "whsec_short" })).toThrow("24 to 64 bytes");
+});

@@ -1,0 +1,143 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { directives } from "../../../src/cli/help/topics.ts";
+import { readDirectives } from "../../../src/server/jobs/directives.ts";
+import { createWorld } from "../../vidgen.ts";
+import { createTestService, mediaUrl, readError, readStart } from "../service.ts";
+
+type Status = { status: string; error?: string; video_url: string | null };
+
+const remaining = async (service: Awaited<ReturnType<typeof createTestService>>) =>
+  (await readStart(await service.start())).remaining_credits;
+
+test("[fail: text] fails with that text", async () => {
+  const service = await createTestService();
+  const id = await service.startId({ prompt: "a fox [fail: out of film] runs" });
+  await service.rest();
+  expect(await (await service.status(id)).json()).toMatchObject({ status: "failed", error: "out of film" });
+});
+
+test("[http: 429] is answered once, with Retry-After, and charges nothing; then the same start gets through", async () => {
+  const service = await createTestService();
+  const prompt = "a fox [http: 429]";
+  const refused = await service.start({ prompt });
+  expect([refused.status, refused.headers.get("Retry-After")]).toEqual([429, "1"]);
+  const started = await service.start({ prompt });
+  expect((await readStart(started)).remaining_credits).toBe(990);
+  expect((await service.start({ prompt })).status).toBe(429);
+});
+
+test.each([500, 503, 418])("[http: %i] is answered so each time, and charges nothing", async (status) => {
+  const service = await createTestService();
+  for (let i = 0; i < 2; i++) {
+    const reply = await service.start({ prompt: `a fox [http: ${status}]` });
+    expect([reply.status, (await readError(reply)).code]).toEqual([status, "asked_for"]);
+  }
+  expect(await remaining(service)).toBe(990);
+});
+
+test("[credits: 0] is answered as for an account without credits", async () => {
+  const service = await createTestService();
+  const reply = await service.start({ prompt: "a fox [credits: 0]" });
+  expect([reply.status, (await readError(reply)).code]).toEqual([402, "insufficient_credits"]);
+  expect(await remaining(service)).toBe(990);
+});
+
+test("[cut] executes the start, and its reply breaks off after the id", async () => {
+  const service = await createTestService();
+  const reply = await service.start({ prompt: "a fox [cut]" });
+  const reader = (reply.body as ReadableStream<Uint8Array>).getReader();
+  const text = new TextDecoder().decode((await reader.read()).value);
+  expect(text).toMatch(/^\{"success":true,"data":\{"id":"[0-9a-f-]{36}"$/);
+  expect(Number(reply.headers.get("Content-Length"))).toBeGreaterThan(text.length);
+  await expect(reader.read()).rejects.toThrow("cut");
+  expect(await remaining(service)).toBe(980);
+});
+
+test("[cut] and [hang] answer the same Idempotency-Key in full when it comes again", async () => {
+  for (const prompt of ["a fox [cut]", "a fox [hang]"]) {
+    const service = await createTestService();
+    const headers = { "Idempotency-Key": "one" };
+    void service.start({ prompt }, headers);
+    await service.rest(0);
+    expect((await readStart(await service.start({ prompt }, headers))).remaining_credits).toBe(990);
+  }
+});
+
+test("[hang] executes the start and does not answer", async () => {
+  const service = await createTestService();
+  let isAnswered = false;
+  const reply = service.start({ prompt: "a fox [hang]" }).then(() => (isAnswered = true));
+  await service.rest(2);
+  expect([isAnswered, service.rendered.length]).toEqual([false, 1]);
+  void reply;
+});
+
+test("[no-video] completes without an address", async () => {
+  const service = await createTestService();
+  const id = await service.startId({ prompt: "a fox [no-video]" });
+  await service.rest();
+  expect(await (await service.status(id)).json()).toMatchObject({
+    ...{ status: "completed", video_url: null, thumbnail_url: null },
+  });
+});
+
+test("[media: 403] is answered once", async () => {
+  const service = await createTestService();
+  const id = await service.startId({ prompt: "a fox [media: 403]" });
+  await service.rest();
+  const fetchIt = async () => (await service.media(new Request(`${mediaUrl}/${id}.mp4`))).status;
+  expect([await fetchIt(), await fetchIt(), await fetchIt()]).toEqual([403, 200, 200]);
+});
+
+test("[media: cut] breaks the video off halfway, and gives the rest by a range", async () => {
+  const service = await createTestService({ content: "0123456789" });
+  const id = await service.startId({ prompt: "a fox [media: cut]" });
+  await service.rest();
+  const whole = await service.media(new Request(`${mediaUrl}/${id}.mp4`));
+  const reader = (whole.body as ReadableStream<Uint8Array>).getReader();
+  expect(new TextDecoder().decode((await reader.read()).value)).toBe("01234");
+  await expect(reader.read()).rejects.toThrow("cut");
+  const rest = await service.media(new Request(`${mediaUrl}/${id}.mp4`, { headers: { Range: "bytes=5-" } }));
+  expect([rest.status, await rest.text()]).toEqual([206, "56789"]);
+});
+
+test.each([
+  "[http: 200]",
+  "[http]",
+  "[http: 4290]",
+  "[credits: 5]",
+  "[hang on]",
+  "[cut: no]",
+  "[Fail]",
+  "[slow]",
+  "[slow: soon]",
+  "[media]",
+])("%s is a part of the prompt and nothing else", async (words) => {
+  const service = await createTestService();
+  const id = await service.startId({ prompt: `a fox ${words}` });
+  await service.rest();
+  const status = (await (await service.status(id)).json()) as Status;
+  expect(status).toMatchObject({ status: "completed", video_url: `${mediaUrl}/${id}.mp4` });
+  expect((await service.media(new Request(status.video_url as string))).status).toBe(200);
+});
+
+test("the CLI's table has a row for each directive that the service knows, and no other", () => {
+  const none = Object.entries(readDirectives("a fox"));
+  const known = directives.map(([text]) => {
+    const read: Record<string, unknown> = readDirectives(`a fox ${text}`);
+    return none.filter(([name, value]) => read[name] !== value).map(([name]) => name);
+  });
+  for (const names of known) expect(names).toHaveLength(1);
+  expect(new Set(known.flat())).toEqual(new Set(none.map(([name]) => name)));
+});
+
+test("the help of serve and the README list them all, word for word", async () => {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("serve", "--help");
+  const readme = readFileSync(new URL("../../../README.md", import.meta.url), "utf8");
+  for (const [text, effect] of directives) {
+    expect(stdout.replace(/\s+/g, " ")).toContain(`${text} ${effect}`);
+    expect(readme).toContain(`| \`${text}\` | ${effect} |`);
+  }
+});

@@ -1,0 +1,168 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { type Get, imageName, readImage } from "../../../src/server/jobs/images.ts";
+import { readPictureHeader } from "../../../src/server/jobs/picture.ts";
+import { aPng, extendedWebp, halfWebp, oriented, pngOf, squaresJpeg, squaresWebp } from "./pictures.ts";
+
+const url = "https://images.example/a.png";
+const never = new AbortController().signal;
+
+const answer =
+  (body: Uint8Array, status = 200): Get =>
+  async () => ({ status, body });
+
+const toBase64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
+const toPercent = (bytes: Uint8Array) => Array.from(bytes, (byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
+const text = (value: string) => new TextEncoder().encode(value);
+
+/** The bytes, with some of them replaced. */
+function patched(bytes: Uint8Array, at: number, ...values: number[]): Uint8Array {
+  const copy = new Uint8Array(bytes);
+  copy.set(values, at);
+  return copy;
+}
+
+const pictures = {
+  PNG: aPng(3, 2),
+  JPEG: squaresJpeg,
+  "JPEG that is turned": oriented(squaresJpeg, 6),
+  "lossy WebP": squaresWebp,
+  "lossless WebP": halfWebp,
+  "extended WebP": extendedWebp,
+};
+
+describe("an image is read", () => {
+  test.each(Object.entries(pictures))("from an http address: %s", async (_, bytes) => {
+    expect(await readImage(url, answer(bytes), never)).toEqual(bytes);
+  });
+
+  test.each([
+    ["base64", `data:image/png;base64,${toBase64(pictures.PNG)}`],
+    ["base64 of another declared type", `data:text/plain;charset=utf-8;base64,${toBase64(pictures.PNG)}`],
+    [
+      "base64 that is percent-encoded and broken up",
+      `DATA:;BASE64,%20${toBase64(pictures.PNG).replaceAll("=", "%3D")}\n`,
+    ],
+    ["percent-encoded bytes", `data:image/png,${toPercent(pictures.PNG)}`],
+  ])("from a data: address in %s, without the network", async (_, source) => {
+    const get = () => Promise.reject(new Error("the network was asked"));
+    expect(new Uint8Array(await readImage(source, get, never))).toEqual(pictures.PNG);
+  });
+
+  test("with the signal and the most bytes handed on", async () => {
+    const asked: unknown[] = [];
+    const get: Get = async (...args) => {
+      asked.push(args);
+      return { status: 200, body: pictures.PNG };
+    };
+    await readImage(url, get, never);
+    expect(asked).toEqual([[url, { signal: never, maxBytes: 20_000_000 }]]);
+  });
+});
+
+describe("a bad image is told by a message", () => {
+  const name = `the image at ${url}`;
+  test.each([
+    ["a page", text("<!doctype html>"), `${name} is not a PNG, JPEG or WebP`],
+    ["nothing", text(""), `${name} is not a PNG, JPEG or WebP`],
+    ["a GIF", text("GIF89a\u0001\u0000\u0001\u0000"), `${name} is not a PNG, JPEG or WebP`],
+    ["a WAV", text("RIFF1234WAVEfmt "), `${name} is not a PNG, JPEG or WebP`],
+    ["too many bytes", patched(new Uint8Array(20_000_001), 0, ...pictures.PNG), `${name} is larger than 20 MB`],
+    ["too many pixels", pngOf(12_000, 10_000, text("")), `${name} has 120 megapixels, at most 50`],
+    ["a hair too many pixels", pngOf(50_000, 1_001, text("")), `${name} has 51 megapixels, at most 50`],
+    ["more pixels than 32 bits count", pngOf(65_536, 65_537, text("")), `${name} has 4296 megapixels, at most 50`],
+    ["too long a side", pngOf(65_536, 1, text("")), `${name} has a side of 65536 pixels, at most 65535`],
+    ["no pixels", pngOf(0, 5, text("")), `${name} cannot be decoded`],
+    ["a PNG that is cut off", pictures.PNG.subarray(0, 20), `${name} cannot be decoded`],
+    ["a JPEG that is cut off", squaresJpeg.subarray(0, 60), `${name} cannot be decoded`],
+    ["a JPEG with a segment of no length", patched(squaresJpeg, 4, 0, 0), `${name} cannot be decoded`],
+    ["a WebP that is cut off", squaresWebp.subarray(0, 25), `${name} cannot be decoded`],
+    ["a WebP of an unknown kind", patched(squaresWebp, 12, 65, 66, 67, 68), `${name} cannot be decoded`],
+    ["a WebP that moves", patched(extendedWebp, 20, 0x12), `${name} is animated, and a still one is wanted`],
+  ])("%s", async (_, body, message) => {
+    const length = readImage(url, answer(body), never).then((bytes) => bytes.length);
+    await expect(length).rejects.toThrow(new Error(message));
+  });
+
+  test("a picture of 50 megapixels, in a side of 65,535 pixels or not, is good", async () => {
+    for (const png of [pngOf(10_000, 5_000, text("")), pngOf(65_535, 762, text(""))]) {
+      expect(await readImage(url, answer(png), never)).toEqual(png);
+    }
+  });
+
+  test.each([301, 403, 404, 500])("an answer of HTTP %i", async (status) => {
+    await expect(readImage(url, answer(pictures.PNG, status), never)).rejects.toThrow(
+      new Error(`${name} answered HTTP ${status}`),
+    );
+  });
+
+  test("an address that is not reached", async () => {
+    const get = () => Promise.reject(new Error("images.example has no address"));
+    await expect(readImage(url, get, never)).rejects.toThrow(
+      new Error(`${name} could not be fetched: images.example has no address`),
+    );
+  });
+
+  test("an abort is the signal's reason", async () => {
+    const reason = new Error("the service is stopping");
+    const get = () => Promise.reject(new Error("socket hang up"));
+    await expect(readImage(url, get, AbortSignal.abort(reason))).rejects.toBe(reason);
+  });
+
+  test.each([
+    ["text", "data:image/png,canary-canary", "is not a PNG, JPEG or WebP"],
+    ["bad base64", "data:image/png;base64,canary*canary", "is not valid base64"],
+    ["no comma", "data:image/png;canary", "has no data"],
+    ["a stray percent sign", "data:image/png,canary%zz%4", "is not a PNG, JPEG or WebP"],
+  ])("a data: address of %s, which is not repeated", async (_, source, says) => {
+    const error = await readImage(source, answer(pictures.PNG), never).catch((thrown: Error) => thrown.message);
+    expect(error).toBe(`the image in the data: address ${says}`);
+  });
+});
+
+describe("an image's name", () => {
+  test.each([
+    ["https://user:canary@images.example/a.png?token=canary#canary", "the image at https://images.example/a.png"],
+    [`https://images.example/${"a".repeat(300)}`, `the image at https://images.example/${"a".repeat(177)}…`],
+    ["https://images.example/\u001b[31m", "the image at https://images.example/%1B[31m"],
+    ["data:image/png;base64,canary", "the image in the data: address"],
+  ])("%s", (source, name) => {
+    expect(imageName(source)).toBe(name);
+  });
+});
+
+describe("a picture's header", () => {
+  test.each([
+    ["PNG", pictures.PNG, { width: 3, height: 2, orientation: 1 }],
+    ["JPEG", squaresJpeg, { width: 16, height: 16, orientation: 1 }],
+    ["turned JPEG", oriented(squaresJpeg, 8), { width: 16, height: 16, orientation: 8 }],
+    ["turned JPEG of the other byte order", oriented(squaresJpeg, 3, "MM"), { width: 16, height: 16, orientation: 3 }],
+    ["JPEG turned by nonsense", oriented(squaresJpeg, 9), { width: 16, height: 16, orientation: 1 }],
+    ["lossy WebP", squaresWebp, { width: 16, height: 16, orientation: 1 }],
+    ["lossless WebP", halfWebp, { width: 16, height: 16, orientation: 1 }],
+    ["extended WebP", extendedWebp, { width: 16, height: 16, orientation: 1 }],
+  ])("%s", (_, bytes, header) => {
+    expect(readPictureHeader(bytes)).toMatchObject(header);
+  });
+
+  test("a JPEG whose EXIF is cut off is upright", () => {
+    const cut = Buffer.from("\xff\xd8\xff\xe1\x00\x0eExif\0\0II\x2a\0\x08\0", "latin1");
+    const jpeg = new Uint8Array([...cut, ...squaresJpeg.subarray(2)]);
+    expect(readPictureHeader(jpeg)).toMatchObject({ width: 16, height: 16, orientation: 1 });
+  });
+
+  test("any bytes after a signature are an image or an Error, and soon", async () => {
+    const starts = Object.values(pictures).map((bytes) => bytes.subarray(0, 16));
+    const bytes = fc
+      .tuple(fc.constantFrom(...starts), fc.nat(16), fc.uint8Array({ maxLength: 200 }))
+      .map(([start, length, rest]) => new Uint8Array([...start.subarray(0, length), ...rest]));
+    await fc.assert(
+      fc.asyncProperty(bytes, async (body) => {
+        const read = await readImage(url, answer(body), never).catch((error: Error) => error.message);
+        if (typeof read === "string") expect(read).toMatch(/^the image at \S+ (is|has|cannot) /);
+        else expect(read).toEqual(body);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});

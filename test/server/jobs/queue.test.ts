@@ -1,0 +1,158 @@
+import { expect, test } from "vitest";
+import type { RenderTask } from "../../../src/server/engines/engine.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
+import { createTestService, renderMs, type TestService } from "../service.ts";
+import { aPng } from "./pictures.ts";
+
+async function look(service: TestService, id: string): Promise<unknown> {
+  return (await service.status(id)).json();
+}
+
+test("generations end one after the other, in the order they were started", async () => {
+  const service = await createTestService();
+  const ids = [await service.startId(), await service.startId(), await service.startId()];
+  await service.rest();
+  expect(service.ended).toEqual(ids.slice(0, 1));
+  expect(await look(service, ids[1] ?? "")).toMatchObject({ status: "processing" });
+  await service.clock.sleep(2 * renderMs);
+  expect(service.ended).toEqual(ids);
+});
+
+test("one that fails does not stop the next", async () => {
+  const render = async () => Promise.reject(new Error("out of memory"));
+  const service = await createTestService({ render });
+  const ids = [await service.startId(), await service.startId()];
+  await service.rest();
+  expect(service.ended).toEqual(ids);
+  expect(await look(service, ids[0] ?? "")).toMatchObject({ status: "failed", error: "out of memory" });
+});
+
+test.each([
+  { thrown: "a text", error: "a text" },
+  { thrown: 42, error: "the model run did not succeed" },
+  { thrown: undefined, error: "the model run did not succeed" },
+  { thrown: Object.create(null), error: "the model run did not succeed" },
+  { thrown: new Error(), error: "the model run did not succeed" },
+])("whatever an engine throws, there is a text: $error", async ({ thrown, error }) => {
+  const service = await createTestService({ render: () => Promise.reject(thrown) });
+  const id = await service.startId();
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({ status: "failed", error });
+});
+
+test("an engine that writes no file fails", async () => {
+  const service = await createTestService({ render: async () => {} });
+  const id = await service.startId();
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({ status: "failed", error: expect.any(String) });
+});
+
+test("close stops the one being rendered and begins no other", async () => {
+  const service = await createTestService();
+  const ids = [await service.startId(), await service.startId()];
+  await service.clock.sleep(renderMs / 2);
+  await service.queue.close();
+  expect(service.clock.now()).toBe(renderMs / 2);
+  await service.rest(3);
+  expect(service.rendered).toHaveLength(1);
+  expect(service.ended).toEqual([]);
+  for (const id of ids) expect(await look(service, id)).toMatchObject({ status: "processing" });
+});
+
+test("what is added after close is not begun", async () => {
+  const service = await createTestService();
+  await service.queue.close();
+  await service.start();
+  await service.rest();
+  expect(service.rendered).toEqual([]);
+});
+
+test("a store that cannot keep one generation's end does not stop the next", async () => {
+  const memory = await openStore(":memory:");
+  let failures = 1;
+  const store: Store = {
+    ...memory,
+    finish: async (id, end) => (failures-- > 0 ? Promise.reject(new Error("disk full")) : memory.finish(id, end)),
+  };
+  const service = await createTestService({ store });
+  const ids = [await service.startId(), await service.startId()];
+  await service.rest(2);
+  expect(service.ended).toEqual(ids.slice(1));
+  await expect(service.queue.close()).resolves.toBeUndefined();
+});
+
+const url = "https://images.example/a.png";
+
+test("the engine gets the bytes of the images in order, and where to put the video and the thumbnail", async () => {
+  const tasks: RenderTask[] = [];
+  const service = await createTestService({
+    get: async (asked) => ({ status: 200, body: aPng(asked === url ? 1 : 2, 1) }),
+    render: async (task) => {
+      tasks.push(task);
+    },
+  });
+  const id = await service.startId({ imageUrls: [url, `${url}?2`] });
+  await service.rest();
+  expect(tasks).toMatchObject([
+    {
+      images: [aPng(1, 1), aPng(2, 1)],
+      file: expect.stringMatching(new RegExp(`${id}\\.mp4$`)),
+      thumbnail: expect.stringMatching(new RegExp(`${id}\\.png$`)),
+    },
+  ]);
+});
+
+test("an image that is not there fails the generation and says so; nothing is rendered", async () => {
+  const service = await createTestService({ get: async () => ({ status: 404, body: new Uint8Array() }) });
+  const id = await service.startId({ imageUrl: url });
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({ status: "failed", error: `the image at ${url} answered HTTP 404` });
+  expect(service.rendered).toEqual([]);
+});
+
+test("as many are rendered at once as there is room for", async () => {
+  const service = await createTestService({ atOnce: 2 });
+  const ids = [await service.startId(), await service.startId(), await service.startId()];
+  await service.rest();
+  expect(new Set(service.ended)).toEqual(new Set(ids.slice(0, 2)));
+  await service.rest();
+  expect(service.ended[2]).toBe(ids[2]);
+});
+
+test("[slow: 90s] takes that long from its start, and holds up no other", async () => {
+  const service = await createTestService();
+  const slow = await service.startId({ prompt: "a fox [slow: 90s]" });
+  const quick = await service.startId({ prompt: "an owl" });
+  await service.rest(2);
+  expect(service.ended).toEqual([quick]);
+  await service.clock.sleep(85_000 - 2 * renderMs - 1_000);
+  expect(service.ended).toEqual([quick]);
+  await service.clock.sleep(6_000);
+  expect(service.ended).toEqual([quick, slow]);
+});
+
+test.each([
+  ["sora-2", 60, 80],
+  ["minimax", 160, 180],
+])("at a realistic pace %s takes %i to %i seconds", async (model, least, most) => {
+  const service = await createTestService({ pace: "realistic" });
+  await service.startId({ model });
+  await service.clock.sleep((least - 1) * 1_000);
+  expect(service.ended).toEqual([]);
+  await service.clock.sleep((most - least + 2) * 1_000);
+  expect(service.ended).toHaveLength(1);
+});
+
+test("what an earlier owner of the state has left is gone on with when somebody asks for it, once", async () => {
+  const store = await openStore(":memory:");
+  const first = await createTestService({ store });
+  const ids = [await first.startId(), await first.startId()];
+  await first.queue.close();
+  expect((await store.unfinished()).map(({ id }) => id)).toEqual(ids);
+  const second = await createTestService({ store });
+  await second.status(ids[1] ?? "");
+  await second.status(ids[1] ?? "");
+  await second.rest(2);
+  expect([second.ended, second.rendered.length]).toEqual([[ids[1]], 1]);
+});

@@ -1,0 +1,466 @@
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import fs, { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import process from "node:process";
+import sqlite from "node-sqlite3-wasm";
+import { expect, onTestFinished, test } from "vitest";
+import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Delivery, Store, StoredGeneration } from "../../../../src/server/store/store.ts";
+import { compile } from "../../../compiled.ts";
+import { makeFolder } from "../../service.ts";
+
+const cost = 10;
+
+function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGeneration {
+  return {
+    ...{ id: randomUUID(), account: "local", status: "processing", created_at: "2026-01-01T00:00:00.000Z" },
+    ...{ completed_at: null, error: null, callback_url: null, media: null },
+    request: { prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p", images: [] },
+    ...fields,
+  };
+}
+
+const completed = {
+  status: "completed",
+  completed_at: "2026-01-01T00:01:00.000Z",
+  error: null,
+  media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },
+} as const;
+
+const failed = { status: "failed", completed_at: "2026-01-01T00:02:00.000Z", error: "no", media: null } as const;
+
+const newDelivery = (id: string, generation: string, next_at = "2026-01-01T00:01:00.000Z"): Delivery => ({
+  ...{ id, generation, url: "https://hook.example/", body: '{"id":"1"}', attempts: 0, next_at },
+});
+
+async function open(file = ":memory:"): Promise<Store> {
+  const store = await openStore(file);
+  onTestFinished(() => store.close().catch(() => {}));
+  return store;
+}
+
+/** A store with the account "local", which has these credits. */
+async function openWith(credits: number, file?: string): Promise<Store> {
+  const store = await open(file);
+  await store.addAccount({ name: "local", keyHash: "hash" });
+  await store.credit("local", credits, "initial credits");
+  return store;
+}
+
+const newFile = async () => join(await makeFolder(), "service.db");
+
+/** The file as another program sees it. */
+function inspect<T>(file: string, use: (database: InstanceType<typeof sqlite.Database>) => T): T {
+  const database = new sqlite.Database(file);
+  try {
+    database.exec("PRAGMA locking_mode = EXCLUSIVE");
+    return use(database);
+  } finally {
+    database.close();
+  }
+}
+
+const edit = (file: string, sql: string) => inspect(file, (database) => database.exec(sql));
+
+/** Everything that a store tells. */
+async function tell(store: Store, ids: string[]) {
+  return {
+    account: await store.account("hash"),
+    balance: await store.balance("local"),
+    generations: await Promise.all(ids.map((id) => store.generation(id))),
+    unfinished: await store.unfinished(),
+    deliveries: await store.pendingDeliveries(),
+  };
+}
+
+test("what was written is there for whoever opens the file next", async () => {
+  const file = await newFile();
+  const store = await openWith(100, file);
+  const all = Array.from({ length: 4 }, (_, i) => newGeneration({ id: `id ${9 - i}` }));
+  for (const each of all) await store.start(each, cost, undefined);
+  const [a, b, c, d] = all as [StoredGeneration, StoredGeneration, StoredGeneration, StoredGeneration];
+  await store.finish(b.id, completed, newDelivery("b", b.id, "2026-01-01T00:02:00.000Z"));
+  await store.finish(c.id, failed, newDelivery("c", c.id));
+  await store.recordAttempt("b", { at: "x", outcome: "HTTP 500", delivered: false }, "2026-01-01T00:05:00.000Z");
+  const ids = all.map(({ id }) => id);
+  const before = await tell(store, ids);
+  expect(before).toStrictEqual({
+    account: "local",
+    balance: 60,
+    generations: [a, { ...b, ...completed }, { ...c, ...failed }, d],
+    unfinished: [a, d],
+    deliveries: [newDelivery("c", c.id), { ...newDelivery("b", b.id, "2026-01-01T00:05:00.000Z"), attempts: 1 }],
+  });
+  await store.close();
+  expect(await tell(await open(file), ids)).toStrictEqual(before);
+});
+
+test("texts come back as they were, whatever is in them", async () => {
+  const store = await openWith(100);
+  const odd = "NUL \0, half a pair \ud800, a fox 🦊, 'quotes\", \u202e";
+  const generation = newGeneration({ callback_url: odd, request: { ...newGeneration().request, prompt: odd } });
+  await store.start(generation, cost, undefined);
+  expect(await store.generation(generation.id)).toStrictEqual(generation);
+  const delivery = { ...newDelivery("1", generation.id), url: odd, body: odd };
+  await store.finish(generation.id, { ...failed, error: odd }, delivery);
+  expect(await store.generation(generation.id)).toMatchObject({ error: odd });
+  await store.recordAttempt("1", { at: "x", outcome: odd, delivered: false }, "y");
+  expect(await store.pendingDeliveries()).toMatchObject([{ url: odd, body: odd }]);
+});
+
+test("a name that SQLite would cut short is refused, not cut", async () => {
+  const store = await open();
+  await expect(store.addAccount({ name: "local\0 extra", keyHash: "hash" })).rejects.toThrow("NUL");
+  expect(await store.account("hash")).toBeUndefined();
+});
+
+test("what is not there is undefined, or an error that names it", async () => {
+  const store = await openWith(100);
+  expect(await store.account("unknown")).toBeUndefined();
+  expect(await store.generation("unknown")).toBeUndefined();
+  await expect(store.balance("nobody")).rejects.toThrow("no account nobody");
+  await expect(store.credit("nobody", 1, "gift")).rejects.toThrow("no account nobody");
+  await expect(store.start(newGeneration({ account: "nobody" }), cost, undefined)).rejects.toThrow("no account nobody");
+  await expect(store.finish("unknown", failed)).rejects.toThrow("no generation unknown");
+  const attempt = { at: "x", outcome: "HTTP 200", delivered: true };
+  await expect(store.recordAttempt("unknown", attempt, null)).rejects.toThrow("no delivery unknown");
+});
+
+test("an account may have several keys, a key one account", async () => {
+  const store = await openWith(100);
+  await store.addAccount({ name: "local", keyHash: "second" });
+  await store.addAccount({ name: "local", keyHash: "second" });
+  await store.addAccount({ name: "other", keyHash: "theirs" });
+  expect([await store.account("hash"), await store.account("second")]).toEqual(["local", "local"]);
+  expect([await store.balance("local"), await store.balance("other")]).toEqual([100, 0]);
+  await expect(store.addAccount({ name: "other", keyHash: "hash" })).rejects.toThrow("belongs to the account local");
+  expect(await store.account("hash")).toBe("local");
+});
+
+test("credits come and go by whole numbers, never below none", async () => {
+  const store = await openWith(100);
+  await store.credit("local", -30, "taken back");
+  expect(await store.balance("local")).toBe(70);
+  await expect(store.credit("local", -71, "too much")).rejects.toThrow("local has 70 credits, 71 cannot be taken");
+  await expect(store.credit("local", 0.5, "half")).rejects.toThrow("not a whole number");
+  await expect(store.credit("local", Number.MAX_SAFE_INTEGER, "all")).rejects.toThrow("more than 9007199254740991");
+  await store.credit("local", Number.MAX_SAFE_INTEGER - 70, "the most");
+  expect(await store.balance("local")).toBe(Number.MAX_SAFE_INTEGER);
+});
+
+test("of a hundred starts at once as many as the credits pay for", async () => {
+  const store = await openWith(305);
+  const outcomes = await Promise.all(Array.from({ length: 100 }, () => store.start(newGeneration(), cost, undefined)));
+  const started = outcomes.filter(({ kind }) => kind === "started");
+  expect(started.map((each) => each.kind === "started" && each.remaining_credits)).toEqual(
+    Array.from({ length: 30 }, (_, i) => 295 - i * cost),
+  );
+  expect(outcomes.filter(({ kind }) => kind === "no credits")).toHaveLength(70);
+  expect(await store.balance("local")).toBe(5);
+  expect(await store.unfinished()).toHaveLength(30);
+});
+
+test("one change that fails undoes itself and nothing of those that share its commit", async () => {
+  const store = await openWith(100);
+  const twice = newGeneration();
+  const others = [newGeneration(), newGeneration()];
+  const outcomes = await Promise.allSettled(
+    [others[0], twice, twice, others[1]].map((each) => each && store.start(each, cost, undefined)),
+  );
+  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected", "fulfilled"]);
+  expect(await store.balance("local")).toBe(70);
+  await store.start(newGeneration(), cost, undefined);
+  expect(await store.balance("local")).toBe(60);
+});
+
+test("a generation whose delivery cannot be kept has not ended", async () => {
+  const store = await openWith(100);
+  const [a, b] = [newGeneration(), newGeneration()];
+  for (const each of [a, b]) await store.start(each, cost, undefined);
+  await store.finish(a.id, completed, newDelivery("1", a.id));
+  await expect(store.finish(b.id, completed, newDelivery("1", b.id))).rejects.toThrow();
+  expect(await store.generation(b.id)).toStrictEqual(b);
+});
+
+test("an idempotency key starts one generation, also at once and after the file was opened again", async () => {
+  const file = await newFile();
+  const store = await openWith(100, file);
+  const same = { key: "attempt", body: "{}" };
+  const outcomes = await Promise.all(Array.from({ length: 50 }, () => store.start(newGeneration(), cost, same)));
+  const first = outcomes[0];
+  if (first?.kind !== "started") throw new Error("not started");
+  expect(first).toMatchObject({ remaining_credits: 90, replayed: false });
+  for (const each of outcomes.slice(1)) expect(each).toStrictEqual({ ...first, replayed: true });
+  await store.start(newGeneration(), cost, undefined);
+  await store.close();
+  const again = await open(file);
+  expect(await again.start(newGeneration(), cost, same)).toStrictEqual({ ...first, replayed: true });
+  expect(await again.start(newGeneration(), cost, { ...same, body: "[]" })).toEqual({ kind: "key reused" });
+  expect(await again.balance("local")).toBe(80);
+});
+
+test("a generation that has ended stays as it is, with one delivery", async () => {
+  const store = await openWith(100);
+  const generation = newGeneration();
+  await store.start(generation, cost, undefined);
+  expect(await store.finish(generation.id, completed, newDelivery("first", generation.id))).toBe(true);
+  expect(await store.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
+  expect(await store.finish(generation.id, failed, newDelivery("second", generation.id))).toBe(false);
+  expect(await store.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
+  expect((await store.pendingDeliveries()).map(({ id }) => id)).toEqual(["first"]);
+});
+
+test("a delivery is pending until no next attempt is planned", async () => {
+  const store = await openWith(100);
+  const generation = newGeneration();
+  await store.start(generation, cost, undefined);
+  await store.finish(generation.id, completed, newDelivery("1", generation.id));
+  await store.recordAttempt("1", { at: "a", outcome: "HTTP 500", delivered: false }, "2026-01-01T00:03:00.000Z");
+  await store.recordAttempt("1", { at: "b", outcome: "no answer", delivered: false }, "2026-01-01T00:09:00.000Z");
+  expect(await store.pendingDeliveries()).toMatchObject([{ attempts: 2, next_at: "2026-01-01T00:09:00.000Z" }]);
+  await store.recordAttempt("1", { at: "c", outcome: "HTTP 204", delivered: true }, null);
+  expect(await store.pendingDeliveries()).toEqual([]);
+});
+
+// The file.
+
+test("the files are for the owner's eyes alone, also one that was open to others", async () => {
+  const file = await newFile();
+  writeFileSync(file, "");
+  chmodSync(file, 0o644);
+  await openWith(100, file);
+  const files = readdirSync(join(file, "..")).filter((name) => !name.endsWith(".lock"));
+  expect(files).toEqual(["service.db", "service.db-wal"]);
+  for (const name of files) expect(statSync(join(file, "..", name)).mode & 0o777).toBe(0o600);
+});
+
+test("a lock that a killed process has left is no obstacle", async () => {
+  const file = await newFile();
+  await (await openWith(100, file)).close();
+  mkdirSync(`${file}.lock`);
+  expect(await (await open(file)).balance("local")).toBe(100);
+});
+
+test("the log does not grow for ever, while reads go on between the starts", async () => {
+  const file = await newFile();
+  const store = await openWith(10_000, file);
+  for (let i = 0; i < 300; i++) {
+    const generation = newGeneration();
+    await store.start(generation, cost, { key: generation.id, body: "{}" });
+    await store.generation(generation.id);
+    await store.account("hash");
+  }
+  expect(statSync(`${file}-wal`).size).toBeLessThan(6_000_000);
+});
+
+/** Changes a file and expects that it is refused as it is. */
+async function expectRefusal(file: string, said: string | RegExp): Promise<void> {
+  const bytes = readFileSync(file);
+  await expect(openStore(file)).rejects.toThrow(said);
+  await expect(openStore(file)).rejects.toThrow(file);
+  expect(readFileSync(file).equals(bytes)).toBe(true);
+}
+
+async function closedFile(): Promise<string> {
+  const file = await newFile();
+  const store = await openWith(1_000, file);
+  await Promise.all(Array.from({ length: 50 }, () => store.start(newGeneration(), cost, undefined)));
+  await store.close();
+  return file;
+}
+
+test("a newer vidgen's database is refused", async () => {
+  const file = await closedFile();
+  edit(file, "PRAGMA user_version = 99");
+  await expectRefusal(file, /version 99.*use a newer one/);
+});
+
+test("another program's database is refused", async () => {
+  const file = await newFile();
+  edit(file, "CREATE TABLE bookmarks (url TEXT)");
+  await expectRefusal(file, "another program");
+});
+
+test("a file that is no database is refused", async () => {
+  const file = await newFile();
+  writeFileSync(file, "my notes\n".repeat(1_000));
+  await expectRefusal(file, "not a database");
+});
+
+test("a database that was damaged is refused", async () => {
+  const file = await closedFile();
+  const bytes = readFileSync(file);
+  writeFileSync(file, bytes.fill(0xff, 5 * 4096, 6 * 4096));
+  await expectRefusal(file, "damaged");
+});
+
+test.each([
+  ["a balance that is not the sum of its rows", "UPDATE accounts SET balance = balance + 1", "not to 501"],
+  [
+    "a debit that is missing",
+    "DROP TRIGGER ledger_deleted; DELETE FROM ledger WHERE generation = 7",
+    "sums up to 510 credits, not to 500",
+  ],
+])("%s is refused", async (_, sql, said) => {
+  const file = await closedFile();
+  edit(file, sql);
+  await expectRefusal(file, said);
+});
+
+test.each([
+  ["changed", "UPDATE ledger SET amount = 0 WHERE number = 2", "only added to"],
+  ["deleted", "DELETE FROM ledger WHERE number = 2", "only added to"],
+  [
+    "paid twice",
+    "INSERT INTO ledger (account, amount, reason, generation) VALUES ('local', -10, 'start', 1)",
+    "UNIQUE",
+  ],
+  ["made without credits", "INSERT INTO ledger (account, amount, reason) VALUES ('local', -501, 'x')", "CHECK"],
+  ["of no account", "INSERT INTO ledger (account, amount, reason) VALUES ('nobody', 1, 'x')", "FOREIGN KEY"],
+])("the database itself refuses a debit that is %s", async (_, sql, said) => {
+  const file = await closedFile();
+  expect(() => edit(file, sql)).toThrow(said);
+});
+
+// What goes to the disk, seen where the package calls Node.
+
+type DiskCall = "fsyncSync" | "writeSync";
+
+/** Does `before` ahead of every such call until the test ends. */
+function intercept(call: DiskCall, before: () => void): void {
+  const original: (...values: never[]) => unknown = fs[call];
+  const replace = (value: unknown) => Object.assign(fs, { [call]: value });
+  replace((...values: never[]) => {
+    before();
+    return original(...values);
+  });
+  onTestFinished(() => void replace(original));
+}
+
+test("starts at once share one sync, and none is acknowledged before it", async () => {
+  const store = await openWith(1_000, await newFile());
+  const events: string[] = [];
+  intercept("fsyncSync", () => events.push("sync"));
+  const start = async () => {
+    await store.start(newGeneration(), cost, undefined);
+    events.push("start");
+  };
+  await Promise.all(Array.from({ length: 32 }, start));
+  expect(events).toEqual(["sync", ...Array(32).fill("start")]);
+});
+
+test("a clock's turn lets what comes in meanwhile share the sync too", async () => {
+  let next = () => {};
+  const turn = () => new Promise<void>((resolve) => (next = resolve));
+  const store = await openStore(await newFile(), { turn });
+  onTestFinished(() => store.close());
+  const added = store.addAccount({ name: "local", keyHash: "hash" });
+  await new Promise((resolve) => setImmediate(resolve));
+  const credited = store.credit("local", 5, "gift");
+  expect(await store.account("hash")).toBeUndefined();
+  let syncs = 0;
+  intercept("fsyncSync", () => syncs++);
+  next();
+  await Promise.all([added, credited]);
+  expect(syncs).toBe(1);
+});
+
+test("a very long row of changes is committed in parts", async () => {
+  const store = await openWith(10_000, await newFile());
+  let syncs = 0;
+  intercept("fsyncSync", () => syncs++);
+  await Promise.all(Array.from({ length: 300 }, () => store.start(newGeneration(), cost, undefined)));
+  expect(syncs).toBe(3);
+  expect(await store.balance("local")).toBe(7_000);
+});
+
+test.each(["fsyncSync", "writeSync"] as const)(
+  "a disk that fails at %s fails the whole commit, and the store goes on",
+  async (call) => {
+    const file = await newFile();
+    const store = await openWith(1_000, file);
+    let isFull = true;
+    intercept(call, () => {
+      if (isFull) throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+    });
+    const lost = Array.from({ length: 8 }, () => newGeneration());
+    const outcomes = await Promise.allSettled(lost.map((each) => store.start(each, cost, undefined)));
+    expect(outcomes.map(({ status }) => status)).toEqual(Array(8).fill("rejected"));
+    expect(await store.unfinished()).toEqual([]);
+    isFull = false;
+    const kept = newGeneration();
+    expect(await store.start(kept, cost, undefined)).toMatchObject({ kind: "started", remaining_credits: 990 });
+    await store.close();
+    const again = await open(file);
+    expect(await again.unfinished()).toStrictEqual([kept]);
+    expect(await again.balance("local")).toBe(990);
+  },
+);
+
+test("close waits for what is under way; later changes are rejected", async () => {
+  const file = await newFile();
+  await (await openWith(100, file)).close();
+  const store = await openStore(file, { turn: () => new Promise((resolve) => setImmediate(resolve)) });
+  const starts = Array.from({ length: 5 }, () => store.start(newGeneration(), cost, undefined));
+  await store.close();
+  await expect(store.start(newGeneration(), cost, undefined)).rejects.toThrow("closed");
+  await expect(Promise.all(starts)).resolves.toHaveLength(5);
+  expect(await (await open(file)).balance("local")).toBe(50);
+  expect(readdirSync(join(file, "..")).filter((name) => name.endsWith("-wal"))).toHaveLength(1);
+});
+
+/** Starts for ever, eight at a time, and says each that was acknowledged. */
+const writer = `
+import { randomUUID } from "node:crypto";
+import { systemIo } from "../src/cli/system.ts";
+import { openStore } from "../src/server/store/sqlite/sqlite-store.ts";
+const [file, generation] = process.argv.slice(2);
+const store = await openStore(file, systemIo());
+await Promise.all(Array.from({ length: 8 }, async () => {
+  for (;;) {
+    const id = randomUUID();
+    await store.start({ ...JSON.parse(generation), id }, ${cost}, { key: id, body: "{}" });
+    process.stdout.write(id + "\\n");
+    if (Math.random() < 0.5) await store.finish(id, { status: "failed", completed_at: "x", error: "no", media: null });
+  }
+}));
+`;
+
+/** Kills a writer once it has said so many, and returns all that it said. */
+async function writeUntilKilled(file: string, count: number): Promise<string[]> {
+  const argv = [await compile(writer), file, JSON.stringify(newGeneration())];
+  const child = spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  let said = "";
+  child.stdout.setEncoding("utf8").on("data", (text) => {
+    said += text;
+    if (said.split("\n").length > count) child.kill("SIGKILL");
+  });
+  expect(await once(child, "close")).toEqual([null, "SIGKILL"]);
+  return said.split("\n").slice(0, -1);
+}
+
+const countRows = `SELECT (SELECT count(*) FROM generations) AS generations, (SELECT count(*) FROM idempotency_keys) AS keys,
+  (SELECT count(*) FROM ledger WHERE reason = 'start') AS debits, (SELECT sum(amount) FROM ledger) AS sum`;
+
+test("killed again and again: no acknowledged start is lost, and the ledger sums", async () => {
+  const file = await newFile();
+  const credits = 1_000_000;
+  await (await openWith(credits, file)).close();
+  const acknowledged: string[] = [];
+  for (const count of [1, 100, 500]) {
+    acknowledged.push(...(await writeUntilKilled(file, count)));
+    const store = await openStore(file);
+    for (const id of acknowledged) expect(await store.generation(id)).toMatchObject({ id, account: "local" });
+    const replay = await store.start(newGeneration(), cost, { key: acknowledged.at(-1) ?? "", body: "{}" });
+    expect(replay).toMatchObject({ replayed: true, generation: { id: acknowledged.at(-1) } });
+    const balance = await store.balance("local");
+    await store.close();
+    const counts = inspect(file, (database) => database.get(countRows));
+    const generations = (credits - balance) / cost;
+    expect(generations).toBeGreaterThanOrEqual(acknowledged.length);
+    expect(counts).toEqual({ generations, keys: generations, debits: generations, sum: balance });
+  }
+});
