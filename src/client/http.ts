@@ -15,8 +15,8 @@ const maxStatusConnections = 64;
 const neverPaused = Number.MAX_SAFE_INTEGER;
 
 /**
- * `Io["fetch"]`, over undici, which is loaded with the first request. Honours the proxies that `env` names, but never for this machine. `nodeVersion` is
- * given by a process that is vidgen's own: it may have V8's flags set.
+ * Creates `Io["fetch"]` over undici, which is loaded with the first request. It honours the proxies that `env` names, but not for this machine.
+ * A process of vidgen's own passes `nodeVersion`, and lets a flag of V8 be set; a library must not set one.
  */
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
   let loading: ReturnType<typeof loadAgents> | undefined;
@@ -43,11 +43,10 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
 
 async function loadAgents(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
-  const { Agent, EnvHttpProxyAgent, Pool } = await import("undici");
-  const proxies = readProxies(env);
+  const { EnvHttpProxyAgent, Pool } = await import("undici");
   const clientFactory = (proxy: URL, options: object) => failOnce(new Pool(proxy, options));
-  const openAgent = (options: Agent.Options): Dispatcher =>
-    proxies ? new EnvHttpProxyAgent({ ...options, ...proxies, clientFactory }) : new Agent(options);
+  const proxies = { ...readProxies(env), clientFactory };
+  const openAgent = (options: Agent.Options): Dispatcher => new EnvHttpProxyAgent({ ...options, ...proxies });
   // A video gets connections of its own: one that takes long must not keep a status request waiting.
   return { openAgent, forStatus: openAgent({ connections: maxStatusConnections }), forVideos: openAgent({}) };
 }
@@ -60,17 +59,16 @@ function keepParserUnoptimized(): void {
   setFlagsFromString("--wasm-tiering-budget=1000000000");
 }
 
-/**
- * The proxies that the environment names, and what goes past them: what NO_PROXY says, and this machine. `undefined` where it names no
- * proxy. undici knows "*" only when it stands alone.
- */
+/** The proxies that the environment names; "" is none. What NO_PROXY says goes past them, and this machine. */
 function readProxies(env: Io["env"]) {
-  const httpProxy = env.http_proxy || env.HTTP_PROXY || "";
-  const httpsProxy = env.https_proxy || env.HTTPS_PROXY || "";
-  if (httpProxy === "" && httpsProxy === "") return undefined;
   const noProxy = env.no_proxy || env.NO_PROXY || "";
+  // undici takes "*" for everything only when it stands alone.
   const isEverything = noProxy.split(/[\s,]/).includes("*");
-  return { httpProxy, httpsProxy, noProxy: isEverything ? "*" : `${noProxy},localhost,127.0.0.1,[::1]` };
+  return {
+    httpProxy: env.http_proxy || env.HTTP_PROXY || "",
+    httpsProxy: env.https_proxy || env.HTTPS_PROXY || "",
+    noProxy: isEverything ? "*" : `${noProxy},localhost,127.0.0.1,[::1]`,
+  };
 }
 
 /** A proxy that hangs up gives UND_ERR_SOCKET, which undici takes for something that passes: it would connect again without end. */
