@@ -10,11 +10,11 @@ export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   unsentSignal?: AbortSignal;
 };
 
-/** What is used of a `Response`: Node's own takes as long to load as all of its fetch. */
+/** The part of a `Response` that is used: to load the class of Node takes as long as all of its fetch. */
 export type HttpResponse = {
   status: number;
   headers: Pick<Headers, "get" | "has">;
-  /** Read it at once: nothing holds the sender back. Leaving the loop early, or the request's own signal, ends it. */
+  /** To be read at once: the sender is not held back. Leaving the loop early, or an abort of the request, ends the reply. */
   body: AsyncIterable<Uint8Array> | null;
   text(): Promise<string>;
 };

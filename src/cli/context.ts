@@ -64,25 +64,23 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   const { journal, note } = await openKept(options.local ?? false, io);
   if (note !== undefined) output.note(note);
   await compactJournal(journal.path, io.date()).catch(() => {});
-  const { now, date, sleep, limit, turn, pid, isRunning } = io;
   const fetch = traced(local?.fetch ?? io.fetch, baseUrl, output, io);
-  const clientIo = { now, date, sleep, limit, turn, pid, isRunning, fetch };
-  const client = createClient({ baseUrl, apiKey, journal, onNote: output.note }, clientIo);
+  const client = createClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
   const board = createBoard(output, io);
   const listCommand = `\`${programName(io.env)} list\``;
 
   const explain = (error: unknown, id: string, place: string | undefined) => {
     if (!(error instanceof VidgenError) || (error.id !== undefined && error.hint?.includes("To go on"))) return error;
-    return error.with({ id, hint: hintToGoOn(error, commandToGoOn(id, place, options, io)) });
+    return error.with({ id, hint: resumeHint(error, resumeCommand(id, place, options, io)) });
   };
   const whereElse = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
     const started = (await journal.entries()).find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
-    const hint = started ? hintToGoThere(started.base_url, options) : `${listCommand} shows what was started here.`;
+    const hint = started ? otherServiceHint(started.base_url, options) : `${listCommand} shows what was started here.`;
     return error.with({ hint });
   };
   const isKnownThere = async (id: string) => {
-    // Whatever else is wrong will be so for the command too, which says it better.
+    // Any other error will reach the command as well, which reports it better.
     const outcome = await client.status(id, { signal: io.signal }).catch(asVidgenError);
     return !(outcome instanceof VidgenError && outcome.code === "not_found");
   };
@@ -115,7 +113,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       return saved.file;
     },
     async collect(id, { target, place, ...times }) {
-      // A video that was paid for is fetched even where the journal cannot be read.
+      // A video that was paid for is saved even where the journal cannot be read.
       const entries = await client.entries().catch(() => []);
       const model = entries.find((entry) => entry.id === id)?.request.model;
       const { expect, stop, ...listeners } = board.follow(id, model);
@@ -143,20 +141,20 @@ export async function checkSettings(options: Pick<SessionOptions, "baseUrl">, io
   return { baseUrl, apiKey: await resolveApiKey(baseUrl, io) };
 }
 
-/** The journal of this machine, and what is to be said where it, or with `isLocal` the local service, is not kept in its usual folder. */
+/** The journal of this machine. `note` is set where it, or with `isLocal` the state of the local service, is not in its usual folder. */
 export async function openKept(isLocal: boolean, io: Io): Promise<{ journal: Journal; note: string | undefined }> {
   const storage = await findStorage("state", io).catch(asVidgenError);
   if (storage instanceof VidgenError) return { journal: noJournal(storage), note: storage.message };
   const journal = openJournal(journalIn(storage.folder), io);
   const note = storageNote(storage) ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
   if (!storage.instead || !isAbsolute(storage.instead.usual)) return { journal, note };
-  // What was written down while that could still be written is as true as ever.
+  // The usual journal may hold entries from a time when it could be written.
   const before = openJournal(journalIn(storage.instead.usual), io);
   const entries = async () => [...(await journal.entries()), ...(await before.entries().catch(() => []))];
   return { journal: { ...journal, entries }, note };
 }
 
-/** Looking at a generation and fetching it need no journal; what is to be paid for does, and ends here. */
+/** In the place of a journal that cannot be written: a poll and a download work without one; a start, which costs money, fails. */
 function noJournal(error: VidgenError): Journal {
   const append = async () => {
     throw error;
@@ -164,7 +162,7 @@ function noJournal(error: VidgenError): Journal {
   return { path: "", append, entries: async () => [], claimants: async () => [] };
 }
 
-function commandToGoOn(id: string, place: string | undefined, options: SessionOptions, io: Io): string {
+function resumeCommand(id: string, place: string | undefined, options: SessionOptions, io: Io): string {
   const words = [
     ...(options.local ? ["--local"] : []),
     ...(options.baseUrl === undefined ? [] : ["--base-url", options.baseUrl]),
@@ -181,21 +179,21 @@ function idsBeginningWith(entries: Entry[], typed: string): string[] {
   return [...new Set(ids)];
 }
 
-function hintToGoThere(other: string, { local }: SessionOptions): string {
+function otherServiceHint(other: string, { local }: SessionOptions): string {
   if (other === localBaseUrl) return "It was started with --local: add --local.";
   return `It was started at ${other}: add --base-url ${quote(other)}${local ? " in the place of --local" : ""}.`;
 }
 
-function hintToGoOn({ code }: VidgenError, command: string): string | undefined {
+function resumeHint({ code }: VidgenError, command: string): string | undefined {
   return code === "failed" || code === "not_found" ? undefined : `To go on: ${command}`;
 }
 
-/** Such as "npx vidgen", when that is how it was called: the next command has to work as it is printed. */
+/** "npx vidgen" when that is how it was called: the next command has to work as it is printed. */
 export function programName(env: Io["env"]): string {
   return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
 }
 
-/** A word as a shell reads it; what begins with "=" is a command's path to zsh. */
+/** A word quoted for a shell; zsh replaces a word that begins with "=" by the path of a command. */
 export function quote(word: string): string {
   return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

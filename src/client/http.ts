@@ -4,12 +4,6 @@ import { setFlagsFromString } from "node:v8";
 import type { Agent, Dispatcher } from "undici";
 import type { FetchInit, HttpResponse, Io } from "../io.ts";
 
-/** The part of undici that is used: its `request`, and a way to connections with options of their own. */
-type Undici = {
-  request(this: Dispatcher, options: Dispatcher.RequestOptions): Promise<Dispatcher.ResponseData>;
-  openAgent(options: Agent.Options): Dispatcher;
-};
-
 /** Open connections for status requests at one time: a thousand with TLS would take 100 MB. */
 const maxStatusConnections = 64;
 
@@ -21,31 +15,20 @@ const maxStatusConnections = 64;
 const neverPaused = Number.MAX_SAFE_INTEGER;
 
 /**
- * `Io["fetch"]`, over undici, which is loaded with the first request. Honours the proxies that `env` names, but never for this machine. `nodeVersion` is
- * given by a process that is vidgen's own: it may have V8's flags set.
+ * Creates `Io["fetch"]` over undici, which is loaded with the first request. It honours the proxies that `env` names, but not for this machine.
+ * A process of vidgen's own passes `nodeVersion`, and lets a flag of V8 be set; a library must not set one.
  */
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
-  let loading: ReturnType<typeof load> | undefined;
-  const load = async () => {
-    if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
-    const { request, openAgent } = await loadUndici(env);
-    // A video gets connections of its own: one that takes long must not keep a status request waiting.
-    return {
-      request,
-      openAgent,
-      forStatus: openAgent({ connections: maxStatusConnections }),
-      forVideos: openAgent({}),
-    };
-  };
+  let loading: ReturnType<typeof loadAgents> | undefined;
   return async (url, init = {}) => {
     const watch = watchRequest(init);
     let ownAgent: Dispatcher | undefined;
     try {
-      loading ??= load();
-      const { request, openAgent, forStatus, forVideos } = await loading;
+      loading ??= loadAgents(env, nodeVersion);
+      const { openAgent, forStatus, forVideos } = await loading;
       if (init.method === "POST") ownAgent = openAgent({ pipelining: 0 });
       const agent = ownAgent ?? (init.headers?.Authorization === undefined ? forVideos : forStatus);
-      const reply = await unlessAborted(request.call(agent, requestOptions(url, init, watch.signal)), watch.signal);
+      const reply = await unlessAborted(agent.request(requestOptions(url, init, watch.signal)), watch.signal);
       // Waits until the body has been read.
       ownAgent?.close().catch(() => {});
       return await toResponse(reply);
@@ -58,6 +41,16 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
   };
 }
 
+async function loadAgents(env: Io["env"], nodeVersion: string) {
+  if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
+  const { EnvHttpProxyAgent, Pool } = await import("undici");
+  const clientFactory = (proxy: URL, options: object) => failOnce(new Pool(proxy, options));
+  const proxies = { ...readProxies(env), clientFactory };
+  const openAgent = (options: Agent.Options): Dispatcher => new EnvHttpProxyAgent({ ...options, ...proxies });
+  // A video gets connections of its own: one that takes long must not keep a status request waiting.
+  return { openAgent, forStatus: openAgent({ connections: maxStatusConnections }), forVideos: openAgent({}) };
+}
+
 /**
  * Node 20 compiles undici's WebAssembly parser a second time, optimized, from the first reply on, and at its end the process waits 90 ms
  * for that. With this budget (bytes of code run, by default 1.8 million) the parser does not get there, and a video encoder soon does.
@@ -66,26 +59,10 @@ function keepParserUnoptimized(): void {
   setFlagsFromString("--wasm-tiering-budget=1000000000");
 }
 
-/**
- * The index of undici takes 160 ms to load on Node 22 and 310 ms on Node 20, the two files that a request needs 115 and 120 ms: the index is
- * loaded only where the environment names a proxy.
- */
-async function loadUndici(env: Io["env"]): Promise<Undici> {
-  // @ts-expect-error: undici has types for its index alone.
-  const { default: request } = await import("undici/lib/api/api-request.js");
-  if (env.http_proxy || env.HTTP_PROXY || env.https_proxy || env.HTTPS_PROXY) {
-    const { EnvHttpProxyAgent, Pool } = await import("undici");
-    const options = { ...readProxies(env), clientFactory: (proxy: URL, how: object) => failOnce(new Pool(proxy, how)) };
-    return { request, openAgent: (own) => new EnvHttpProxyAgent({ ...own, ...options }) };
-  }
-  // @ts-expect-error: as above.
-  const { default: PlainAgent } = await import("undici/lib/dispatcher/agent.js");
-  return { request, openAgent: (own) => new PlainAgent(own) };
-}
-
-/** The proxies, and what goes past them: what NO_PROXY says, and this machine. undici knows "*" only when it stands alone. */
+/** The proxies that the environment names; "" is none. What NO_PROXY says goes past them, and this machine. */
 function readProxies(env: Io["env"]) {
   const noProxy = env.no_proxy || env.NO_PROXY || "";
+  // undici takes "*" for everything only when it stands alone.
   const isEverything = noProxy.split(/[\s,]/).includes("*");
   return {
     httpProxy: env.http_proxy || env.HTTP_PROXY || "",

@@ -1,8 +1,8 @@
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { tinyMp4 } from "../mp4.ts";
-import { createWorld, type World } from "../vidgen.ts";
+import { tinyMp4 } from "../../mp4.ts";
+import { createWorld, type World } from "../../vidgen.ts";
 
 /** A world in which a video has been saved under this name. */
 async function withSaved(name: string) {
