@@ -47,8 +47,6 @@ export type Io = {
   /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   limit(ms: number, parent: AbortSignal, reason: Error): Limit;
-  /** Resolves after the callbacks of the I/O that is pending now, so that what they ask for can be done together. */
-  turn(): Promise<void>;
   /** Whether a process with this number runs on this machine. */
   isRunning(pid: number): boolean;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
@@ -60,7 +58,7 @@ export type Io = {
 };
 
 /** The part of `Io` that waits and tells the time. */
-export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit" | "turn">;
+export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
 
 /** Node keeps a timer's delay in 31 bits; a longer one would fire at once. */
 const longestTimerMs = 2 ** 31 - 1;
@@ -86,7 +84,6 @@ export const systemClock: Clock = {
     };
     return { signal: controller.signal, clear };
   },
-  turn: () => new Promise((resolve) => setImmediate(resolve)),
 };
 
 function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {

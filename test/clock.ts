@@ -63,7 +63,6 @@ export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
       };
       return { signal: controller.signal, clear };
     },
-    turn: () => new Promise((resolve) => setImmediate(resolve)),
   };
 }
 

@@ -130,7 +130,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
 async function openParts(options: OpenOptions, steps: CloseStep[], io: Io) {
   const { folder, host, name, ports } = options;
   const credentials = await prepareCredentials(folder);
-  const store = await openStore(join(folder, "service.db"), io);
+  const store = await openStore(join(folder, "service.db"));
   steps.push(store.close);
   await prepareLocalAccount(store, credentials.api_key, options.credits);
   const videos = join(folder, "videos");

@@ -69,7 +69,6 @@ export function createFastClock(speed: number): Clock {
     date: () => new Date(start + now() - begin),
     sleep: (ms, signal) => system.sleep(ms / speed, signal),
     limit: (ms, parent, reason) => system.limit(ms / speed, parent, reason),
-    turn: system.turn,
   };
 }
 

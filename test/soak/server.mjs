@@ -13,7 +13,7 @@ const id = "0b8f8f0e-6d5c-4b57-9f0e-1c1f5a2a7a10";
 
 async function startService() {
   const io = systemIo();
-  const store = await openStore(database, io);
+  const store = await openStore(database);
   await store.addAccount({ name: "local", keyHash: createHash("sha256").update(key).digest("hex") });
   await store.credit("local", 1_000_000_000, "for the measurement");
   await store.start(generation(), 10, undefined);

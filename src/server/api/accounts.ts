@@ -61,7 +61,7 @@ export async function makeKey(
   const owner = await takeOwnership(folder, io);
   if (owner.kind === "held") return askRunning(folder, account, io);
   try {
-    const store = await openStore(join(folder, "service.db"), io);
+    const store = await openStore(join(folder, "service.db"));
     return await addAccount(store, account.name, account.credits).finally(store.close);
   } finally {
     await owner.release();

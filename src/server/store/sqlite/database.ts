@@ -1,24 +1,19 @@
 import { rmdirSync } from "node:fs";
 import { chmod, open } from "node:fs/promises";
 import { dirname } from "node:path";
-import type { Database as Connection, Statement as PreparedStatement } from "node-sqlite3-wasm";
+import type { Database as Connection } from "node-sqlite3-wasm";
 
 export type Value = string | number | null;
 export type Row = Record<string, Value>;
 
-/** A statement that is prepared when it is first used. */
-export type Statement = {
-  /** Returns the number of rows that it changed. */
-  run(...values: Value[]): number;
-  all(...values: Value[]): Row[];
-  /** The first row. */
-  get(...values: Value[]): Row | undefined;
-};
-
 /** A connection to SQLite. Its methods are synchronous and throw SQLite's own errors. */
 export type Database = {
   exec(sql: string): void;
-  statement(sql: string): Statement;
+  /** Returns the number of rows that the statement changed. */
+  run(sql: string, ...values: Value[]): number;
+  all(sql: string, ...values: Value[]): Row[];
+  /** The first row. */
+  get(sql: string, ...values: Value[]): Row | undefined;
   inTransaction(): boolean;
   close(): void;
 };
@@ -76,57 +71,14 @@ async function syncFolder(folder: string): Promise<void> {
   await handle?.close();
 }
 
+/** Narrows the package's types to the values that are stored here. */
 function wrap(connection: Connection): Database {
-  const finalizers: (() => void)[] = [];
   return {
     exec: (sql) => connection.exec(sql),
-    statement(sql) {
-      const { statement, finalize } = prepareOnce(connection, sql);
-      finalizers.push(finalize);
-      return statement;
-    },
+    run: (sql, ...values) => connection.run(sql, values).changes,
+    all: (sql, ...values) => connection.all(sql, values) as Row[],
+    get: (sql, ...values) => (connection.get(sql, values) ?? undefined) as Row | undefined,
     inTransaction: () => connection.inTransaction,
-    close() {
-      for (const finalize of finalizers) finalize();
-      connection.close();
-    },
+    close: () => connection.close(),
   };
-}
-
-function prepareOnce(connection: Connection, sql: string): { statement: Statement; finalize(): void } {
-  let prepared: PreparedStatement | undefined;
-  const finalize = () => {
-    const old = prepared;
-    prepared = undefined;
-    try {
-      old?.finalize();
-    } catch {
-      // SQLite repeats the error of the statement's last run.
-    }
-  };
-  const use = <T>(values: Value[], run: (statement: PreparedStatement) => T): T => {
-    if (values.some(hasNul)) throw new Error("SQLite would end a text at its first NUL");
-    prepared ??= connection.prepare(sql);
-    try {
-      return run(prepared);
-    } catch (error) {
-      // A statement that has failed would fail again, whatever its values.
-      finalize();
-      throw error;
-    }
-  };
-  const all = (...values: Value[]) => use(values, (statement) => statement.all(values) as Row[]);
-  return {
-    finalize,
-    statement: {
-      run: (...values) => use(values, (statement) => statement.run(values).changes),
-      all,
-      // The package's own `get` does not read to the end, and an open read keeps the log from being truncated.
-      get: (...values) => all(...values)[0],
-    },
-  };
-}
-
-function hasNul(value: Value): boolean {
-  return typeof value === "string" && value.includes("\0");
 }

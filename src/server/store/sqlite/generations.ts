@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { GenerationEnd, Idempotency, StartOutcome, StoredGeneration } from "../store.ts";
 import type { Database, Row } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
@@ -7,18 +7,9 @@ const columns = "id, account, status, created_at, completed_at, asked, result";
 
 /** The tables of generations and idempotency keys. Synchronous: the caller runs changes in a transaction. */
 export function createGenerations(database: Database, ledger: Ledger) {
-  const insert = database.statement(`INSERT INTO generations (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`);
-  const byId = database.statement(`SELECT ${columns} FROM generations WHERE id = ?`);
-  const processing = database.statement(
-    `SELECT ${columns} FROM generations WHERE status = 'processing' ORDER BY number`,
-  );
-  const update = database.statement(
-    "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'",
-  );
   const keys = createIdempotencyKeys(database);
-
   const find = (id: string) => {
-    const row = byId.get(id);
+    const row = database.get(`SELECT ${columns} FROM generations WHERE id = ?`, id);
     return row && readRow(row);
   };
   const get = (id: string) => {
@@ -28,8 +19,11 @@ export function createGenerations(database: Database, ledger: Ledger) {
   };
   const add = (generation: StoredGeneration) => {
     const { id, account, status, created_at, completed_at, request, callback_url, error, media } = generation;
-    const asked = JSON.stringify({ request, callback_url });
-    insert.run(id, account, status, created_at, completed_at, asked, JSON.stringify({ error, media }));
+    database.run(
+      `INSERT INTO generations (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      ...[id, account, status, created_at, completed_at],
+      ...[JSON.stringify({ request, callback_url }), JSON.stringify({ error, media })],
+    );
   };
 
   return {
@@ -50,10 +44,16 @@ export function createGenerations(database: Database, ledger: Ledger) {
       return { kind: "started", generation, remaining_credits, replayed: false };
     },
     find,
-    unfinished: () => processing.all().map(readRow),
+    unfinished(): StoredGeneration[] {
+      const rows = database.all(`SELECT ${columns} FROM generations WHERE status = 'processing' ORDER BY number`);
+      return rows.map(readRow);
+    },
     /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
     end(id: string, { status, completed_at, error, media }: GenerationEnd): boolean {
-      const changes = update.run(status, completed_at, JSON.stringify({ error, media }), id);
+      const changes = database.run(
+        "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'",
+        ...[status, completed_at, JSON.stringify({ error, media }), id],
+      );
       // Throws for an unknown id.
       if (changes === 0) get(id);
       return changes > 0;
@@ -73,27 +73,23 @@ function readRow({ asked, result, ...row }: Row): StoredGeneration {
 type KeyUse = { generation: string; remaining_credits: number };
 
 function createIdempotencyKeys(database: Database) {
-  const select = database.statement(
-    `SELECT generations.id AS generation, remaining_credits, body_hash
-     FROM idempotency_keys JOIN generations ON generations.number = idempotency_keys.generation
-     WHERE idempotency_keys.account = ? AND key = ?`,
-  );
-  const insert = database.statement(
-    `INSERT INTO idempotency_keys (account, key, generation, remaining_credits, body_hash)
-     SELECT ?, ?, number, ?, ? FROM generations WHERE id = ?`,
-  );
   return {
     find(account: string, { key, body }: Idempotency): (KeyUse & { isOtherBody: boolean }) | undefined {
-      const row = select.get(account, key) as (KeyUse & { body_hash: string }) | undefined;
-      return row && { ...row, isOtherBody: row.body_hash !== hashBody(body) };
+      const row = database.get(
+        `SELECT generations.id AS generation, remaining_credits, body_hash
+         FROM idempotency_keys JOIN generations ON generations.number = idempotency_keys.generation
+         WHERE idempotency_keys.account = ? AND key = ?`,
+        ...[account, key],
+      ) as (KeyUse & { body_hash: string }) | undefined;
+      return row && { ...row, isOtherBody: row.body_hash !== hash("sha256", body) };
     },
+    /** Only the hash of a body is stored, since a body may have 1 MB. */
     add(account: string, { key, body }: Idempotency, { generation, remaining_credits }: KeyUse): void {
-      insert.run(account, key, remaining_credits, hashBody(body), generation);
+      database.run(
+        `INSERT INTO idempotency_keys (account, key, generation, remaining_credits, body_hash)
+         SELECT ?, ?, number, ?, ? FROM generations WHERE id = ?`,
+        ...[account, key, remaining_credits, hash("sha256", body), generation],
+      );
     },
   };
-}
-
-/** Only the hash of a body is stored, since a body may have 1 MB. */
-function hashBody(body: string): string {
-  return createHash("sha256").update(body).digest("hex");
 }

@@ -4,19 +4,11 @@ export type Ledger = ReturnType<typeof createLedger>;
 
 /** Accounts, the hashes of their keys, and their credits. Synchronous: the caller runs changes in a transaction. */
 export function createLedger(database: Database) {
-  const findKey = database.statement("SELECT account FROM keys WHERE hash = ?");
-  const findBalance = database.statement("SELECT balance FROM accounts WHERE name = ?");
-  const addAccount = database.statement("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING");
-  const addKey = database.statement("INSERT INTO keys (hash, account) VALUES (?, ?)");
-  const credit = database.statement("INSERT INTO ledger (account, amount, reason) VALUES (?, ?, ?)");
-  const debit = database.statement(
-    "INSERT INTO ledger (account, amount, reason, generation) SELECT ?, ?, 'start', number FROM generations WHERE id = ?",
-  );
-
-  const accountOf = (keyHash: string) => findKey.get(keyHash)?.account as string | undefined;
+  const accountOf = (keyHash: string) =>
+    database.get("SELECT account FROM keys WHERE hash = ?", keyHash)?.account as string | undefined;
   /** Throws when there is no such account. */
   const balance = (account: string) => {
-    const row = findBalance.get(account);
+    const row = database.get("SELECT balance FROM accounts WHERE name = ?", account);
     if (!row) throw new Error(`no account ${account}`);
     return Number(row.balance);
   };
@@ -27,16 +19,20 @@ export function createLedger(database: Database) {
       const account = accountOf(keyHash);
       if (account === name) return;
       if (account !== undefined) throw new Error(`this key belongs to the account ${account}`);
-      addAccount.run(name);
-      addKey.run(keyHash, name);
+      database.run("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING", name);
+      database.run("INSERT INTO keys (hash, account) VALUES (?, ?)", keyHash, name);
     },
     credit(account: string, amount: number, reason: string): void {
       checkSum(account, balance(account), amount);
-      credit.run(account, amount, reason);
+      database.run("INSERT INTO ledger (account, amount, reason) VALUES (?, ?, ?)", account, amount, reason);
     },
     /** Pays for a generation, by its id. The database refuses to do so twice. */
     debit(account: string, cost: number, generation: string): void {
-      if (debit.run(account, -cost, generation) === 0) throw new Error(`no generation ${generation}`);
+      const changes = database.run(
+        "INSERT INTO ledger (account, amount, reason, generation) SELECT ?, ?, 'start', number FROM generations WHERE id = ?",
+        ...[account, -cost, generation],
+      );
+      if (changes === 0) throw new Error(`no generation ${generation}`);
     },
   };
 }

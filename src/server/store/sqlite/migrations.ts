@@ -76,7 +76,7 @@ export function checkDatabase(database: Database): void {
   const version = versionOf(database);
   if (version > migrations.length)
     throw new Error(`it is of version ${version}; this vidgen knows ${migrations.length} at the most: use a newer one`);
-  if (version === 0 && database.statement("SELECT name FROM sqlite_schema").get())
+  if (version === 0 && database.get("SELECT name FROM sqlite_schema"))
     throw new Error("it is the database of another program");
   checkPages(database);
   if (version > 0) checkBalances(database);
@@ -91,21 +91,19 @@ export function migrate(database: Database): void {
 }
 
 function versionOf(database: Database): number {
-  return Number(database.statement("PRAGMA user_version").get()?.user_version);
+  return Number(database.get("PRAGMA user_version")?.user_version);
 }
 
 function checkPages(database: Database): void {
-  const found = database.statement("PRAGMA quick_check(1)").get()?.quick_check;
+  const found = database.get("PRAGMA quick_check(1)")?.quick_check;
   if (found !== "ok") throw new Error(`it is damaged: ${found}`);
 }
 
 function checkBalances(database: Database): void {
-  const wrong = database
-    .statement(
-      `SELECT name, balance, sum FROM (
-         SELECT name, balance, (SELECT coalesce(sum(amount), 0) FROM ledger WHERE account = name) AS sum FROM accounts
-       ) WHERE balance <> sum`,
-    )
-    .get();
+  const wrong = database.get(
+    `SELECT name, balance, sum FROM (
+       SELECT name, balance, (SELECT coalesce(sum(amount), 0) FROM ledger WHERE account = name) AS sum FROM accounts
+     ) WHERE balance <> sum`,
+  );
   if (wrong) throw new Error(`the ledger of ${wrong.name} sums up to ${wrong.sum} credits, not to ${wrong.balance}`);
 }

@@ -1,4 +1,3 @@
-import type { Clock } from "../../../io.ts";
 import type { Store } from "../store.ts";
 import { createCommits } from "./commits.ts";
 import { type Database, openDatabase, useWriteAheadLog } from "./database.ts";
@@ -7,16 +6,13 @@ import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate } from "./migrations.ts";
 
-/** Without a clock, only changes that are requested in the same turn of the event loop share a commit. */
-const noTurn: Pick<Clock, "turn"> = { turn: async () => {} };
-
 /**
  * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lock of the file's folder: the file itself is not
  * locked. Rejects, and leaves the file unchanged, when it is damaged, belongs to another program or was written by a newer version.
  */
-export async function openStore(file: string | ":memory:", clock: Pick<Clock, "turn"> = noTurn): Promise<Store> {
+export async function openStore(file: string): Promise<Store> {
   const database = await openChecked(file);
-  const commits = createCommits(database, clock);
+  const commits = createCommits(database);
   const ledger = createLedger(database);
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
