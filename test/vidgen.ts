@@ -74,9 +74,9 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   const callbacks: unknown[] = [];
   const post: Outbound["post"] = async (_url, { body }) => {
     callbacks.push(JSON.parse(body));
-    return { status: 204, headers: new Headers() };
+    return { status: 204 };
   };
-  const get: Outbound["get"] = async () => ({ status: 404, headers: new Headers(), body: new Uint8Array() });
+  const get: Outbound["get"] = async () => ({ status: 404, body: new Uint8Array() });
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, credits);
   const service = createService({

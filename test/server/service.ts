@@ -7,14 +7,13 @@ import type { Clock } from "../../src/io.ts";
 import { hashKey } from "../../src/server/api/accounts.ts";
 import { createApp } from "../../src/server/api/app.ts";
 import type { Handler } from "../../src/server/api/message.ts";
-import type { Post } from "../../src/server/callbacks/attempt.ts";
 import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
 import { type CallbackScheduler, createCallbackScheduler } from "../../src/server/callbacks/scheduler.ts";
 import { createSecret } from "../../src/server/callbacks/signature.ts";
 import type { Engine, RenderRequest } from "../../src/server/engines/engine.ts";
-import type { Get } from "../../src/server/jobs/images.ts";
 import { createQueue, type Pace, type Queue } from "../../src/server/jobs/queue.ts";
 import { createMedia } from "../../src/server/media/media.ts";
+import type { Get, Post } from "../../src/server/outbound/outbound.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
@@ -157,4 +156,4 @@ export async function makeFolder(): Promise<string> {
 
 const anyImage: Get = async () => ({ status: 200, body: aPng(1, 1) });
 
-const accept: Post = async () => ({ status: 204, headers: {} });
+const accept: Post = async () => ({ status: 204 });

@@ -1,16 +1,8 @@
 import type { Clock } from "../../io.ts";
+import type { Post } from "../outbound/outbound.ts";
 import type { Delivery, Store } from "../store/store.ts";
 import { type DeliveryEvent, plain } from "./delivery.ts";
 import type { Signer } from "./signature.ts";
-
-/**
- * POSTs a callback and follows no redirect. Rejects when there was no reply; the error has `isForbidden: true` when connecting to the
- * address is not allowed.
- */
-export type Post = (
-  url: string,
-  request: { headers: Record<string, string>; body: string; signal: AbortSignal },
-) => Promise<{ status: number; headers: Headers | Record<string, string> }>;
 
 export type AttemptOptions = {
   post: Post;
@@ -41,54 +33,41 @@ export async function makeAttempt(
   const date = clock.date();
   const nextMs = isFinal ? null : nextDelayMs({ attempts, retryAfter, date, random: options.random() });
   const next_at = nextMs === null ? null : new Date(date.getTime() + nextMs).toISOString();
-  const trouble = await store.recordAttempt(delivery.id, { at, outcome, delivered: isDelivered }, next_at).then(
+  const storeError = await store.recordAttempt(delivery.id, { at, outcome, delivered: isDelivered }, next_at).then(
     () => "",
     (error: unknown) => ` (which could not be written down: ${error instanceof Error ? error.message : error})`,
   );
   const { generation, url } = delivery;
-  onDelivery({ generation, url, attempt: attempts, isDelivered, nextMs, outcome: outcome + trouble });
+  onDelivery({ generation, url, attempt: attempts, isDelivered, nextMs, outcome: outcome + storeError });
   return next_at === null ? undefined : { ...delivery, attempts, next_at };
 }
 
-/** The outcome of an attempt, in words and for the plan; `isFinal` when there is no reason to try again. */
-type Result = { outcome: string; isDelivered: boolean; isFinal: boolean; retryAfter: string | null };
+/** The outcome of an attempt in words, and what the next one depends on; `isFinal` when there is no retry. */
+type Result = { outcome: string; isDelivered: boolean; isFinal: boolean; retryAfter: string | undefined };
 
 const replyTimeoutMs = 15_000;
 
-/** Any 2xx within 15 s delivers the callback; 410 says that the receiver does not want it. Rejects only when `stop` aborts. */
+/** Any 2xx within 15 s delivers the callback; 410 means that the receiver does not want it. Rejects only when `stop` aborts. */
 async function send(delivery: Delivery, { post, sign, clock }: AttemptOptions, stop: AbortSignal): Promise<Result> {
   const timeout = clock.limit(replyTimeoutMs, stop, new Error("no answer within 15 s"));
   const { url, body } = delivery;
   const headers = { "Content-Type": "application/json", ...sign(delivery, clock.date()) };
   try {
-    const reply = post(url, { headers, body, signal: timeout.signal });
-    // A post that ignores its signal must not hold up the attempt.
-    return resultOf(await Promise.race([reply, whenAborted(timeout.signal)]));
+    const { status, retryAfter } = await post(url, { headers, body, signal: timeout.signal });
+    const isDelivered = status >= 200 && status < 300;
+    return { outcome: `HTTP ${status}`, isDelivered, isFinal: isDelivered || status === 410, retryAfter };
   } catch (error) {
     stop.throwIfAborted();
     const isForbidden = error instanceof Error && "isForbidden" in error && error.isForbidden === true;
-    return { outcome: reasonOf(error, url), isDelivered: false, isFinal: isForbidden, retryAfter: null };
+    return { outcome: reasonOf(error, url), isDelivered: false, isFinal: isForbidden, retryAfter: undefined };
   } finally {
     timeout.clear();
   }
 }
 
-function whenAborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
-}
-
-function resultOf({ status, headers }: Awaited<ReturnType<Post>>): Result {
-  const isDelivered = status >= 200 && status < 300;
-  const retryAfter = new Headers(headers).get("Retry-After");
-  return { outcome: `HTTP ${status}`, isDelivered, isFinal: isDelivered || status === 410, retryAfter };
-}
-
 const maxReasonLength = 200;
 
-/** Anything thrown, in words and without the query of the address, which may hold secrets. */
+/** Returns the message of what was thrown, without the query of the address, which may hold secrets. */
 function reasonOf(error: unknown, url: string): string {
   const reason = error instanceof Error ? error.message : error;
   if (typeof reason !== "string" || reason === "") return "no answer";
@@ -98,10 +77,10 @@ function reasonOf(error: unknown, url: string): string {
     .slice(0, maxReasonLength);
 }
 
-/** The waits after the first failed attempt, the second and so on; after the last one the callback is given up. */
+/** The delays after the first failed attempt, the second and so on; after the last one the callback is given up. */
 const delaysMs = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
 
-/** Makes each wait up to a fifth shorter or longer, so that attempts that failed together are not repeated together. */
+/** Makes each delay up to a fifth shorter or longer, so that attempts that failed together are not retried together. */
 const jitter = 0.2;
 
 const maxRetryAfterMs = 3_600_000;
@@ -110,15 +89,15 @@ export type Failure = {
   /** How many attempts were made, including the one that failed. */
   attempts: number;
   /** The reply's `Retry-After` header, if it had one. */
-  retryAfter: string | null;
+  retryAfter: string | undefined;
   date: Date;
   /** At least 0 and less than 1. */
   random: number;
 };
 
 /**
- * Milliseconds until the next attempt; `null` when there is none to come. `Retry-After` makes a wait longer, never shorter, up to an hour or
- * twice the planned wait, whichever is longer.
+ * Returns the milliseconds until the next attempt; `null` when there is none. `Retry-After` makes a delay longer, never shorter, up to an hour
+ * or twice the planned delay, whichever is longer.
  */
 export function nextDelayMs({ attempts, retryAfter, date, random }: Failure): number | null {
   const delayMs = delaysMs[attempts - 1];

@@ -1,10 +1,5 @@
+import type { Get } from "../outbound/outbound.ts";
 import { pictureFormat, readPictureHeader } from "./picture.ts";
-
-/** Fetches an address, unless the rules of `outbound/` forbid it. Rejects when the body has more than `maxBytes`. */
-export type Get = (
-  url: string,
-  options: { signal: AbortSignal; maxBytes: number },
-) => Promise<{ status: number; body: Uint8Array }>;
 
 const maxBytes = 20_000_000;
 /** A decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */

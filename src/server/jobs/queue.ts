@@ -8,9 +8,10 @@ import { models } from "../../client/models.ts";
 import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
+import type { Get } from "../outbound/outbound.ts";
 import type { Delivery, Media, Store, StoredGeneration } from "../store/store.ts";
 import { readDirectives } from "./directives.ts";
-import { type Get, readImage } from "./images.ts";
+import { readImage } from "./images.ts";
 
 export type Queue = {
   /** Adds a generation that is in the store at the end, unless it is in the queue already. */

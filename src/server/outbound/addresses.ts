@@ -1,8 +1,8 @@
 import { BlockList, isIP } from "node:net";
 
 /**
- * What is no ordinary address of the internet, by the word a person reads: IANA's registries of special addresses, and where clouds keep
- * their metadata. IPv6 has one block of ordinary ones, 2000::/3; all outside it is covered, such as ::ffff:0:0/96, which stands for IPv4.
+ * Every range that is not a public address of the internet, by the kind that an error names: IANA's registries of special addresses, and the
+ * metadata addresses of clouds. IPv6 has one block of public addresses, 2000::/3; everything outside it is listed.
  */
 const specialRanges: Record<string, string[]> = {
   "a metadata address": ["169.254.169.254/32", "168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128"],
@@ -24,21 +24,21 @@ const specialRanges: Record<string, string[]> = {
 
 const kinds = Object.entries(specialRanges).map(([kind, ranges]) => ({ kind, includes: createMatcher(ranges) }));
 
-/** ::ffff:0:0/96 stands for IPv4 here too: 127.0.0.1 by another name is the same machine. */
+/** ::ffff:127.0.0.1 is 127.0.0.1, written as IPv6. */
 const isLoopback = createMatcher(["127.0.0.0/8", "::1/128", "::ffff:127.0.0.0/104"]);
 
 /**
- * Why the service must not connect to an IP address, in words such as "a private address"; `undefined` when it may. Whatever is no IP
- * address is refused.
+ * Returns what makes an IP address forbidden, in words such as "a private address"; `undefined` when the service may connect to it. Anything
+ * but an IP address is forbidden.
  */
-export function whyForbidden(address: string, allowed: { loopback: boolean }): string | undefined {
+export function findForbiddenKind(address: string, allowLoopback: boolean): string | undefined {
   const [bare = ""] = address.split("%");
   if (isIP(bare) === 0) return "not an IP address";
-  if (allowed.loopback && isLoopback(bare)) return undefined;
+  if (allowLoopback && isLoopback(bare)) return undefined;
   return kinds.find(({ includes }) => includes(bare))?.kind;
 }
 
-/** One list for each family: in one list a rule for ::ffff:0:0/96 covers every IPv4 address as well. */
+/** Each family has its own list: in a common list, ::ffff:0:0/96 would match every IPv4 address as well. */
 function createMatcher(ranges: string[]): (address: string) => boolean {
   const lists = { 4: new BlockList(), 6: new BlockList() };
   for (const range of ranges) {

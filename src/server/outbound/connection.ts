@@ -4,18 +4,18 @@ import { request as requestHttps } from "node:https";
 import type { LookupFunction, Socket } from "node:net";
 import { checkAddress, hostOf, readTarget } from "./target.ts";
 
-/** All addresses of a name; no fewer, since every one is checked. */
+/** Resolves with all addresses of a name, because each one is checked. */
 export type Lookup = (name: string) => Promise<{ address: string; family: number }[]>;
 
 export type ConnectionOptions = {
-  /** Whether this machine itself may be reached: only while the service listens on loopback alone. Asked anew for every connection. */
+  /** Whether this machine itself may be reached: only while the service listens on loopback alone. Called for every check. */
   allowLoopback(): boolean;
-  /** Takes the place of the system's name service. */
+  /** Replaces the system's name service. */
   lookup?: Lookup;
 };
 
-/** `what` begins the sentence that refuses an address, such as "callbacks to". */
-export type Sending = {
+/** `what` begins the message that refuses an address, such as "callbacks to". */
+export type OutboundRequest = {
   what: string;
   method: string;
   headers: Record<string, string>;
@@ -25,28 +25,33 @@ export type Sending = {
 
 /**
  * Sends one request over a connection of its own, without any proxy, and resolves with the head of its reply. Rejects with a `Forbidden`
- * when the address, or any that its name has at this moment, must not be connected to; else with an `Error` that names the system's code.
+ * when the address, or any IP address that its name has at this moment, must not be connected to; with the signal's reason; else with an
+ * `Error` that names the system's code.
  */
-export async function send(text: string, sending: Sending, options: ConnectionOptions): Promise<IncomingMessage> {
-  const url = readTarget(text, sending.what, { loopback: options.allowLoopback() });
-  const check = (address: string) => checkAddress(address, sending.what, { loopback: options.allowLoopback() });
+export async function send(
+  address: string,
+  request: OutboundRequest,
+  { allowLoopback, lookup }: ConnectionOptions,
+): Promise<IncomingMessage> {
+  const { what, method, headers, body, signal } = request;
+  const url = readTarget(address, what, allowLoopback());
+  const check = (ip: string) => checkAddress(ip, what, allowLoopback());
   const start = url.protocol === "https:" ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
     const outgoing = start({
-      ...{ method: sending.method, host: hostOf(url), port: url.port, path: url.pathname + url.search },
-      headers: { ...sending.headers, Host: url.host },
-      ...{ agent: false, signal: sending.signal, lookup: createLookup(check, options.lookup) },
+      ...{ method, host: hostOf(url), port: url.port, path: url.pathname + url.search },
+      ...{ headers: { ...headers, Host: url.host }, agent: false, signal, lookup: createLookup(check, lookup) },
     } satisfies RequestOptions);
     outgoing.once("socket", (socket) => checkPeer(socket, check));
     outgoing.once("response", resolve);
-    outgoing.on("error", (error) => reject(explain(error, url)));
+    outgoing.on("error", (error) => reject(signal.aborted ? signal.reason : explain(error, url)));
     outgoing.once("close", () => reject(new Error(`${url.host} closed the connection without an answer`)));
-    outgoing.end(sending.body);
+    outgoing.end(body);
   });
 }
 
-/** Looks a name up for `net.connect`, which then connects to nothing but what was checked. One forbidden address condemns the name. */
-function createLookup(check: (address: string) => void, lookup: Lookup = lookupAll): LookupFunction {
+/** Looks a name up for `net.connect`, which then connects only to checked addresses. One forbidden address refuses the name. */
+function createLookup(check: (ip: string) => void, lookup: Lookup = lookupAll): LookupFunction {
   return (name, { all }, done) => {
     const found = lookup(name).then((addresses) => {
       for (const { address } of addresses) check(address);
@@ -65,8 +70,8 @@ function lookupAll(name: string): ReturnType<Lookup> {
   return systemLookup(name, { all: true });
 }
 
-/** A second fence, before the first byte: the address that the connection really has. */
-function checkPeer(socket: Socket, check: (address: string) => void): void {
+/** Checks once more, before the first byte is sent: the address that the connection really has. */
+function checkPeer(socket: Socket, check: (ip: string) => void): void {
   socket.prependOnceListener("connect", () => {
     try {
       check(socket.remoteAddress ?? "");
@@ -76,7 +81,7 @@ function checkPeer(socket: Socket, check: (address: string) => void): void {
   });
 }
 
-/** When every address of a name refuses, Node's error has a code and no text. */
+/** Node's error has a code but no message when several addresses of a name refuse the connection. */
 function explain(error: NodeJS.ErrnoException, { host }: URL): Error {
   if ("isForbidden" in error) return error;
   return new Error(`${host} cannot be reached (${error.code ?? error.message})`, { cause: error });

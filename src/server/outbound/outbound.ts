@@ -4,78 +4,68 @@ import { type ConnectionOptions, send } from "./connection.ts";
 
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };
 
-export type PostReply = { status: number; headers: Headers };
-export type GetReply = PostReply & { body: Uint8Array };
+/** Posts a callback and follows no redirect: a 3xx is a reply like any other. `retryAfter` is the reply's header, as it was sent. */
+export type Post = (
+  url: string,
+  options: { headers: Record<string, string>; body: string; signal: AbortSignal },
+) => Promise<{ status: number; retryAfter?: string | undefined }>;
+
+/** Fetches an image within 30 seconds, over up to 3 redirects, each checked anew. Rejects when it has more than `maxBytes`. */
+export type Get = (
+  url: string,
+  options: { signal: AbortSignal; maxBytes: number },
+) => Promise<{ status: number; body: Uint8Array }>;
 
 /**
- * The requests that the service makes by itself, to addresses that others chose. Both reject with an `Error` made for people; it has
- * `isForbidden: true` when the address must not be connected to. No proxy of the environment is used, and no connection twice.
+ * The requests that the service makes by itself, to addresses that others chose. Both reject with an `Error` made for people, which has
+ * `isForbidden: true` when the address must not be connected to, or with the reason of their signal. No proxy of the environment is used,
+ * and no connection twice.
  */
-export type Outbound = {
-  /** Posts a callback within 15 seconds, and follows no redirect: a 3xx is a reply as any other. Of the reply's body 20 kB are read away. */
-  post(
-    url: string,
-    options: { headers: Record<string, string>; body: string; signal: AbortSignal },
-  ): Promise<PostReply>;
-  /** Fetches an image within 30 seconds, over up to 3 redirects, each checked anew. Rejects when it has more than `maxBytes`. */
-  get(url: string, options: { signal: AbortSignal; maxBytes: number }): Promise<GetReply>;
-};
+export type Outbound = { post: Post; get: Get };
 
-const postLimitMs = 15_000;
-const getLimitMs = 30_000;
-const longestPostReply = 20_000;
-const mostRedirects = 3;
+const getTimeoutMs = 30_000;
+const maxPostReplyBytes = 20_000;
+const maxRedirects = 3;
 
 export function createOutbound(options: OutboundOptions): Outbound {
   return {
-    post: (url, sending) =>
-      within(postLimitMs, sending.signal, options, async (signal) => {
-        const reply = await send(url, { ...sending, what: "callbacks to", method: "POST", signal }, options);
-        // The status has said all: trouble with the rest of the reply changes nothing.
-        await readAtMost(longestPostReply, reply).catch(() => {});
-        return { status: reply.statusCode ?? 0, headers: toHeaders(reply) };
-      }),
-    get: (url, { signal: parent, maxBytes }) =>
-      within(getLimitMs, parent, options, async (signal) => {
-        const reply = await follow(url, signal, options);
+    async post(url, request) {
+      const reply = await send(url, { ...request, what: "callbacks to", method: "POST" }, options);
+      // The status decides: an error in the rest of the reply changes nothing.
+      await readAtMost(maxPostReplyBytes, reply).catch(() => {});
+      return { status: reply.statusCode ?? 0, retryAfter: reply.headers["retry-after"] };
+    },
+    async get(url, { signal, maxBytes }) {
+      const reason = new Error(`no answer within ${getTimeoutMs / 1_000} s`);
+      const timeout = options.clock.limit(getTimeoutMs, signal, reason);
+      try {
+        const reply = await follow(url, timeout.signal, options);
         const body = await readAtMost(maxBytes, reply);
         if (!body) throw new Error(`it is larger than ${maxBytes / 1_000_000} MB`);
-        return { status: reply.statusCode ?? 0, headers: toHeaders(reply), body };
-      }),
+        return { status: reply.statusCode ?? 0, body };
+      } catch (error) {
+        throw timeout.signal.aborted ? timeout.signal.reason : error;
+      } finally {
+        timeout.clear();
+      }
+    },
   };
-}
-
-async function within<Reply>(
-  limitMs: number,
-  parent: AbortSignal,
-  { clock }: OutboundOptions,
-  run: (signal: AbortSignal) => Promise<Reply>,
-): Promise<Reply> {
-  const limit = clock.limit(limitMs, parent, new Error(`no answer within ${limitMs / 1_000} s`));
-  try {
-    limit.signal.throwIfAborted();
-    return await run(limit.signal);
-  } catch (error) {
-    throw limit.signal.aborted ? limit.signal.reason : error;
-  } finally {
-    limit.clear();
-  }
 }
 
 async function follow(first: string, signal: AbortSignal, options: OutboundOptions): Promise<IncomingMessage> {
   const headers = { Accept: "image/png, image/jpeg, image/webp", "Accept-Encoding": "identity" };
   let url = first;
-  for (let redirects = 0; redirects <= mostRedirects; redirects++) {
+  for (let redirects = 0; redirects <= maxRedirects; redirects++) {
     const reply = await send(url, { what: "images from", method: "GET", headers, signal }, options);
     const { location } = reply.headers;
     if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return reply;
     reply.destroy();
     url = URL.canParse(location, url) ? new URL(location, url).href : location;
   }
-  throw new Error(`it is behind more than ${mostRedirects} redirects`);
+  throw new Error(`it is behind more than ${maxRedirects} redirects`);
 }
 
-/** Reads a reply to its end; `undefined` when it is longer, and then no more of it is read. */
+/** Reads a reply to its end; `undefined` when it is longer than `maxBytes`, and the rest is not read. */
 async function readAtMost(maxBytes: number, reply: IncomingMessage): Promise<Uint8Array | undefined> {
   const chunks: Uint8Array[] = [];
   let length = 0;
@@ -85,12 +75,4 @@ async function readAtMost(maxBytes: number, reply: IncomingMessage): Promise<Uin
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);
-}
-
-function toHeaders({ headersDistinct }: IncomingMessage): Headers {
-  return new Headers(
-    Object.entries(headersDistinct).flatMap(([name, values = []]) =>
-      values.map((value): [string, string] => [name, value]),
-    ),
-  );
 }

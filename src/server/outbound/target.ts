@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
-import { whyForbidden } from "./addresses.ts";
+import { findForbiddenKind } from "./addresses.ts";
 
-/** An address that the service must not connect to: another try does not change that. */
+/** Refuses an address that the service must not connect to: a retry would not change that. */
 export type Forbidden = Error & { isForbidden: true };
 
 /** The ports that the fetch standard blocks, so that no other protocol can be spoken to by way of HTTP. */
@@ -13,24 +13,24 @@ const badPorts = new Set([
 ]);
 
 /**
- * Reads an address that somebody handed to the service. Throws a `Forbidden` for one that is never connected to: no http(s), with a
- * user's name, on a port of another protocol, or a forbidden IP address in any spelling. Names are judged when they are looked up.
+ * Reads an address that somebody handed to the service. Throws a `Forbidden` unless it is http(s), without a user name, not on
+ * a port of another protocol, and not a forbidden IP address in any spelling. Host names are checked when they are looked up.
  */
-export function readTarget(text: string, what: string, allowed: { loopback: boolean }): URL {
+export function readTarget(text: string, what: string, allowLoopback: boolean): URL {
   if (!URL.canParse(text)) throw forbid(what, "this address", "it cannot be read");
   const url = new URL(text);
   if (!/^https?:$/.test(url.protocol)) throw forbid(what, `${url.protocol} addresses`, "only http and https are taken");
   const host = hostOf(url);
   if (url.username !== "" || url.password !== "") throw forbid(what, host, "the address holds a user's name");
   if (badPorts.has(portOf(url))) throw forbid(what, url.host, "a port of another protocol");
-  if (isIP(host) !== 0) checkAddress(host, what, allowed);
+  if (isIP(host) !== 0) checkAddress(host, what, allowLoopback);
   return url;
 }
 
 /** Throws a `Forbidden` unless the service may connect to this IP address. */
-export function checkAddress(address: string, what: string, allowed: { loopback: boolean }): void {
-  const reason = whyForbidden(address, allowed);
-  if (reason !== undefined) throw forbid(what, address, reason);
+export function checkAddress(ip: string, what: string, allowLoopback: boolean): void {
+  const kind = findForbiddenKind(ip, allowLoopback);
+  if (kind !== undefined) throw forbid(what, ip, kind);
 }
 
 /** The host as `node:net` takes it: an IPv6 address without brackets. */

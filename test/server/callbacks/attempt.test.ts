@@ -3,7 +3,7 @@ import { nextDelayMs } from "../../../src/server/callbacks/attempt.ts";
 
 const date = new Date("2026-01-01T00:00:00.500Z");
 const planned = [1_000, 5_000, 30_000, 120_000, 600_000, 3_600_000];
-const after = (attempts: number, retryAfter: string | null = null, random = 0.5) =>
+const after = (attempts: number, retryAfter?: string, random = 0.5) =>
   nextDelayMs({ attempts, retryAfter, random, date });
 
 test("1 s, 5 s, 30 s, 2 min, 10 min, 1 h, then no more", () => {
@@ -14,8 +14,8 @@ test("1 s, 5 s, 30 s, 2 min, 10 min, 1 h, then no more", () => {
 test.each(planned.map((ms, index) => ({ attempts: index + 1, ms })))(
   "$ms ms are a fifth less at the least and a fifth more at the most",
   ({ attempts, ms }) => {
-    expect(after(attempts, null, 0)).toBe(ms * 0.8);
-    expect(after(attempts, null, 1 - Number.EPSILON)).toBe(ms * 1.2);
+    expect(after(attempts, undefined, 0)).toBe(ms * 0.8);
+    expect(after(attempts, undefined, 1 - Number.EPSILON)).toBe(ms * 1.2);
   },
 );
 

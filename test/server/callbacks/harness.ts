@@ -1,6 +1,5 @@
 import { onTestFinished } from "vitest";
 import type { Clock } from "../../../src/io.ts";
-import type { Post } from "../../../src/server/callbacks/attempt.ts";
 import { deliveryLine } from "../../../src/server/callbacks/delivery.ts";
 import {
   type CallbackOptions,
@@ -8,6 +7,7 @@ import {
   createCallbackScheduler,
 } from "../../../src/server/callbacks/scheduler.ts";
 import { createSecret } from "../../../src/server/callbacks/signature.ts";
+import type { Post } from "../../../src/server/outbound/outbound.ts";
 import type { Delivery, Store } from "../../../src/server/store/store.ts";
 import { createVirtualClock } from "../../clock.ts";
 
@@ -82,7 +82,7 @@ export function createSender(options: SenderOptions): Sender {
   return { clock, callbacks, sent, lines };
 }
 
-const accept: Post = async () => ({ status: 204, headers: {} });
+const accept: Post = async () => ({ status: 204 });
 
 /** Answers never, until the request is given up. */
 export const hang: Post = (_url, { signal }) =>

@@ -1,12 +1,12 @@
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import type { Post } from "../../../src/server/callbacks/attempt.ts";
 import { createCallbackScheduler } from "../../../src/server/callbacks/scheduler.ts";
+import type { Post } from "../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { createFakeStore, createSender, delivery, hang } from "./harness.ts";
 
-const accepted = { status: 204, headers: {} };
-const refuse: Post = async () => ({ status: 503, headers: {} });
+const accepted = { status: 204 };
+const refuse: Post = async () => ({ status: 503 });
 
 /** A promise that a test keeps open until it says so. */
 function createGate() {
@@ -261,7 +261,7 @@ test("settled waits for what is under way, and not for a later attempt", async (
   const gate = createGate();
   const { clock, callbacks, lines } = createSender({
     store,
-    answer: () => gate.opened.then(() => ({ status: 503, headers: {} })),
+    answer: () => gate.opened.then(() => ({ status: 503 })),
   });
   let isSettled = false;
   const settling = callbacks.settled().then(() => {
@@ -337,7 +337,7 @@ test("a time of day that leaps, as when a laptop wakes up, is noticed within a m
 });
 
 test("a secret that is none is refused at once", () => {
-  const post: Post = async () => ({ status: 204, headers: {} });
+  const post: Post = async () => ({ status: 204 });
   const options = {
     store: createFakeStore(),
     post,

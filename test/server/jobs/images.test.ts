@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Get, imageName, readImage } from "../../../src/server/jobs/images.ts";
+import { imageName, readImage } from "../../../src/server/jobs/images.ts";
 import { readPictureHeader } from "../../../src/server/jobs/picture.ts";
+import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { aPng, extendedWebp, halfWebp, oriented, pngOf, squaresJpeg, squaresWebp } from "./pictures.ts";
 
 const url = "https://images.example/a.png";

@@ -1,8 +1,5 @@
 import { expect, test } from "vitest";
-import { whyForbidden } from "../../../src/server/outbound/addresses.ts";
-
-const remote = { loopback: false };
-const local = { loopback: true };
+import { findForbiddenKind } from "../../../src/server/outbound/addresses.ts";
 
 /** The first and the last address of every special range, and some in the middle. */
 const special: Record<string, string[]> = {
@@ -33,7 +30,7 @@ const special: Record<string, string[]> = {
 test.each(Object.entries(special).flatMap(([kind, addresses]) => addresses.map((address) => [address, kind])))(
   "%s is %s",
   (address, kind) => {
-    expect(whyForbidden(address, remote)).toBe(kind);
+    expect(findForbiddenKind(address, false)).toBe(kind);
   },
 );
 
@@ -52,19 +49,19 @@ test.each([
   ...["198.17.255.255", "198.20.0.0", "223.255.255.255", "168.63.129.17"],
   ...["2001:200::1", "2001:4860:4860::8888", "2600::1", "2a00::1", "2003::1", "3ffe::1", "2000::1"],
 ])("%s is an ordinary address", (address) => {
-  expect(whyForbidden(address, remote)).toBeUndefined();
+  expect(findForbiddenKind(address, false)).toBeUndefined();
 });
 
 test.each(["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "::ffff:7fff:ffff"])(
   "%s may be reached while the service itself listens on loopback",
   (address) => {
-    expect(whyForbidden(address, local)).toBeUndefined();
-    expect(whyForbidden(address, remote)).toBeDefined();
+    expect(findForbiddenKind(address, true)).toBeUndefined();
+    expect(findForbiddenKind(address, false)).toBeDefined();
   },
 );
 
 test("nothing else that is special may be reached then", () => {
   const others = Object.entries(special).filter(([kind]) => kind !== "a loopback address");
   const addresses = others.flatMap(([, all]) => all).filter((address) => !/^::ffff:(127|7f)/.test(address));
-  expect(addresses.filter((address) => whyForbidden(address, local) === undefined)).toEqual([]);
+  expect(addresses.filter((address) => findForbiddenKind(address, true) === undefined)).toEqual([]);
 });
