@@ -1,4 +1,4 @@
-import { type Frame, type FrameSize, type Plane, planesOf, type Yuv } from "./frame.ts";
+import type { Frame, FrameSize, Plane, Yuv } from "./frame.ts";
 import { type Palette, paletteOf } from "./palette.ts";
 import { between, createRandom, createSwing, createWave, type Random } from "./random.ts";
 
@@ -31,7 +31,7 @@ export function createBackground(size: FrameSize, prompt: string): (frame: Frame
   const sceneAt = createScene(palette, grid, createRandom(`light of ${prompt}`));
   return (frame, seconds) => {
     paintGrid(grid, palette, sceneAt(seconds));
-    const [y, u, v] = planesOf(frame);
+    const [y, u, v] = frame.planes;
     scaleUp(grid.y, grid, y);
     scaleUp(grid.u, grid, u);
     scaleUp(grid.v, grid, v);

@@ -3,8 +3,11 @@ import type { Resolution } from "../engine.ts";
 /** Pixels; both sides are even, as the chroma planes of yuv420p need. */
 export type FrameSize = { width: number; height: number };
 
-/** One picture in I420: a whole plane of luma, then two of chroma at half the width and height, in one stretch of memory. */
-export type Frame = FrameSize & { bytes: Uint8Array; y: Uint8Array; u: Uint8Array; v: Uint8Array };
+/**
+ * One picture in I420: `bytes` holds the plane of luma, then those of the blue and the red difference at half the width and height. The
+ * `planes` share its memory.
+ */
+export type Frame = FrameSize & { bytes: Uint8Array; planes: [y: Plane, u: Plane, v: Plane] };
 
 /** One of the three planes of a frame, with the plane's own size. */
 export type Plane = { bytes: Uint8Array; width: number; height: number };
@@ -33,35 +36,28 @@ function parseRatio(aspectRatio: string): number {
   return ratio;
 }
 
-/** Returns an empty frame to draw on; its planes share the memory of `bytes`. */
+/** Returns an empty frame to draw on. */
 export function createFrame({ width, height }: FrameSize): Frame {
   const luma = width * height;
   const bytes = new Uint8Array((luma * 3) / 2);
-  const [y, u, v] = [bytes.subarray(0, luma), bytes.subarray(luma, luma * 1.25), bytes.subarray(luma * 1.25)];
-  return { width, height, bytes, y, u, v };
-}
-
-/** Returns the planes of a frame in the order luma, blue difference, red difference. */
-export function planesOf({ width, height, y, u, v }: Frame): [y: Plane, u: Plane, v: Plane] {
   const half = { width: width / 2, height: height / 2 };
-  return [
-    { bytes: y, width, height },
-    { bytes: u, ...half },
-    { bytes: v, ...half },
+  const planes: Frame["planes"] = [
+    { bytes: bytes.subarray(0, luma), width, height },
+    { bytes: bytes.subarray(luma, luma * 1.25), ...half },
+    { bytes: bytes.subarray(luma * 1.25), ...half },
   ];
+  return { width, height, bytes, planes };
 }
 
-/** Returns the luma, without its offset of 16, of red, green and blue from 0 to 255. */
-export const lumaOf = (red: number, green: number, blue: number) =>
-  (65.738 * red + 129.057 * green + 25.064 * blue) / 256;
+/** How one plane shows a colour: `offset` plus the value of red, green and blue, each from 0 to 255. */
+export type Component = { offset: number; of(red: number, green: number, blue: number): number };
 
-/** Returns the blue difference, without its offset of 128. */
-export const blueDifferenceOf = (red: number, green: number, blue: number) =>
-  (-37.945 * red - 74.494 * green + 112.439 * blue) / 256;
-
-/** Returns the red difference, without its offset of 128. */
-export const redDifferenceOf = (red: number, green: number, blue: number) =>
-  (112.439 * red - 94.154 * green - 18.285 * blue) / 256;
+/** The components of the planes, in their order. */
+export const components: [luma: Component, blueDifference: Component, redDifference: Component] = [
+  { offset: 16, of: (red, green, blue) => (65.738 * red + 129.057 * green + 25.064 * blue) / 256 },
+  { offset: 128, of: (red, green, blue) => (-37.945 * red - 74.494 * green + 112.439 * blue) / 256 },
+  { offset: 128, of: (red, green, blue) => (112.439 * red - 94.154 * green - 18.285 * blue) / 256 },
+];
 
 /** Returns red, green and blue, which may lie a little below 0 or above 255. */
 export function rgbOf({ y, u, v }: Yuv): [red: number, green: number, blue: number] {

@@ -1,4 +1,4 @@
-import { blueDifferenceOf, lumaOf, redDifferenceOf, type Yuv } from "./frame.ts";
+import { type Component, components, type Yuv } from "./frame.ts";
 import { hashText } from "./random.ts";
 
 /** From the darkest, which is the ground, over three that drift, to the lightest, which is the ribbon of light. */
@@ -36,5 +36,7 @@ export function paletteOf(prompt: string): Palette {
 export function yuvOfHex(hex: string): Yuv {
   const bits = Number.parseInt(hex.slice(1), 16);
   const rgb = [bits >> 16, (bits >> 8) & 255, bits & 255] as const;
-  return { y: 16 + lumaOf(...rgb), u: 128 + blueDifferenceOf(...rgb), v: 128 + redDifferenceOf(...rgb) };
+  const shown = ({ offset, of }: Component) => offset + of(...rgb);
+  const [y, u, v] = components;
+  return { y: shown(y), u: shown(u), v: shown(v) };
 }

@@ -2,10 +2,10 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { crc32, deflateSync } from "node:zlib";
 import { initWasm, Resvg } from "@resvg/resvg-wasm";
-import { blueDifferenceOf, createFrame, type Frame, lumaOf, redDifferenceOf, rgbOf } from "./frame.ts";
+import { type Component, components, createFrame, type Frame, rgbOf } from "./frame.ts";
 
-/** A picture as red, green, blue and alpha, row by row. */
-export type Pixels = { width: number; height: number; rgba: Uint8Array };
+/** A picture as red, green, blue and alpha, row by row; in a Float32Array they are not rounded. */
+export type Pixels<Values = Uint8Array> = { width: number; height: number; rgba: Values };
 
 /** The start of resvg's WebAssembly, which a thread may do only once. */
 let resvgReady: Promise<void> | undefined;
@@ -22,11 +22,8 @@ export async function rasterize(svg: string, fontBuffers: Uint8Array[]): Promise
   return { width, height, rgba };
 }
 
-/** The means of blocks of pixels: a smaller picture, whose parts are not rounded yet. */
-type Means = { width: number; height: number; rgba: Float32Array };
-
-/** Returns the mean of each block of `side` by `side` pixels; what is left over at the right and lower edges is dropped. */
-export function averageBlocks({ width, height, rgba }: Pixels, side: number): Means {
+/** Returns the mean of each block of `side` by `side` pixels; incomplete blocks at the right and lower edges are dropped. */
+export function averageBlocks({ width, height, rgba }: Pixels, side: number): Pixels<Float32Array> {
   const [blockWidth, blockHeight] = [Math.min(side, width), Math.min(side, height)];
   const [columns, rows] = [Math.floor(width / blockWidth), Math.floor(height / blockHeight)];
   const share = 1 / (blockWidth * blockHeight);
@@ -56,27 +53,27 @@ export function shrink(pixels: Pixels, side: number): Pixels {
 export function toFrame(pixels: Pixels, side: number): Frame {
   const frame = createFrame({ width: pixels.width / side, height: pixels.height / side });
   const chroma = averageBlocks(pixels, 2 * side);
-  fill(frame.y, averageBlocks(pixels, side), 16, lumaOf);
-  fill(frame.u, chroma, 128, blueDifferenceOf);
-  fill(frame.v, chroma, 128, redDifferenceOf);
+  for (const [i, { bytes }] of frame.planes.entries())
+    fill(bytes, i === 0 ? averageBlocks(pixels, side) : chroma, components[i] as Component);
   return frame;
 }
 
-function fill(plane: Uint8Array, { rgba }: Means, offset: number, component: typeof lumaOf): void {
-  for (let i = 0, at = 0; i < plane.length; i++, at += 4) {
-    plane[i] = Math.round(offset + component(rgba[at] as number, rgba[at + 1] as number, rgba[at + 2] as number));
+function fill(bytes: Uint8Array, { rgba }: Pixels<Float32Array>, { offset, of }: Component): void {
+  for (let i = 0, at = 0; i < bytes.length; i++, at += 4) {
+    bytes[i] = Math.round(offset + of(rgba[at] as number, rgba[at + 1] as number, rgba[at + 2] as number));
   }
 }
 
 /** Returns a frame as pixels, with sides divided by `side`. It shrinks before it converts the colours, which is less work. */
-export function toPixels({ width, height, y, u, v }: Frame, side: number): Pixels {
+export function toPixels({ width, height, planes }: Frame, side: number): Pixels {
+  const [y, u, v] = planes;
   const yuv = new Uint8Array(4 * width * height).fill(255);
   for (let row = 0, i = 0; row < height; row++) {
     for (let x = 0; x < width; x++, i++) {
       const chroma = (width / 2) * (row >> 1) + (x >> 1);
-      yuv[4 * i] = y[i] as number;
-      yuv[4 * i + 1] = u[chroma] as number;
-      yuv[4 * i + 2] = v[chroma] as number;
+      yuv[4 * i] = y.bytes[i] as number;
+      yuv[4 * i + 1] = u.bytes[chroma] as number;
+      yuv[4 * i + 2] = v.bytes[chroma] as number;
     }
   }
   const small = shrink({ width, height, rgba: yuv }, side);
@@ -97,12 +94,8 @@ export function encodePng(pixels: Pixels): Buffer {
   // Beyond this level the time doubles again and again for a tenth of the size.
   const data = deflateSync(filterRows(pixels), { level: 4 });
   const signature = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
-  return Buffer.concat([
-    signature,
-    pngChunk("IHDR", header),
-    pngChunk("IDAT", data),
-    pngChunk("IEND", Buffer.alloc(0)),
-  ]);
+  const chunks = [pngChunk("IHDR", header), pngChunk("IDAT", data), pngChunk("IEND", Buffer.alloc(0))];
+  return Buffer.concat([signature, ...chunks]);
 }
 
 /** Puts the number of PNG's filter "up" before each row, and subtracts from each byte the one above it, which compresses better. */

@@ -4,7 +4,7 @@ import { createBackground } from "./background.ts";
 import { captionSvg } from "./caption.ts";
 import { decodeImage } from "./decode.ts";
 import { type Clip, encode } from "./encode.ts";
-import { createFrame, type Frame, type FrameSize, frameSize, type Plane, planesOf } from "./frame.ts";
+import { createFrame, type Frame, type FrameSize, frameSize, type Plane } from "./frame.ts";
 import { blend, createOverlay, type Overlay } from "./overlay.ts";
 import { encodePng, rasterize, toPixels } from "./pixels.ts";
 import { createSlideshow } from "./slideshow.ts";
@@ -64,7 +64,7 @@ async function drawCaption(request: RenderRequest, size: FrameSize): Promise<Ove
 export function drawProgress(frame: Frame, share: number): void {
   const rows = Math.round((2 * Math.min(frame.width, frame.height)) / 480);
   const columns = Math.round((share * frame.width) / 2);
-  const [y, u, v] = planesOf(frame);
+  const [y, u, v] = frame.planes;
   fillCorner(y, { rows: 2 * rows, columns: 2 * columns }, 225);
   fillCorner(u, { rows, columns }, 128);
   fillCorner(v, { rows, columns }, 128);

@@ -1,4 +1,4 @@
-import { createFrame, type Frame, type FrameSize, type Plane, planesOf } from "./frame.ts";
+import { createFrame, type Frame, type FrameSize, type Plane } from "./frame.ts";
 import { between, createRandom, type Random } from "./random.ts";
 
 /** The longest cross-fade, in seconds; where each picture is shown only briefly, the fade takes half of its time. */
@@ -56,8 +56,7 @@ function mix(bytes: Uint8Array, over: Uint8Array, share: number): void {
 
 /** Fills a frame with a part of a picture, bilinearly: the part may lie anywhere between the pixels, so that it can move smoothly. */
 export function paintWindow(picture: Frame, window: Window, frame: Frame): void {
-  const targets = planesOf(frame);
-  for (const [i, plane] of planesOf(picture).entries()) paintPlane(plane, window, targets[i] as Plane);
+  for (const [i, plane] of frame.planes.entries()) paintPlane(picture.planes[i] as Plane, window, plane);
 }
 
 function paintPlane(from: Plane, window: Window, to: Plane): void {

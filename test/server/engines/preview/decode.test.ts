@@ -25,10 +25,10 @@ const [black, red, green, blue, white]: Color[] = [
   [255, 255, 255, 255],
 ];
 
-function rgbAt({ width, height, y, u, v }: Frame, across: number, down: number): number[] {
+function rgbAt({ width, height, planes: [y, u, v] }: Frame, across: number, down: number): number[] {
   const [column, row] = [Math.floor(across * width), Math.floor(down * height)];
   const chroma = (row >> 1) * (width / 2) + (column >> 1);
-  return rgbOf({ y: y[row * width + column] ?? 0, u: u[chroma] ?? 0, v: v[chroma] ?? 0 });
+  return rgbOf({ y: y.bytes[row * width + column] ?? 0, u: u.bytes[chroma] ?? 0, v: v.bytes[chroma] ?? 0 });
 }
 
 /** The colours in the middles of the four quarters, row by row, by the name of what they come closest to. */
@@ -112,14 +112,16 @@ describe("a picture", () => {
         expect(picture[side] / frame[side]).toBeLessThan(1.32);
         expect(picture[side] % 2).toBe(0);
       }
-      expect([Math.min(...extremes(picture.y)), Math.max(...extremes(picture.y))]).toEqual([119, 119]);
+      expect([Math.min(...extremes(picture.planes[0].bytes)), Math.max(...extremes(picture.planes[0].bytes))]).toEqual([
+        119, 119,
+      ]);
     }
   });
 
   test("that is made much smaller counts all of its pixels", async () => {
     const stripes = aPng(2_400, 1_800, (x) => (x % 4 === 0 ? white : black) as Color);
     const picture = await decodeImage(stripes, source, size);
-    const [darkest, lightest] = extremes(picture.y);
+    const [darkest, lightest] = extremes(picture.planes[0].bytes);
     expect(lightest - darkest).toBeLessThan(110);
   });
 });

@@ -31,7 +31,11 @@ describe("an overlay", () => {
     const frame = createFrame(size);
     frame.bytes.fill(value);
     blend(createOverlay({ ...size, rgba }), frame);
-    return { y: Array.from(frame.y), u: Array.from(frame.u), v: Array.from(frame.v) };
+    return {
+      y: Array.from(frame.planes[0].bytes),
+      u: Array.from(frame.planes[1].bytes),
+      v: Array.from(frame.planes[2].bytes),
+    };
   }
 
   test("replaces, darkens or leaves what is below, as its alpha says", () => {
@@ -55,9 +59,10 @@ describe("the progress bar", () => {
   ])("at %d is %i pixels wide, along the lower edge", (share, pixels) => {
     const frame = createFrame({ width: 640, height: 480 });
     drawProgress(frame, share);
-    const lit = (row: number) => frame.y.subarray(640 * row, 640 * (row + 1)).filter((y) => y > 200).length;
+    const lit = (row: number) =>
+      frame.planes[0].bytes.subarray(640 * row, 640 * (row + 1)).filter((y) => y > 200).length;
     expect([lit(475), lit(476), lit(479)]).toEqual([0, pixels, pixels]);
-    expect(frame.u.filter((u) => u === 128).length).toBe(pixels);
+    expect(frame.planes[1].bytes.filter((u) => u === 128).length).toBe(pixels);
   });
 });
 
@@ -71,7 +76,7 @@ describe("white text over any background", () => {
     const frame = createFrame(size);
     const isLegible = () => {
       blend(overlay, frame);
-      const under = rows.flatMap((row) => Array.from(frame.y.subarray(row * 854 + 62, row * 854 + 270)));
+      const under = rows.flatMap((row) => Array.from(frame.planes[0].bytes.subarray(row * 854 + 62, row * 854 + 270)));
       const luminance = ((Math.max(...under) - 16) / 219) ** 2.2;
       expect(1.05 / (luminance + 0.05)).toBeGreaterThan(4.5);
     };
@@ -80,7 +85,7 @@ describe("white text over any background", () => {
       isLegible();
     }
     // The lightest picture there is.
-    frame.y.fill(235);
+    frame.planes[0].bytes.fill(235);
     isLegible();
   });
 });

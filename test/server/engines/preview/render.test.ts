@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
-import { createFrame } from "../../../../src/server/engines/preview/frame.ts";
+import { createFrame, type Frame } from "../../../../src/server/engines/preview/frame.ts";
 import { createClip, drawThumbnail, renderPreview } from "../../../../src/server/engines/preview/render.ts";
 import { aPng, readPng, squaresJpeg, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
@@ -78,8 +78,8 @@ describe("a preview", () => {
     const clip = await createClip(request, [aPng(8, 8, () => [255, 255, 255, 255])]);
     const frame = createFrame(clip);
     clip.paint(frame, 0);
-    expect(frame.y.subarray(0, 854 * 100).every((y) => y === 235)).toBe(true);
-    expect(frame.y.subarray(854 * 400, 854 * 401).some((y) => y < 130)).toBe(true);
+    expect(frame.planes[0].bytes.subarray(0, 854 * 100).every((y) => y === 235)).toBe(true);
+    expect(frame.planes[0].bytes.subarray(854 * 400, 854 * 401).some((y) => y < 130)).toBe(true);
   });
 
   test("names the image that cannot be decoded", async () => {
@@ -99,7 +99,8 @@ describe("a preview", () => {
   test("shows the caption all along, and a bar that is full at the end", async () => {
     const clip = await createClip(aRequest({ duration: 2 }), []);
     const frame = createFrame(clip);
-    const lit = (from: number, to: number) => frame.y.subarray(854 * from, 854 * to).filter((y) => y > 200).length;
+    const lit = (from: number, to: number) =>
+      frame.planes[0].bytes.subarray(854 * from, 854 * to).filter((y) => y > 200).length;
     for (const index of [0, 11, 23]) {
       clip.paint(frame, index);
       expect(lit(479, 480) / 854).toBeCloseTo((index + 1) / 24, 2);
@@ -115,11 +116,11 @@ describe("a preview", () => {
 /** A clip whose frames are of one luma each: 20 times the index; its left half is red. */
 const aClip = (frameCount: number, width = 64, height = 48) => ({
   ...{ width, height, frameRate: 12, frameCount },
-  paint: (frame: { y: Uint8Array; u: Uint8Array; v: Uint8Array }, index: number) => {
-    frame.y.fill(20 * index);
-    frame.u.fill(128);
-    frame.v.forEach((_, i) => {
-      frame.v[i] = i % (width / 2) < width / 4 ? 160 : 128;
+  paint: (frame: Frame, index: number) => {
+    frame.planes[0].bytes.fill(20 * index);
+    frame.planes[1].bytes.fill(128);
+    frame.planes[2].bytes.forEach((_, i) => {
+      frame.planes[2].bytes[i] = i % (width / 2) < width / 4 ? 160 : 128;
     });
   },
 });

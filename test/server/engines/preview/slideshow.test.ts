@@ -8,8 +8,8 @@ const size = { width: 60, height: 40 };
 function aPicture(value: number, valueAt = (_x: number, _y: number) => value) {
   const picture = createFrame({ width: 78, height: 46 });
   picture.bytes.fill(value);
-  picture.y.forEach((_, i) => {
-    picture.y[i] = valueAt(i % picture.width, Math.floor(i / picture.width));
+  picture.planes[0].bytes.forEach((_, i) => {
+    picture.planes[0].bytes[i] = valueAt(i % picture.width, Math.floor(i / picture.width));
   });
   return picture;
 }
@@ -79,7 +79,7 @@ describe("a part of a picture", () => {
       { left, top: 0, width, height: 1 },
       frame,
     );
-    return Array.from(frame.y.subarray(0, frameWidth));
+    return Array.from(frame.planes[0].bytes.subarray(0, frameWidth));
   };
 
   test("is the picture itself when it is the whole", () => {
