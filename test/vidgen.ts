@@ -80,7 +80,15 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, credits);
   const service = createService({
-    ...{ store, engine, folder: root, atOnce: 1, pace: "fast", outbound: { post, get }, webhookSecret: createSecret() },
+    ...{
+      store,
+      engine,
+      folder: root,
+      concurrency: 1,
+      pace: "fast",
+      outbound: { post, get },
+      webhookSecret: createSecret(),
+    },
     // What the service waits for must not move the time on.
     clock: { ...clock, sleep: clock.doze },
     mediaUrl: () => mediaUrl,

@@ -3,7 +3,7 @@ import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import * as z from "zod/mini";
 
-/** Where the service leaves its key and its secret, and its addresses for as long as it runs. */
+/** The content of `service.json`: the service's API key and webhook secret, and its addresses while it listens. */
 const schema = z.object({
   api_key: z.string(),
   webhook_secret: z.optional(z.string()),
@@ -13,10 +13,10 @@ const schema = z.object({
 
 export type Announcement = z.infer<typeof schema>;
 
-/** What the owner of the folder says of itself while it listens. */
+/** The announcement of a service that listens. */
 export type Address = { api_key: string; webhook_secret: string; base_url: string; media_url: string };
 
-/** What the service's last owner left in the folder; `undefined` when there was none, or it cannot be read. */
+/** Reads the announcement of the service of a folder; `undefined` when there is none or it cannot be read. */
 export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {
   try {
     const parsed = schema.safeParse(JSON.parse(await readFile(join(folder, "service.json"), "utf8")));
@@ -26,7 +26,7 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
   }
 }
 
-/** Replaces it, for the owner's eyes alone; a folder that was open to others is closed to them. */
+/** Replaces the announcement. File and folder are made readable for this user alone. */
 export async function writeAnnouncement(folder: string, announcement: Announcement): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);

@@ -23,10 +23,10 @@ export type ServiceOptions = {
   engine: Engine;
   /** Where the videos are kept. */
   folder: string;
-  /** How many videos are rendered at once. */
-  atOnce: number;
+  /** How many videos are rendered at the same time. */
+  concurrency: number;
   pace: Pace;
-  /** The requests that the service sends by itself: callbacks, and for images. */
+  /** Sends callbacks and fetches images. */
   outbound: Outbound;
   /** Signs the callbacks. */
   webhookSecret: string;
@@ -43,7 +43,7 @@ export type Service = {
   media: Handler;
   /** Sends callbacks that are due, and resumes generations that have not ended: all, or each once it is polled. */
   start(resume: "all" | "polled"): Promise<void>;
-  /** Resolves when each callback had its attempt; a retry that is due later does not count. */
+  /** Resolves when every callback that is due now was attempted; a retry that is due later does not count. */
   settled(): Promise<void>;
   /** Stops rendering and sending; the next process that opens the store resumes both. */
   close(): Promise<void>;
@@ -83,9 +83,9 @@ export type OpenOptions = {
   host: string;
   isLoopback: boolean;
   ports: { api: number; media: number };
-  /** The name that others reach the service by. */
+  /** The host name under which other machines reach the service. */
   name?: string | undefined;
-  /** What the local account has; at least the default when left out. */
+  /** The balance to set for the local account; without it, it has at least the default. */
   credits?: number | undefined;
   pace: Pace;
   /** Which unfinished generations of an earlier process are resumed. */
@@ -97,7 +97,7 @@ export type OpenOptions = {
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   kind: "running";
   address: Address;
-  /** Lets replies under way finish for `graceMs`, stops what is being rendered, and releases the folder. */
+  /** Waits up to `graceMs` for unfinished replies, stops rendering, and releases the folder. */
   close(graceMs: number): Promise<void>;
 };
 
@@ -107,8 +107,8 @@ export type HeldService = { kind: "held"; pid: number; announcement: Announcemen
 type CloseStep = (graceMs: number) => Promise<void>;
 
 /**
- * Takes a service folder, opens the state in it, listens and resumes unfinished work. Rejects with the system's error when it cannot listen
- * (its `address` and `port` say where), and with one made for people when the state cannot be used.
+ * Takes ownership of a service folder, opens its state, listens and resumes unfinished work. Rejects with the system's error when it cannot
+ * listen (its `address` and `port` say where), and with an error made for people when the state cannot be used.
  */
 export async function openService(options: OpenOptions, io: Io): Promise<RunningService | HeldService> {
   const { folder } = options;
@@ -126,7 +126,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   }
 }
 
-/** Adds to `steps` how to close each part that it opens. */
+/** Opens the parts of the service, and adds to `steps` how to close each of them. */
 async function openParts(options: OpenOptions, steps: CloseStep[], io: Io) {
   const { folder, host, name, ports } = options;
   const credentials = await prepareCredentials(folder);
@@ -137,7 +137,7 @@ async function openParts(options: OpenOptions, steps: CloseStep[], io: Io) {
   await mkdir(videos, { recursive: true, mode: 0o700 });
   let mediaUrl = "";
   const service = createService({
-    ...{ store, engine: options.engine, folder: videos, atOnce: availableParallelism(), pace: options.pace },
+    ...{ store, engine: options.engine, folder: videos, concurrency: availableParallelism(), pace: options.pace },
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
     ...{ webhookSecret: credentials.webhook_secret, clock: io, mediaUrl: () => mediaUrl },
     onDelivery: options.onDelivery,
@@ -159,7 +159,7 @@ async function openParts(options: OpenOptions, steps: CloseStep[], io: Io) {
   return { kind: "running", api, media, settled, address } as const;
 }
 
-/** The key and the secret stay the same from one process to the next; the address of an earlier process goes. */
+/** Keeps the key and the secret of an earlier process, and removes its addresses. */
 async function prepareCredentials(folder: string) {
   const known = await readAnnouncement(folder);
   const credentials = {

@@ -38,7 +38,7 @@ export type ServiceOptions = {
   store?: Store;
   /** Whoever has the images. */
   get?: Get;
-  atOnce?: number;
+  concurrency?: number;
   pace?: Pace;
   /** Whoever listens at the callback addresses. */
   receive?: Post;
@@ -97,7 +97,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   callbacks.start();
   const queue = createQueue({
     ...{ store, folder, mediaUrl: () => mediaUrl, engine: { render: options.render ?? render } },
-    ...{ get: options.get ?? anyImage, atOnce: options.atOnce ?? 1, pace: options.pace ?? "fast" },
+    ...{ get: options.get ?? anyImage, concurrency: options.concurrency ?? 1, pace: options.pace ?? "fast" },
     // Waiting for its time must not move it on.
     clock: { ...clock, sleep: clock.doze },
     onEnd(id, delivery) {

@@ -7,38 +7,38 @@ import { openStore } from "../store/sqlite/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
 import { type ApiContext, readJson, refuse } from "./message.ts";
 
-/** The account of whoever runs the service: the key in the announcement is this account's. */
+/** The account of the user who runs the service; its key is in the announcement. */
 const localAccount = "local";
 
 const defaultCredits = 1_000;
 
-/** An account as it is shown once: only the key's hash is kept. */
+/** An account with its key, which is shown only once: the store keeps its hash. */
 export type NewAccount = { account: string; api_key: string; credits: number };
 
-/** What is wrong with the name of a further account, in words; `undefined` when nothing is. */
+/** Returns what is wrong with the name of a further account, in words; `undefined` when it is valid. */
 export function findNameFault(name: unknown): string | undefined {
   if (typeof name !== "string" || !/^[\w.-]{1,64}$/.test(name))
     return "an account's name is 1 to 64 of A-Z a-z 0-9 _ . -";
   return name === localAccount ? `the account ${localAccount} has its key already` : undefined;
 }
 
-/** A key for the local service that nobody can guess. */
+/** Returns a new random key for the local service. */
 export function createKey(): string {
   return `vgs_${randomBytes(24).toString("hex")}`;
 }
 
-/** Keys are compared by their hashes, so that the time it takes tells nothing about the key. */
+/** Keys are compared by their hashes, so that the time of the comparison reveals nothing about the key. */
 export function hashKey(key: string): string {
   return hash("sha256", key);
 }
 
-/** Gives the account of whoever runs the service its key, and `credits`, or at least the default when left out. */
+/** Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey) });
   await setBalance(store, localAccount, credits ?? Math.max(defaultCredits, await store.balance(localAccount)));
 }
 
-/** POST /accounts, with the local account's key alone: `{"name","credits"}` makes a further account, and the reply shows its key, once. */
+/** POST /accounts, for the local account's key alone: `{"name","credits"}` makes a further account, whose key is in the reply. */
 export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Response> {
   return async (c) => {
     if (c.var.account !== localAccount) throw refuse(403, "forbidden", "only the service's owner makes accounts");
@@ -50,8 +50,8 @@ export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Res
 }
 
 /**
- * Makes a further account, or a further key for one that exists, at the service of a folder: through the process that runs the service, else
- * in its store directly. Rejects with an error made for people.
+ * Makes a further account, or a further key for one that exists, in the service of a folder: through the process that runs the service, else
+ * directly in its store. Rejects with an error made for people.
  */
 export async function makeKey(
   folder: string,
@@ -79,12 +79,9 @@ async function askRunning(folder: string, account: object, { fetch }: Io): Promi
 
 async function addAccount(store: Store, name: string, credits: number | undefined): Promise<NewAccount> {
   const api_key = createKey();
-  const exists = await store.balance(name).then(
-    () => true,
-    () => false,
-  );
+  const balance = await store.balance(name).catch(() => undefined);
   await store.addAccount({ name, keyHash: hashKey(api_key) });
-  if (credits !== undefined || !exists) await setBalance(store, name, credits ?? defaultCredits);
+  if (credits !== undefined || balance === undefined) await setBalance(store, name, credits ?? defaultCredits);
   return { account: name, api_key, credits: await store.balance(name) };
 }
 

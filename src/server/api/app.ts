@@ -9,7 +9,7 @@ import { statusBody } from "./status-body.ts";
 
 export type AppOptions = { store: Store; queue: Queue; clock: Pick<Clock, "date">; mediaUrl(): string };
 
-/** Both endpoints of the interface (section 4), and /accounts, the local service's own, for `serve --key-for`. */
+/** Returns the API: both endpoints of the interface (section 4), and the local service's own /accounts, for `serve --key-for`. */
 export function createApp(options: AppOptions): Handler {
   const app = new Hono<ApiEnv>();
   const requireKey = createKeyCheck(options.store);
@@ -21,7 +21,7 @@ export function createApp(options: AppOptions): Handler {
   return async (request, bindings = {}) => app.fetch(request, bindings);
 }
 
-/** hono would answer 404 to another method, and HEAD as GET. */
+/** By itself hono answers other methods with 404, and HEAD like GET. */
 function allow(method: string): MiddlewareHandler<ApiEnv> {
   return (c, next) => {
     if (c.req.method === method) return next();
@@ -50,14 +50,14 @@ function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv
     const id = c.req.query("id");
     if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
     const generation = isUuid(id) ? await store.generation(id) : undefined;
-    // Another account's id is answered like one that does not exist, so that the reply does not tell that it does.
+    // Another account's id is answered like one that does not exist, so that the reply does not reveal it.
     if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");
     if (generation.status === "processing") queue.add(generation);
     return c.json(statusBody(generation, mediaUrl()));
   };
 }
 
-/** Nothing else is looked up: the database takes no NUL. */
+/** Only ids of this form are looked up: SQLite would end another one at its first NUL. */
 function isUuid(id: string): boolean {
   return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 }

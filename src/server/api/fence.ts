@@ -7,8 +7,8 @@ import { refuse } from "./message.ts";
 export type Fence = (incoming: IncomingMessage) => HTTPException | undefined;
 
 /**
- * Lets in requests that were sent to this service under its own name, and none from a page of another origin: a web site whose name resolves
- * to this machine's address (DNS rebinding) sends its own name as Host. Names may include a port, for a service behind a forwarded port.
+ * Accepts requests whose Host names this service, and none from a page of another origin: a web site whose name resolves to this machine's
+ * address (DNS rebinding) sends its own name as Host. Names may include a port, for a service behind a forwarded port.
  */
 export function createFence(port: number, names: string[]): Fence {
   const authorities = new Set(["localhost", ...names].map((name) => withPort(bracket(name.toLowerCase()), port)));
@@ -30,7 +30,7 @@ export function createFence(port: number, names: string[]): Fence {
   };
 }
 
-/** The address that the client connected to. A service that listens on all addresses accepts each: none is a name that DNS could rebind. */
+/** Returns the address that the client connected to. It may stand in Host, because DNS can rebind names alone. */
 function localAddress({ socket }: IncomingMessage): string {
   const address = (socket.localAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "");
   return bracket(address);

@@ -2,16 +2,19 @@ import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } 
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../io.ts";
 
-/** A request and its reply; `turn` is 1 for the first request of its connection. */
-export type Exchange = { incoming: IncomingMessage; outgoing: ServerResponse; turn: number };
+/** A request and its reply; `number` counts the requests of the connection, from 1. */
+export type Exchange = { incoming: IncomingMessage; outgoing: ServerResponse; number: number };
 
-/** How long a client that still sends may read why it was refused. Cut at once, it would see only a reset. */
+/** How long a refused connection stays open: if it were cut at once, a client that still sends would see a reset instead of the reply. */
 const lingerMs = 1_000;
 
-/** Answers what never becomes a request: malformed, too large or too slow, and CONNECT. `current` gives the last exchange of a connection. */
+/**
+ * Refuses requests that never reach a handler: malformed, with too large headers, too slow, and CONNECT. `exchanges` has the last exchange of
+ * each connection.
+ */
 export function answerMalformed(
   server: Server,
-  current: (socket: Duplex) => Exchange | undefined,
+  exchanges: WeakMap<Duplex, Exchange>,
   clock: Pick<Clock, "sleep">,
 ): void {
   const answered = new WeakSet<Duplex>();
@@ -24,22 +27,22 @@ export function answerMalformed(
   };
   server.on("connect", (_, socket) => {
     socket.on("error", () => socket.destroy()).resume();
-    const refuseIt = () => void refuse(socket, rawReply(405, "method_not_allowed", "CONNECT is not taken"));
-    const { outgoing } = current(socket) ?? {};
-    if (outgoing && !outgoing.writableFinished) outgoing.once("finish", refuseIt);
-    else refuseIt();
+    const sendRefusal = () => void refuse(socket, rawReply(405, "method_not_allowed", "CONNECT is not taken"));
+    const { outgoing } = exchanges.get(socket) ?? {};
+    if (outgoing && !outgoing.writableFinished) outgoing.once("finish", sendRefusal);
+    else sendRefusal();
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     if (answered.has(socket)) return;
-    const { incoming, outgoing } = current(socket) ?? {};
-    const refuseIt = () => void refuse(socket, replyTo(error));
-    if (!outgoing || outgoing.writableFinished) return refuseIt();
-    // The error is in the request after this one: its turn comes after the reply under way.
-    if (incoming?.complete) outgoing.once("finish", refuseIt);
-    // The error is in this one's body, and replies to earlier requests are under way.
-    else if (outgoing.socket === null) outgoing.once("socket", refuseIt);
+    const { incoming, outgoing } = exchanges.get(socket) ?? {};
+    const sendRefusal = () => void refuse(socket, replyTo(error));
+    if (!outgoing || outgoing.writableFinished) return sendRefusal();
+    // The error is in the next request: its refusal follows the unfinished reply.
+    if (incoming?.complete) outgoing.once("finish", sendRefusal);
+    // The error is in this request's body, and replies to earlier requests are unfinished.
+    else if (outgoing.socket === null) outgoing.once("socket", sendRefusal);
     else if (outgoing.headersSent) socket.destroy();
-    else refuseIt();
+    else sendRefusal();
   });
 }
 
@@ -49,7 +52,7 @@ function replyTo({ code }: NodeJS.ErrnoException): string {
   return rawReply(400, "malformed_request", "this is no HTTP request");
 }
 
-/** The service's error as bytes, for a socket without a `ServerResponse`. */
+/** Returns the service's error as HTTP text, for a socket without a `ServerResponse`. */
 function rawReply(status: number, code: string, message: string): string {
   const body = JSON.stringify({ error: { code, message } });
   const head = [

@@ -14,7 +14,7 @@ export type Handler = (request: Request, bindings?: Partial<HttpBindings>) => Pr
 export type ApiContext = Context<ApiEnv>;
 export type ApiEnv = { Bindings: Partial<HttpBindings>; Variables: { account: string } };
 
-/** The error to throw for a request that is refused. Its reply is `{"error":{"code","message"}}`: the interface shows none (section 7). */
+/** Returns the error that refuses a request. Its reply is `{"error":{"code","message"}}`: the interface shows none (section 7). */
 export function refuse(
   status: number,
   code: string,
@@ -25,15 +25,15 @@ export function refuse(
   return new HTTPException(status as ContentfulStatusCode, { message, res });
 }
 
-/** The reply for whatever was thrown: a refusal, or a defect of the service, whose details stay here. */
+/** Returns the reply for anything thrown: that of a refusal, or a 500 that does not reveal the error. */
 export function errorResponse(thrown: unknown): Response {
   const refusal = thrown instanceof HTTPException && thrown.res;
   return refusal || errorResponse(refuse(500, "internal", "the local service met a defect of its own"));
 }
 
 /**
- * A reply with a stream as its body. On a socket a pipeline sends it, which cuts the connection when the stream breaks off; hono's adapter
- * would print the error, and might append its text to the body.
+ * Returns a reply with a stream as its body. On a socket a pipeline sends it, which cuts the connection when the stream fails; hono's
+ * adapter would print the error, and might append its text to the body.
  */
 export async function streamResponse(
   body: Readable,
@@ -49,7 +49,7 @@ export async function streamResponse(
 
 const maxBodyBytes = 1_000_000;
 
-/** A request's JSON, as the text that was sent and as its value. Throws the refusal of a body that is not JSON or is larger than 1 MB. */
+/** Returns a request's JSON as the text that was sent and as its value. Throws a refusal when it is not JSON or larger than 1 MB. */
 export async function readJson(request: Request): Promise<{ text: string; json: unknown }> {
   if (!/^application\/json\s*(;|$)/i.test(request.headers.get("Content-Type") ?? "")) {
     throw refuse(415, "unsupported_media_type", "the body must be application/json");

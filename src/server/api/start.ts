@@ -19,7 +19,7 @@ export type StartOptions = { store: Pick<Store, "start">; queue: Pick<Queue, "ad
 
 /** POST /api/generate (interface 4.1). An Idempotency-Key that comes again with the same body gets the same reply, and nothing is charged. */
 export function createStartRoute(options: StartOptions): (c: ApiContext) => Promise<Response> {
-  /** The starts that have had the one 429 they asked for. */
+  /** The starts that were answered with the one 429 that their prompt asks for. */
   const refusedOnce = new Set<string>();
   return async (c) => {
     const { account } = c.var;
@@ -37,7 +37,7 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
     const body = startBody(outcome);
     if (outcome.replayed) return c.json(body);
     options.queue.add(outcome.generation);
-    if (directives.hang) await untilGone(c.req.raw.signal);
+    if (directives.hang) await untilDisconnected(c.req.raw.signal);
     return directives.cut ? cutResponse(body, c) : c.json(body);
   };
 }
@@ -67,8 +67,8 @@ function startBody({ generation, remaining_credits }: StartOutcome & { kind: "st
   return { success: true, data, remaining_credits };
 }
 
-/** `[hang]`: there is no reply until the client leaves. */
-async function untilGone(signal: AbortSignal): Promise<void> {
+/** `[hang]`: there is no reply until the client disconnects. */
+async function untilDisconnected(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
 }
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../../io.ts";
 import type { Post } from "../outbound/outbound.ts";
 import type { Delivery, Store } from "../store/store.ts";
-import { type DeliveryEvent, plain } from "./delivery.ts";
+import { type DeliveryEvent, stripControls } from "./delivery.ts";
 import type { Signer } from "./signature.ts";
 
 export type AttemptOptions = {
@@ -72,7 +72,7 @@ function reasonOf(error: unknown, url: string): string {
   const reason = error instanceof Error ? error.message : error;
   if (typeof reason !== "string" || reason === "") return "no answer";
   const { search } = URL.canParse(url) ? new URL(url) : { search: "" };
-  return plain(search === "" ? reason : reason.replaceAll(search, ""))
+  return stripControls(search === "" ? reason : reason.replaceAll(search, ""))
     .trim()
     .slice(0, maxReasonLength);
 }

@@ -3,7 +3,7 @@ import { statusBody } from "../api/status-body.ts";
 import type { Delivery, StoredGeneration } from "../store/store.ts";
 
 /**
- * The result callback of a generation that has ended (interface section 6), due at once; `undefined` when the start named no callback
+ * Returns the result callback of a generation that has ended (interface section 6), due at once; `undefined` when the start named no callback
  * address. The body is a snapshot of the status reply with `completed_at`.
  */
 export function newDelivery(generation: StoredGeneration, mediaUrl: string, date: Date): Delivery | undefined {
@@ -23,18 +23,18 @@ export type DeliveryEvent = {
   /** In words, such as "HTTP 204". */
   outcome: string;
   isDelivered: boolean;
-  /** Milliseconds until the next attempt; `null` when there is none to come. */
+  /** Milliseconds until the next attempt; `null` when there is none. */
   nextMs: number | null;
 };
 
-/** Whether the callback was not delivered and has no further attempt. */
+/** Whether the callback was not delivered and is not retried. */
 export function isGivenUp({ isDelivered, nextMs }: DeliveryEvent): boolean {
   return !isDelivered && nextMs === null;
 }
 
-/** One line for the service's log, without the query of the address, which may hold secrets. */
+/** Returns one line for the service's log, without the query of the address, which may hold secrets. */
 export function deliveryLine(event: DeliveryEvent): string {
-  return plain(`callback for ${event.generation} to ${addressOf(event.url)}: ${event.outcome}${ending(event)}`);
+  return stripControls(`callback for ${event.generation} to ${addressOf(event.url)}: ${event.outcome}${ending(event)}`);
 }
 
 function ending({ isDelivered, attempt, nextMs }: DeliveryEvent): string {
@@ -48,14 +48,14 @@ function duration(ms: number): string {
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
 }
 
-/** An address without its user name, password, query and fragment. */
+/** Returns an address without its user name, password, query and fragment. */
 function addressOf(url: string): string {
   if (!URL.canParse(url)) return "an address that cannot be read";
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;
 }
 
-/** A text without the characters that move a terminal's cursor or change the direction of writing. */
-export function plain(text: string): string {
+/** Returns a text without the characters that move a terminal's cursor or change the direction of writing. */
+export function stripControls(text: string): string {
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ");
 }

@@ -7,11 +7,11 @@ import { createSigner } from "./signature.ts";
 export type CallbackScheduler = {
   /** Reads the pending deliveries of the store and begins to send. */
   start(): void;
-  /** Takes over a delivery that was added to the store. */
+  /** Schedules a delivery that was added to the store. */
   add(delivery: Delivery): void;
   /** Resolves when every delivery that is due now was attempted; a retry that is due later does not count. */
   settled(): Promise<void>;
-  /** Stops. An attempt under way is aborted and not recorded: the next process makes it again. */
+  /** Stops. Running attempts are aborted and not recorded: the next process makes them again. */
   close(): Promise<void>;
 };
 
@@ -22,11 +22,11 @@ export type CallbackOptions = Omit<AttemptOptions, "sign"> & {
   clock: Pick<Clock, "sleep">;
 };
 
-const maxAtOnce = 32;
+const maxConcurrent = 32;
 /** Leaves room for other receivers when one does not answer. */
 const maxPerHost = 4;
 const storeRetryMs = 10_000;
-/** The scheduler looks at the time of day at least this often, because it jumps when it is set or a laptop wakes up. */
+/** The scheduler reads the time of day at least this often, because it jumps when it is set or a laptop wakes up. */
 const maxSleepMs = 60_000;
 
 type Waiting = { delivery: Delivery; host: string };
@@ -38,7 +38,7 @@ type Waiting = { delivery: Delivery; host: string };
 export function createCallbackScheduler(options: CallbackOptions): CallbackScheduler {
   const { store, clock } = options;
   const attemptOptions = { ...options, sign: createSigner(options.secret) };
-  /** By the time when the next attempt is due. */
+  /** Sorted by the time when the next attempt is due. */
   const waiting: Waiting[] = [];
   const attempts = new Set<Promise<void>>();
   const attemptsByHost = new Map<string, number>();
@@ -63,7 +63,7 @@ export function createCallbackScheduler(options: CallbackOptions): CallbackSched
     settle();
   }
 
-  /** Returns false when the store cannot be read. Nothing is sent before it was read, so that nothing is sent twice. */
+  /** Returns false when the store cannot be read. Nothing is sent before, so that no delivery is sent twice. */
   async function readStore(): Promise<boolean> {
     const pending = await store.pendingDeliveries().catch(() => undefined);
     const known = new Set(waiting.map(({ delivery }) => delivery.id));
@@ -73,7 +73,7 @@ export function createCallbackScheduler(options: CallbackOptions): CallbackSched
 
   /** Starts the attempts that are due, as long as there is room, and returns the milliseconds until the next one is due. */
   function sendDue(): number {
-    while (attempts.size < maxAtOnce) {
+    while (attempts.size < maxConcurrent) {
       const next = waiting.findIndex(({ host }) => (attemptsByHost.get(host) ?? 0) < maxPerHost);
       const found = waiting[next];
       if (!found) break;
@@ -92,8 +92,8 @@ export function createCallbackScheduler(options: CallbackOptions): CallbackSched
   async function send({ delivery, host }: Waiting): Promise<void> {
     attemptsByHost.set(host, (attemptsByHost.get(host) ?? 0) + 1);
     const next = await makeAttempt(delivery, attemptOptions, stop.signal);
-    const others = (attemptsByHost.get(host) ?? 1) - 1;
-    if (others > 0) attemptsByHost.set(host, others);
+    const remaining = (attemptsByHost.get(host) ?? 1) - 1;
+    if (remaining > 0) attemptsByHost.set(host, remaining);
     else attemptsByHost.delete(host);
     if (next) enqueue(next);
   }

@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from "node:crypto";
 
-/** Makes the headers by which a receiver checks who sent a message, and when. `date` is the time of the attempt. */
+/** Returns the headers by which a receiver verifies the sender and the time of a message. `date` is the time of the attempt. */
 export type Signer = (message: { id: string; body: string }, date: Date) => SignedHeaders;
 
 export type SignedHeaders = Record<"webhook-id" | "webhook-timestamp" | "webhook-signature", string>;
@@ -8,7 +8,7 @@ export type SignedHeaders = Record<"webhook-id" | "webhook-timestamp" | "webhook
 const prefix = "whsec_";
 const secretBytes = { min: 24, max: 64, created: 32 };
 
-/** A new secret in the format of Standard Webhooks: `whsec_` and the base64 of random bytes. */
+/** Returns a new secret in the format of Standard Webhooks: `whsec_` and the base64 of random bytes. */
 export function createSecret(): string {
   return prefix + randomBytes(secretBytes.created).toString("base64");
 }
@@ -26,7 +26,7 @@ export function createSigner(secret: string): Signer {
 function readSecret(secret: string): Buffer {
   const text = secret.startsWith(prefix) ? secret.slice(prefix.length) : "";
   const key = Buffer.from(text, "base64");
-  // Node ignores characters that are not base64: the signatures would not match the receiver's.
+  // Node ignores characters that are not base64, so that its signatures would not match the receiver's.
   const isBase64 = key.toString("base64") === text;
   if (isBase64 && key.length >= secretBytes.min && key.length <= secretBytes.max) return key;
   throw new Error(`a callback secret is ${prefix} and the base64 of ${secretBytes.min} to ${secretBytes.max} bytes`);

@@ -1,4 +1,4 @@
-/** Directives: words in square brackets in a prompt, by which a test asks the local service for trouble. The CLI's help lists them. */
+/** Directives: words in square brackets in a prompt, by which a test asks the local service to misbehave. The CLI's help lists them. */
 export type Directives = {
   /** Makes the generation fail with this error. */
   fail: string | undefined;

@@ -30,8 +30,8 @@ export type QueueOptions = {
   get: Get;
   /** The folder of the videos. */
   folder: string;
-  /** The number of workers: how many jobs render at the same time. */
-  atOnce: number;
+  /** How many jobs render at the same time. */
+  concurrency: number;
   pace: Pace;
   clock: Pick<Clock, "date" | "sleep">;
   mediaUrl(): string;
@@ -47,14 +47,14 @@ export function createQueue(options: QueueOptions): Queue {
   const waiting: string[] = [];
   const known = new Set<string>();
   const running = new Set<Promise<void>>();
-  let freeWorkers = options.atOnce;
+  let freeSlots = options.concurrency;
 
   const startJobs = () => {
-    while (freeWorkers > 0 && !stop.signal.aborted) {
+    while (freeSlots > 0 && !stop.signal.aborted) {
       const id = waiting.shift();
       if (id === undefined) return;
-      freeWorkers--;
-      // A job whose end the store rejects stays unfinished there; the other jobs go on.
+      freeSlots--;
+      // A job whose end the store rejects stays unfinished there; the other jobs continue.
       const job = runJob(id, stop.signal, { ...options, onRendered })
         .catch(() => {})
         .finally(() => running.delete(job) && known.delete(id));
@@ -62,7 +62,7 @@ export function createQueue(options: QueueOptions): Queue {
     }
   };
   const onRendered = () => {
-    freeWorkers++;
+    freeSlots++;
     startJobs();
   };
   return {
@@ -80,7 +80,7 @@ export function createQueue(options: QueueOptions): Queue {
 }
 
 type JobOptions = QueueOptions & {
-  /** Frees the worker: the job may still wait for the time that its generation has to take. */
+  /** Frees the slot: the job may still wait until its generation has taken its minimum time. */
   onRendered(): void;
 };
 
@@ -91,8 +91,8 @@ async function runJob(id: string, signal: AbortSignal, options: JobOptions): Pro
   onRendered();
   if (!result || signal.aborted) return;
   const elapsedMs = clock.date().getTime() - Date.parse(generation.created_at);
-  const missingMs = minDurationMs(generation, pace) - elapsedMs;
-  if (missingMs > 0) await clock.sleep(missingMs, signal);
+  const remainingMs = minDurationMs(generation, pace) - elapsedMs;
+  if (remainingMs > 0) await clock.sleep(remainingMs, signal);
   const date = clock.date();
   const end = { ...result, completed_at: date.toISOString() };
   const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
@@ -131,7 +131,7 @@ async function syncAndHash(file: string): Promise<Omit<Media, "thumbnail">> {
   }
 }
 
-/** The time from creation to end that a generation takes at least: with the realistic pace 1 to 3 minutes, depending on the model. */
+/** Returns the minimum time from creation to end of a generation: with the realistic pace 1 to 3 minutes, depending on the model. */
 function minDurationMs({ id, request }: StoredGeneration, pace: Pace): number {
   const { slowMs } = readDirectives(request.prompt);
   if (pace === "fast") return slowMs;

@@ -2,14 +2,13 @@ import { createReadStream } from "node:fs";
 import { access, readFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-
 import { errorResponse, type Handler, refuse, streamResponse } from "../api/message.ts";
 import { readDirectives } from "../jobs/directives.ts";
 import type { Media, Store } from "../store/store.ts";
 
 /**
- * The media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag. It takes no key, as
- * the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
+ * Returns the handler of the media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag.
+ * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
  */
 export function createMedia(store: Pick<Store, "generation">): Handler {
   /** The ids whose address has answered with the status that the prompt asked for. */
@@ -71,7 +70,7 @@ async function serveVideo(request: Request, { media, isCut, outgoing }: Video): 
   return streamResponse(body, init, outgoing);
 }
 
-/** `[media: cut]`: the video breaks off halfway. */
+/** `[media: cut]`: returns a stream of the video that fails halfway. */
 function firstHalf({ file, size }: Media): Readable {
   const half = createReadStream(file, { end: Math.max(0, Math.floor(size / 2) - 1) });
   const broken = async function* () {
@@ -81,7 +80,7 @@ function firstHalf({ file, size }: Media): Readable {
   return Readable.from(broken());
 }
 
-/** The one range that is asked for (RFC 9110, section 14); `undefined` for the whole, which also answers what is not understood. */
+/** Returns the requested range (RFC 9110, section 14); `undefined` for the whole file, which also answers ranges that are not understood. */
 function readRange(
   headers: Headers,
   { size, etag }: Media,

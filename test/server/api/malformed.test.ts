@@ -256,7 +256,7 @@ test("after the last request that a connection may bring it is closed, never wit
     calls++;
     return hello(request);
   };
-  const { port } = await open(counted, { limits: { maxRequests: 2 } });
+  const { port } = await open(counted, { limits: { maxRequestsPerConnection: 2 } });
   const one = `GET / HTTP/1.1\r\nHost: %h\r\n\r\n`;
   const reply = await say(port, one.repeat(4));
   expect(reply.match(/HTTP\/1\.1 \d+/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 200"]);

@@ -112,7 +112,7 @@ test("an image that is not there fails the generation and says so; nothing is re
 });
 
 test("as many are rendered at once as there is room for", async () => {
-  const service = await createTestService({ atOnce: 2 });
+  const service = await createTestService({ concurrency: 2 });
   const ids = [await service.startId(), await service.startId(), await service.startId()];
   await service.rest();
   expect(new Set(service.ended)).toEqual(new Set(ids.slice(0, 2)));

@@ -61,9 +61,9 @@ function createScene({ patches }: Palette, { columns, rows }: Grid, random: Rand
 
 /** Returns where two lumps of each colour are at a second; they start spread around the middle. */
 function createLumps(colors: readonly Yuv[], random: Random): (seconds: number) => Lump[] {
-  const turn = random();
+  const rotation = random();
   const lumps = [...colors, ...colors].map((color, i, all) => {
-    const angle = 2 * Math.PI * (turn + i / all.length);
+    const angle = 2 * Math.PI * (rotation + i / all.length);
     const x = createSwing(random, 0.5 + 0.42 * Math.cos(angle), 0.2);
     const y = createSwing(random, 0.5 + 0.42 * Math.sin(angle), 0.2);
     return { x, y, size: between(random, 0.04, 0.1), color };
@@ -88,7 +88,7 @@ function sample(count: number, at: (place: number) => number): Float32Array {
   return Float32Array.from({ length: count }, (_, i) => at(i / (count - 1)));
 }
 
-/** Sets each point to the mean of all that shines on it, each by its weight. */
+/** Sets each point to the weighted mean of the ground, the ribbons and the lumps. */
 function paintGrid(grid: Grid, { ground, light }: Palette, { lumps, ribbons, shiftX, shiftY }: Scene): void {
   for (let index = 0, row = 0; row < grid.rows; row++) {
     for (let column = 0; column < grid.columns; column++, index++) {
@@ -114,7 +114,7 @@ function paintGrid(grid: Grid, { ground, light }: Palette, { lumps, ribbons, shi
   }
 }
 
-/** Returns how strongly a ribbon shines in a column at a height: it ends sharply at the hem and dies away slowly above it. */
+/** Returns how strongly a ribbon shines in a column at a height: it ends sharply below its hem and fades slowly above it. */
 function shine({ hem, strength }: Ribbon, column: number, y: number): number {
   const above = (hem[column] as number) - y;
   return (strength[column] as number) * closeness(above * above, above > 0 ? 0.03 : 0.004);

@@ -3,10 +3,10 @@ import { type PictureHeader, pictureFormat, readPictureHeader } from "../../jobs
 import type { Frame, FrameSize } from "./frame.ts";
 import { encodePng, rasterize, shrink, toFrame } from "./pixels.ts";
 
-/** How much larger than the frame a picture is drawn each way, so that the camera can move: at least, and at most where it has more to show. */
+/** How much larger than the frame a picture is drawn, so that the camera can move: at least, and at most for a picture of another ratio. */
 const [minRoom, maxRoom] = [1.12, 1.3];
 
-/** What resvg draws at once, in pixels of four bytes. */
+/** The largest picture that resvg draws, in pixels of four bytes. */
 const maxDrawnPixels = 12_000_000;
 
 /** A WebP is shrunk to about this before it is passed to resvg. */
@@ -51,7 +51,7 @@ function isTurned(orientation: number): boolean {
   return orientation >= 5;
 }
 
-/** Returns the picture as a data: URL of a format that resvg knows; a WebP becomes a PNG. */
+/** Returns the picture as a data: URL of a format that resvg decodes; a WebP becomes a PNG. */
 async function toDataUrl(bytes: Uint8Array): Promise<string> {
   const format = pictureFormat(bytes);
   const [known, type] = format === "webp" ? [await webpToPng(bytes), "png"] : [bytes, format];

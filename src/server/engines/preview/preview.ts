@@ -34,9 +34,9 @@ export function createPreviewEngine(
 const maxIdleMs = 1_000;
 
 /**
- * Returns a function that has a task done in a worker thread, which does nothing else meanwhile. It rejects with the thread's error, or once
- * the signal aborts; the thread has ended by then. A thread that is done is kept for the next task, because a new one takes half a second to
- * load and warm up its libraries, as long as a short clip takes to render. A thread that stays idle ends, because it holds 50 to 100 MB.
+ * Returns a function that runs a task in a worker thread of its own. It rejects with the thread's error, or once the signal aborts; the
+ * thread has ended by then. A thread that has finished its task is reused for the next one, because a new one takes half a second to load and
+ * warm up its libraries, as long as a short clip takes to render. An idle thread is ended, because it holds 50 to 100 MB.
  */
 function createWorkers(url: URL, clock: Pick<Clock, "sleep">) {
   const idle = new Map<Worker, AbortController>();
@@ -44,30 +44,30 @@ function createWorkers(url: URL, clock: Pick<Clock, "sleep">) {
   const startWorker = (): Worker => {
     // The libraries may print; streams of its own keep the thread's output off the terminal.
     const worker = new Worker(url, { stdout: true, stderr: true });
-    // An exit counts as an error, so that whoever waits for the thread's message hears of it.
+    // An exit counts as an error, so that waiting for the thread's message ends with it.
     worker.once("exit", (code) => {
       idle.delete(worker);
       worker.emit("error", new Error(`The preview's worker thread ended with code ${code}.`));
     });
-    // An error that comes when nobody waits, because the thread is idle or being stopped, must not end the service.
+    // Without a listener, an error of a thread that is idle or being stopped would end the service.
     return worker.on("error", () => {});
   };
   const takeWorker = (): Worker => {
     const [kept] = idle;
     if (!kept) return startWorker();
-    const [worker, rest] = kept;
-    rest.abort();
+    const [worker, idleTimer] = kept;
+    idleTimer.abort();
     idle.delete(worker);
     return worker;
   };
   const keepWorker = (worker: Worker) => {
-    const rest = new AbortController();
+    const idleTimer = new AbortController();
     const end = () => {
       idle.delete(worker);
       worker.terminate();
     };
-    idle.set(worker, rest);
-    clock.sleep(maxIdleMs, rest.signal).then(end, () => {});
+    idle.set(worker, idleTimer);
+    clock.sleep(maxIdleMs, idleTimer.signal).then(end, () => {});
   };
   return async (task: RenderTask, signal: AbortSignal): Promise<void> => {
     signal.throwIfAborted();

@@ -16,7 +16,7 @@ const frameRate = 12;
 /** The longer side of a thumbnail is at most this long. */
 const maxThumbnailSidePx = 480;
 
-/** Renders the preview of a request and its thumbnail. It keeps this thread busy for a second or more. */
+/** Renders the preview of a request and its thumbnail. It blocks this thread for a second or more. */
 export async function renderPreview({ request, images, file, thumbnail }: RenderTask): Promise<void> {
   const clip = await createClip(request, images);
   await writeFile(file, await encode(clip));

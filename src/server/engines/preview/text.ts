@@ -1,12 +1,12 @@
 /** The width of each character that a font has, by code point, in ems. */
 export type CharacterWidths = ReadonlyMap<number, number>;
 
-/** What is shown for a character that the font lacks. */
+/** Shown in the place of a character that the font does not have. */
 const placeholder = "·";
 
 /**
- * Returns the text on one line and in characters that the font has. Accents are joined to their letters; marks that have no place of
- * their own are left out; anything else that the font lacks, half a surrogate pair included, becomes a placeholder.
+ * Returns the text on one line and in characters that the font has. Accents are composed with their letters, and marks that remain are
+ * removed; any other character that the font does not have, half a surrogate pair included, becomes a placeholder.
  */
 export function makeLegible(text: string, widths: CharacterWidths): string {
   const line = text
@@ -53,7 +53,7 @@ export function wrap(text: string, width: number, widths: CharacterWidths): stri
   return line === "" ? lines : [...lines, line];
 }
 
-/** Returns the lines of `wrap` in an even length, as far as that takes no further line and breaks no further word. */
+/** Returns the lines of `wrap` with similar lengths, without adding a line or breaking another word. */
 export function wrapEvenly(text: string, width: number, widths: CharacterWidths): string[] {
   let lines = wrap(text, width, widths);
   const longestWord = Math.max(...text.split(" ").map((word) => widthOf(word, widths)));
@@ -90,7 +90,7 @@ function splitAt(text: string, width: number, widths: CharacterWidths): [head: s
 
 /**
  * Reads from an OpenType font which characters it has and how wide they are: the tables `cmap` (in its format 4, which holds the code
- * points up to U+FFFF), `hhea` and `hmtx`. Throws if the font lacks one of them.
+ * points up to U+FFFF), `hhea` and `hmtx`. Throws if one of them is missing.
  */
 export function readCharacterWidths(font: Uint8Array): CharacterWidths {
   const view = new DataView(font.buffer, font.byteOffset, font.byteLength);

@@ -3,7 +3,7 @@ import type { Database } from "./database.ts";
 
 export type Commits = {
   /**
-   * Runs `change` in a transaction that it shares with the other changes waiting at that time. Resolves with the returned value once the
+   * Runs `change` in a transaction that it shares with the other waiting changes. Resolves with the returned value once the
    * commit is durable. An error thrown by `change` undoes only this change; a commit that fails rejects all changes in it.
    */
   write<T>(change: () => T): Promise<T>;

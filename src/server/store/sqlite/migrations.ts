@@ -4,7 +4,7 @@ import type { Database } from "./database.ts";
  * The script at index n brings a database from version n to version n + 1. A released script is never changed.
  *
  * Texts from outside are stored as JSON, since SQLite ends a text at a NUL. `balance` is the sum of an account's rows in the ledger. A
- * trigger updates it, so that a start need not sum up 100,000s of rows; it is compared with the ledger when the file is opened.
+ * trigger updates it, so that a start does not add up hundreds of thousands of rows; it is compared with the ledger when the file is opened.
  */
 const migrations: string[] = [
   `
