@@ -18,22 +18,15 @@ export type Yuv = { y: number; u: number; v: number };
 const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1080p": 1080 };
 
 /**
- * Returns the size of a frame. The resolution names the shorter side; the longer one follows from the ratio, which is any "width:height" of
- * positive numbers ("16:9", "2.39:1"). Throws on anything else.
+ * Returns the size of a frame. The resolution names the shorter side; the longer one follows from the ratio, such as "16:9" or "2.39:1", which
+ * the API has checked.
  */
 export function frameSize(aspectRatio: string, resolution: Resolution): FrameSize {
-  const ratio = parseRatio(aspectRatio);
+  const [across = 1, down = 1] = aspectRatio.split(":").map(Number);
+  const ratio = across / down;
   const shorter = shorterSidePx[resolution];
   const longer = 2 * Math.round((shorter * Math.max(ratio, 1 / ratio)) / 2);
   return ratio >= 1 ? { width: longer, height: shorter } : { width: shorter, height: longer };
-}
-
-function parseRatio(aspectRatio: string): number {
-  const [width = Number.NaN, height = Number.NaN, ...rest] = aspectRatio.split(":").map(Number);
-  const ratio = width / height;
-  const isRatio = rest.length === 0 && width > 0 && height > 0 && Number.isFinite(ratio);
-  if (!isRatio) throw new Error(`The aspect ratio "${aspectRatio}" is not of the form "16:9".`);
-  return ratio;
 }
 
 /** Returns an empty frame to draw on. */

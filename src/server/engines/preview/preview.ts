@@ -1,13 +1,12 @@
 import { once } from "node:events";
-import { rename, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { Worker } from "node:worker_threads";
 import type { Clock } from "../../../io.ts";
 import type { Engine, RenderTask } from "../engine.ts";
 
 /**
  * Returns the engine of the local service. It renders a moving background, or the request's images, under a caption, each clip in a worker
- * thread of its own, so that the service keeps answering. A clip and its thumbnail appear under their names when both are complete; a render
- * that fails or is aborted leaves no file.
+ * thread of its own, so that the service keeps answering. A render that fails or is aborted leaves no file.
  */
 export function createPreviewEngine(
   clock: Pick<Clock, "sleep">,
@@ -16,14 +15,10 @@ export function createPreviewEngine(
   const run = createWorkers(workerUrl, clock);
   return {
     async render(task, signal) {
-      const { file, thumbnail } = task;
-      const partial = { file: `${file}.part`, thumbnail: `${thumbnail}.part` };
       try {
-        await run({ ...task, ...partial }, signal);
-        await rename(partial.thumbnail, thumbnail);
-        await rename(partial.file, file);
+        await run(task, signal);
       } catch (error) {
-        await Promise.all([partial.file, partial.thumbnail, thumbnail].map((path) => rm(path, { force: true })));
+        await Promise.all([task.file, task.thumbnail].map((path) => rm(path, { force: true })));
         throw signal.aborted ? signal.reason : error;
       }
     },

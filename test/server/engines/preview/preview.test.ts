@@ -58,7 +58,7 @@ describe("the preview engine", () => {
     const rendering = engine.render(aTask({}, [], folder), stop.signal);
     await Promise.race([halfWay, rendering]);
     written.close();
-    expect(readdirSync(folder)).toEqual(["clip.mp4.part", "clip.png.part"]);
+    expect(readdirSync(folder)).toEqual(["clip.mp4", "clip.png"]);
     const reason = new Error("the generation was cancelled");
     stop.abort(reason);
     await expect(rendering).rejects.toBe(reason);
@@ -86,7 +86,7 @@ describe("the preview engine", () => {
     const long = render("long");
     const first = await render("first");
     expect(await render("second")).toBe(first);
-    writeFileSync(join(folder, "long", "clip.mp4.part.go"), "");
+    writeFileSync(join(folder, "long", "clip.mp4.go"), "");
     const other = await long;
     expect(other).not.toBe(first);
     expect([first, other]).toContain(await render("third"));
