@@ -73,7 +73,7 @@ function serveRequests(server: Server, handler: Handler, { fence, limits, clock 
   const take = async (incoming: IncomingMessage, outgoing: ServerResponse, refusal = fence(incoming)) => {
     const { socket } = incoming;
     const number = (exchanges.get(socket)?.number ?? 0) + 1;
-    exchanges.set(socket, { incoming, outgoing, number });
+    exchanges.set(socket, { outgoing, number });
     // Pipelined requests are handled one after the other, so that a thousand of them open one file at a time. Those after a reply that
     // closes the connection are never handled.
     if (outgoing.socket === null) await once(outgoing, "socket");

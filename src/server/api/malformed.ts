@@ -1,9 +1,9 @@
-import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import { type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../io.ts";
 
-/** A request and its reply; `number` counts the requests of the connection, from 1. */
-export type Exchange = { incoming: IncomingMessage; outgoing: ServerResponse; number: number };
+/** The reply to a request; `number` counts the requests of the connection, from 1. */
+export type Exchange = { outgoing: ServerResponse; number: number };
 
 /** How long a refused connection stays open: if it were cut at once, a client that still sends would see a reset instead of the reply. */
 const lingerMs = 1_000;
@@ -34,11 +34,11 @@ export function answerMalformed(
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     if (answered.has(socket)) return;
-    const { incoming, outgoing } = exchanges.get(socket) ?? {};
+    const { outgoing } = exchanges.get(socket) ?? {};
     const sendRefusal = () => void refuse(socket, replyTo(error));
     if (!outgoing || outgoing.writableFinished) return sendRefusal();
     // The error is in the next request: its refusal follows the unfinished reply.
-    if (incoming?.complete) outgoing.once("finish", sendRefusal);
+    if (outgoing.req.complete) outgoing.once("finish", sendRefusal);
     // The error is in this request's body, and replies to earlier requests are unfinished.
     else if (outgoing.socket === null) outgoing.once("socket", sendRefusal);
     else if (outgoing.headersSent) socket.destroy();

@@ -137,9 +137,9 @@ test("credits come and go by whole numbers, never below none", async () => {
   const store = await openWith(100);
   await store.credit("local", -30, "taken back");
   expect(await store.balance("local")).toBe(70);
-  await expect(store.credit("local", -71, "too much")).rejects.toThrow("local has 70 credits, 71 cannot be taken");
-  await expect(store.credit("local", 0.5, "half")).rejects.toThrow("not a whole number");
-  await expect(store.credit("local", Number.MAX_SAFE_INTEGER, "all")).rejects.toThrow("more than 9007199254740991");
+  await expect(store.credit("local", -71, "too much")).rejects.toThrow("CHECK");
+  await expect(store.credit("local", 0.5, "half")).rejects.toThrow("REAL");
+  await expect(store.credit("local", Number.MAX_SAFE_INTEGER, "all")).rejects.toThrow("CHECK");
   await store.credit("local", Number.MAX_SAFE_INTEGER - 70, "the most");
   expect(await store.balance("local")).toBe(Number.MAX_SAFE_INTEGER);
 });
