@@ -117,7 +117,7 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   const service = await openService(
     {
       // Generations that the user has given up on must not hold up the next one.
-      ...{ folder, engine: createPreviewEngine(io), pace: "fast", resume: "polled" },
+      ...{ folder, engine: createPreviewEngine(), pace: "fast", resume: "polled" },
       ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
     },

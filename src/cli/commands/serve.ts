@@ -64,7 +64,7 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
     if (options.webhookLog || isGivenUp(event)) output.note(deliveryLine(event));
   };
   const at = readAddress(options);
-  const engine = createPreviewEngine(io);
+  const engine = createPreviewEngine();
   const settings = {
     folder,
     engine,

@@ -1,6 +1,4 @@
-import { once } from "node:events";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { type AddressInfo, createServer } from "node:net";
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
@@ -11,17 +9,14 @@ import { aFolder, aTask } from "./requests.ts";
 const never = new AbortController().signal;
 
 /** An engine whose worker writes the prompt to its file and then does something. */
-function anEngineThat(afterwards: string, sleep = () => new Promise<void>(() => {})) {
+function anEngineThat(afterwards: string) {
   const source = `
-    import { parentPort, threadId } from "node:worker_threads";
+    import { workerData as task } from "node:worker_threads";
     import { writeFileSync } from "node:fs";
-    parentPort.on("message", async (task) => {
-      writeFileSync(task.file, task.request.prompt);
-      writeFileSync(task.thumbnail, task.images.join());
-      ${afterwards}
-      parentPort.postMessage("done");
-    });`;
-  return createPreviewEngine({ sleep }, new URL(`data:text/javascript,${encodeURIComponent(source)}`));
+    writeFileSync(task.file, task.request.prompt);
+    writeFileSync(task.thumbnail, task.images.join());
+    ${afterwards}`;
+  return createPreviewEngine(new URL(`data:text/javascript,${encodeURIComponent(source)}`));
 }
 
 describe("the preview engine", () => {
@@ -69,46 +64,6 @@ describe("the preview engine", () => {
     expect(readdirSync(folder)).toEqual(["other"]);
   });
 
-  test("keeps a thread for the next clip, while others are rendered and between two", async () => {
-    const engine = anEngineThat(`
-      writeFileSync(task.file, String(threadId));
-      if (task.request.prompt === "long") {
-        const { existsSync } = await import("node:fs");
-        while (!existsSync(task.file + ".go")) await new Promise((resolve) => setTimeout(resolve, 5));
-      }`);
-    const folder = aFolder();
-    const render = async (name: string) => {
-      mkdirSync(join(folder, name));
-      const task = aTask({ prompt: name }, [], join(folder, name));
-      await engine.render(task, never);
-      return readFileSync(task.file, "utf8");
-    };
-    const long = render("long");
-    const first = await render("first");
-    expect(await render("second")).toBe(first);
-    writeFileSync(join(folder, "long", "clip.mp4.go"), "");
-    const other = await long;
-    expect(other).not.toBe(first);
-    expect([first, other]).toContain(await render("third"));
-  });
-
-  test("ends a thread that stays idle", async () => {
-    const server = createServer((socket) => socket.resume()).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    const connected = once(server, "connection");
-    const engine = anEngineThat(
-      `const { connect } = await import("node:net");
-      await new Promise((resolve) => connect(${port}, "127.0.0.1", resolve));`,
-      async () => {},
-    );
-    await engine.render(aTask(), never);
-    await connected;
-    // The server closes when the thread's connection has ended, and that ends with the thread.
-    server.close();
-    await once(server, "close");
-  });
-
   test("rejects when it is aborted already", async () => {
     const folder = aFolder();
     const reason = new Error("the generation was cancelled");
@@ -121,7 +76,7 @@ describe("the preview engine", () => {
 
   test("as it is built, renders an image to a clip and a thumbnail", async () => {
     const task = aTask({ duration: 0.1 }, [squaresWebp]);
-    await createPreviewEngine({ sleep: async () => {} }, built).render(task, never);
+    await createPreviewEngine(built).render(task, never);
     expect(readMovie(task.file).frames).toBe(1);
     expect(readPng(readFileSync(task.thumbnail))).toMatchObject({ width: 427, height: 240 });
   });
@@ -129,7 +84,7 @@ describe("the preview engine", () => {
   test("as it is built, says which image is broken and leaves nothing", async () => {
     const folder = aFolder();
     const task = aTask({}, [squaresWebp.subarray(0, 50)], folder);
-    await expect(createPreviewEngine({ sleep: async () => {} }, built).render(task, never)).rejects.toThrow(
+    await expect(createPreviewEngine(built).render(task, never)).rejects.toThrow(
       "the image at https://images.example/1 cannot be decoded",
     );
     expect(readdirSync(folder)).toEqual([]);
