@@ -1,5 +1,4 @@
-import { rmdirSync } from "node:fs";
-import { chmod, open } from "node:fs/promises";
+import { chmod, open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection } from "node-sqlite3-wasm";
 
@@ -26,7 +25,7 @@ export async function openDatabase(file: string): Promise<Database> {
   const { Database } = await loadSqlite();
   if (file === ":memory:") return wrap(new Database(file));
   await restrict(file);
-  removeLock(file);
+  await rm(`${file}.lock`, { recursive: true, force: true });
   const database = wrap(new Database(file));
   try {
     // The package has no shared memory, without which a write-ahead log needs an exclusive lock.
@@ -54,14 +53,6 @@ async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
 async function restrict(file: string): Promise<void> {
   await (await open(file, "a", 0o600)).close();
   await chmod(file, 0o600);
-}
-
-function removeLock(file: string): void {
-  try {
-    rmdirSync(`${file}.lock`);
-  } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
-  }
 }
 
 /** The package syncs files, but not the folder that holds their names. Windows cannot open a folder. */
