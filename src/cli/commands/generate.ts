@@ -23,7 +23,7 @@ import { localBaseUrl } from "../local.ts";
 import { findBaseUrl, findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
-import { checkPlace, printCollected, printSaved } from "../terminal/result.ts";
+import { checkPlace, collectedResult, printResult, savedResult } from "../terminal/result.ts";
 import type { Wish } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
@@ -87,8 +87,8 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   if (!options.wait) return await printId(session, { id, document }, context);
   const follow = () => session.collect(id, { ...times, target, place });
   const collected = await ringAfter(options.bell ?? false, follow, io);
-  const print = { place, extra: document, isHere: session.isHere(), open: options.open ?? false, output };
-  await printCollected(collected, print, io).catch((error) => {
+  const print = { place, extra: document, open: options.open ?? false, output };
+  await printResult(collectedResult(collected, session.isHere()), print, io).catch((error) => {
     throw session.explain(error, id, place);
   });
 }
@@ -114,7 +114,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   if (earlier) {
     const file = await session.findAlreadySaved(earlier.id, place);
     if (file !== undefined) {
-      await printSaved(earlier.id, file, { extra: earlier.document, open, output, io });
+      await printResult(savedResult(earlier.id, file), { place, extra: earlier.document, open, output }, io);
       return undefined;
     }
   }
