@@ -25,13 +25,6 @@ export async function findServiceFolder(io: Io): Promise<{ folder: string; note:
   return { folder: join(storage.folder, "service"), note: storageNote(storage) };
 }
 
-/** Whether the local service runs on this machine, at which address, and where its state is. */
-export async function lookLocal(
-  io: Io,
-): Promise<{ folder: string; note: string | undefined; baseUrl: string | undefined }> {
-  return { ...(await findServiceFolder(io)), baseUrl: (await findRunning(io))?.baseUrl };
-}
-
 /** How the journal names the local service, whichever process runs it. */
 export const localBaseUrl = "http://vidgen.localhost";
 
@@ -82,7 +75,8 @@ async function connect(io: Io, onNote: (text: string) => void): Promise<Connecti
   }
 }
 
-async function findRunning(io: Io): Promise<Connection | undefined> {
+/** The local service when another process runs it on this machine and it answers. */
+export async function findRunning(io: Io): Promise<Connection | undefined> {
   const { readAnnouncement } = await import("../server/announcement.ts");
   const { base_url, media_url, api_key: apiKey } = (await readAnnouncement((await findServiceFolder(io)).folder)) ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;

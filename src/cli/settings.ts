@@ -99,7 +99,8 @@ export async function readSaved(world: World): Promise<Saved> {
 
 async function writeSaved(saved: Saved, world: World): Promise<string> {
   const path = configPath(world);
-  if (!hasConfig(world)) throw new VidgenError("output", "There is no home folder to save it in.", { hint: notSaved });
+  if (!hasConfig(world))
+    throw new VidgenError("output", "There is no home folder to save it in.", { hint: configHint });
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await tighten(dirname(path), 0o700);
@@ -107,14 +108,15 @@ async function writeSaved(saved: Saved, world: World): Promise<string> {
     await tighten(path, 0o600);
   } catch (error) {
     throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {
-      hint: notSaved,
+      hint: configHint,
       cause: error,
     });
   }
   return path;
 }
 
-const notSaved = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
+/** What to do where the settings cannot be read or saved. */
+export const configHint = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
 
 /** conf is loaded for writing alone: it uses a library that answers a SIGINT with another one, which would count as the second Ctrl-C. */
 async function openConf(path: string) {

@@ -60,7 +60,7 @@ function keepParserUnoptimized(): void {
 }
 
 /** The proxies that the environment names; "" is none. What NO_PROXY says goes past them, and this machine. */
-function readProxies(env: Io["env"]) {
+export function readProxies(env: Io["env"]) {
   const noProxy = env.no_proxy || env.NO_PROXY || "";
   // undici takes "*" for everything only when it stands alone.
   const isEverything = noProxy.split(/[\s,]/).includes("*");

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
-import { systemReason, usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 
 export type AskOptions = { input: boolean };
@@ -12,6 +12,18 @@ export function canAsk(options: AskOptions, io: Io): boolean {
 
 /** Answers are checked before they count: `true`, or what is wrong with them. */
 export type Check = (answer: string) => true | string;
+
+/** Makes a `Check` of a function that throws for a wrong answer; `message` replaces the error's own. */
+export function checkedBy(check: (answer: string) => unknown, message?: string): Check {
+  return (answer) => {
+    try {
+      check(answer);
+      return true;
+    } catch (error) {
+      return message ?? asVidgenError(error).message;
+    }
+  };
+}
 
 export async function askText(message: string, validate: Check, io: Io): Promise<string> {
   const { input } = await import("@inquirer/prompts");
