@@ -2,7 +2,7 @@ import { isAbsolute } from "node:path";
 import { type Client, createClient } from "../client/client.ts";
 import { compactJournal } from "../client/compact.ts";
 import type { Completed } from "../client/follow.ts";
-import { type Entry, typicalMs } from "../client/history.ts";
+import { typicalMs } from "../client/history.ts";
 import { type Journal, openJournal } from "../client/journal.ts";
 import type { Target } from "../client/target.ts";
 import { asVidgenError, systemCode, usage, VidgenError } from "../errors.ts";
@@ -59,7 +59,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   const { output } = options;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
   const local = options.local ? await openLocal(io, output.note) : undefined;
-  const { baseUrl, apiKey } = local ?? (await checkSettings(options, io));
+  const { baseUrl, apiKey } = local ?? (await resolveService(options, io));
   output.hide(apiKey);
   const { journal, note } = await openKept(options.local ?? false, io);
   if (note !== undefined) output.note(note);
@@ -71,7 +71,8 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
 
   const explain = (error: unknown, id: string, place: string | undefined) => {
     if (!(error instanceof VidgenError) || (error.id !== undefined && error.hint?.includes("To go on"))) return error;
-    return error.with({ id, hint: resumeHint(error, resumeCommand(id, place, options, io)) });
+    const isOver = error.code === "failed" || error.code === "not_found";
+    return error.with({ id, hint: isOver ? undefined : `To go on: ${resumeCommand(id, place, options, io)}` });
   };
   const whereElse = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
@@ -92,7 +93,8 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     whereElse,
     explain,
     async fullId(typed) {
-      const meant = idsBeginningWith(await client.entries(), typed);
+      const ids = (await client.entries()).flatMap(({ id }) => id ?? []);
+      const meant = [...new Set(ids.filter((id) => id.startsWith(typed)))];
       const [only = typed, ...others] = meant;
       if (meant.length === 0 || meant.includes(typed) || (await isKnownThere(typed))) return typed;
       if (others.length > 0) throw usage(`Several ids begin with ${typed}.`, meant.join("\n"));
@@ -116,8 +118,8 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       // A video that was paid for is saved even where the journal cannot be read.
       const entries = await client.entries().catch(() => []);
       const model = entries.find((entry) => entry.id === id)?.request.model;
-      const { expect, stop, ...listeners } = board.follow(id, model);
-      if (model !== undefined) expect(typicalMs(entries, model));
+      const typical = model === undefined ? undefined : typicalMs(entries, model);
+      const { stop, ...listeners } = board.follow(id, { model, typicalMs: typical });
       const how = { ...times, signal: io.signal, ...listeners };
       try {
         if (target) return await client.download(id, target, how);
@@ -136,7 +138,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
 }
 
 /** The remote service and its key. Throws `usage` or `auth` where one of them is not known. */
-export async function checkSettings(options: Pick<SessionOptions, "baseUrl">, io: Io) {
+export async function resolveService(options: Pick<SessionOptions, "baseUrl">, io: Io) {
   const baseUrl = await resolveBaseUrl(options.baseUrl, io, ", save one with `vidgen login`, or use --local");
   return { baseUrl, apiKey: await resolveApiKey(baseUrl, io) };
 }
@@ -173,19 +175,9 @@ function resumeCommand(id: string, place: string | undefined, options: SessionOp
   return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
 }
 
-/** The ids in these entries that begin with what was typed. */
-function idsBeginningWith(entries: Entry[], typed: string): string[] {
-  const ids = entries.flatMap(({ id }) => (id?.startsWith(typed) ? [id] : []));
-  return [...new Set(ids)];
-}
-
 function otherServiceHint(other: string, { local }: SessionOptions): string {
   if (other === localBaseUrl) return "It was started with --local: add --local.";
   return `It was started at ${other}: add --base-url ${quote(other)}${local ? " in the place of --local" : ""}.`;
-}
-
-function resumeHint({ code }: VidgenError, command: string): string | undefined {
-  return code === "failed" || code === "not_found" ? undefined : `To go on: ${command}`;
 }
 
 /** "npx vidgen" when that is how it was called: the next command has to work as it is printed. */

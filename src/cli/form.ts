@@ -2,7 +2,7 @@ import { aspectRatios, defaultModel, findModel, type Model, models } from "../cl
 import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
 import { buildRequest, checkImage, type Wish } from "./commands/request.ts";
-import { checkSettings, programName, quote } from "./context.ts";
+import { programName, quote, resolveService } from "./context.ts";
 import { askChoice, askText, askYes, type Check, type Choice } from "./terminal/prompts.ts";
 import { checkPlace } from "./terminal/result.ts";
 
@@ -28,7 +28,7 @@ export async function askForWish(blank: Blank, options: FormOptions, { io, outpu
   // The images are still to come: without any, a model that needs some would be refused here.
   const set = ["imageUrl=", ...blank.set];
   buildRequest({ ...blank, prompt: "still to come", model: blank.model ?? defaultModel, set });
-  if (!local && !dryRun) await checkSettings(options, io);
+  if (!local && !dryRun) await resolveService(options, io);
 
   const wish = await fillForm(blank, io);
   buildRequest(wish);

@@ -1,37 +1,30 @@
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
-/** What a person is told of one generation while it is followed and downloaded. */
+/** Takes the news of one generation while it is followed and downloaded. */
 export type Progress = {
-  onNote(text: string): void;
-  /** The service's own word for the state of a generation that has not ended. */
+  /** The service's own word for the status of a generation that has not ended. */
   onState(status: string): void;
-  /** The bytes of its video. */
+  /** The bytes of its video; `total` is `undefined` when nobody says how many there are. */
   onProgress(received: number, total: number | undefined): void;
-  /** How long a generation like this one took, in milliseconds. */
-  expect(typicalMs: number | undefined): void;
   stop(): void;
 };
 
+/** What is known of a generation besides its id; `typicalMs` is how long its model typically takes. */
+type About = { model?: string | undefined; typicalMs?: number | undefined };
+
 export type Board = {
   /** Shows a generation from now until its `stop`. */
-  follow(id: string, model: string | undefined): Progress;
+  follow(id: string, about?: About): Progress;
 };
 
 /** The bytes of a video so far, and the first count with its time, from which the speed follows. */
 type Download = { received: number; total: number | undefined; firstReceived: number; startedAt: number };
 
 /** A generation that is followed; times in milliseconds. */
-type Task = {
-  id: string;
-  model: string | undefined;
-  startedAt: number;
-  status: string;
-  typicalMs: number | undefined;
-  download: Download | undefined;
-};
+type Task = About & { id: string; startedAt: number; status: string; download?: Download };
 
-/** All generations that one command follows now, and how many it has followed before. */
+/** The generations that one command follows, and how many it has followed before. */
 type Tasks = { running: Set<Task>; done: number; startedAt: number };
 
 const redrawMs = 1_000;
@@ -42,86 +35,61 @@ const heartbeatMs = 30_000;
 /** Shows the generations of a command: at a terminal one line that is redrawn; elsewhere a line for each change, and one every 30 s. */
 export function createBoard(output: Output, io: Pick<Io, "now" | "sleep">): Board {
   const tasks: Tasks = { running: new Set(), done: 0, startedAt: 0 };
-  const renderer = createRenderer(tasks, output, io);
-  let redrawing = new AbortController();
-  return {
-    follow(id, model) {
-      const task: Task = {
-        ...{ id, model, startedAt: io.now(), status: "processing" },
-        ...{ typicalMs: undefined, download: undefined },
-      };
-      const isFirst = tasks.running.size === 0;
-      if (isFirst) tasks.startedAt = io.now();
-      tasks.running.add(task);
-      renderer.showChange(task);
-      if (isFirst) {
-        redrawing = new AbortController();
-        renderer.redrawUntil(redrawing.signal);
-      }
-      const stop = () => {
-        if (!tasks.running.delete(task)) return;
-        tasks.done++;
-        if (tasks.running.size > 0) return;
-        redrawing.abort();
-        output.rest();
-      };
-      return { ...updatesOf(task, renderer, output, io), onNote: output.note, stop };
-    },
-  };
-}
-
-type Renderer = ReturnType<typeof createRenderer>;
-
-function createRenderer(tasks: Tasks, output: Output, io: Pick<Io, "now" | "sleep">) {
   let drawnAt = 0;
+  let redrawing = new AbortController();
   const draw = () => {
     drawnAt = io.now();
-    const text = describeTasks(tasks, io.now(), output.isLive);
+    const text = describeTasks(tasks, drawnAt, output.isLive);
     if (output.isLive) output.progress(text);
     else output.note(text);
   };
-  const redraw = async (signal: AbortSignal) => {
+  const redraw = async ({ signal }: AbortController) => {
     for (;;) {
       await io.sleep(output.isLive ? redrawMs : heartbeatMs, signal);
       draw();
     }
   };
-  return {
-    redrawUntil: (signal: AbortSignal) => void redraw(signal).catch(() => {}),
-    showChange(task: Task) {
-      if (output.isLive) draw();
-      else output.progress(stateOf(task, task.id));
-    },
-    showBytes() {
-      if (output.isLive && io.now() - drawnAt >= downloadRedrawMs) draw();
-    },
+  const showChange = (task: Task) => {
+    if (output.isLive) draw();
+    else output.progress(stateOf(task, task.id));
   };
-}
-
-function updatesOf(
-  task: Task,
-  renderer: Renderer,
-  output: Pick<Output, "redact">,
-  io: Pick<Io, "now">,
-): Pick<Progress, "onState" | "onProgress" | "expect"> {
+  const setStatus = (task: Task, said: string) => {
+    const status = output.redact(said).replace(/\s+/g, " ").trim().slice(0, 40);
+    if (status === task.status) return;
+    task.status = status;
+    showChange(task);
+  };
+  const setDownload = (task: Task, received: number, total: number | undefined) => {
+    const before = task.download;
+    // A download that starts over is counted from its new start.
+    const isContinued = before !== undefined && received >= before.received;
+    const first = isContinued ? before : { firstReceived: received, startedAt: io.now() };
+    task.download = { ...first, received, total };
+    if (before === undefined) showChange(task);
+    else if (output.isLive && io.now() - drawnAt >= downloadRedrawMs) draw();
+  };
+  const stop = (task: Task) => {
+    if (!tasks.running.delete(task)) return;
+    tasks.done++;
+    if (tasks.running.size > 0) return;
+    redrawing.abort();
+    output.rest();
+  };
   return {
-    expect(typicalMs) {
-      task.typicalMs = typicalMs;
-    },
-    onState(said) {
-      const status = output.redact(said).replace(/\s+/g, " ").trim().slice(0, 40);
-      if (status === task.status) return;
-      task.status = status;
-      renderer.showChange(task);
-    },
-    onProgress(received, total) {
-      const before = task.download;
-      // A download that starts over is counted from its new start.
-      const isContinued = before !== undefined && received >= before.received;
-      const first = isContinued ? before : { firstReceived: received, startedAt: io.now() };
-      task.download = { ...first, received, total };
-      if (before === undefined) renderer.showChange(task);
-      else renderer.showBytes();
+    follow(id, about = {}) {
+      const task: Task = { ...about, id, startedAt: io.now(), status: "processing" };
+      tasks.running.add(task);
+      if (tasks.running.size === 1) {
+        tasks.startedAt = io.now();
+        redrawing = new AbortController();
+        redraw(redrawing).catch(() => {});
+      }
+      showChange(task);
+      return {
+        onState: (status) => setStatus(task, status),
+        onProgress: (received, total) => setDownload(task, received, total),
+        stop: () => stop(task),
+      };
     },
   };
 }
