@@ -9,7 +9,7 @@ import { asVidgenError, systemCode, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl } from "./settings.ts";
-import { findStorage, journalIn, storageNote } from "./storage.ts";
+import { findStorage, journalIn } from "./storage.ts";
 import type { Output } from "./terminal/output.ts";
 import { createBoard } from "./terminal/progress.ts";
 
@@ -61,7 +61,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   const local = options.local ? await openLocal(io, output.note) : undefined;
   const { baseUrl, apiKey } = local ?? (await resolveService(options, io));
   output.hide(apiKey);
-  const { journal, note } = await openKept(options.local ?? false, io);
+  const { journal, note } = await findJournal(options.local ?? false, io);
   if (note !== undefined) output.note(note);
   await compactJournal(journal.path, io.date()).catch(() => {});
   const fetch = traced(local?.fetch ?? io.fetch, baseUrl, output, io);
@@ -144,14 +144,14 @@ export async function resolveService(options: Pick<SessionOptions, "baseUrl">, i
 }
 
 /** The journal of this machine. `note` is set where it, or with `isLocal` the state of the local service, is not in its usual folder. */
-export async function openKept(isLocal: boolean, io: Io): Promise<{ journal: Journal; note: string | undefined }> {
+export async function findJournal(isLocal: boolean, io: Io): Promise<{ journal: Journal; note: string | undefined }> {
   const storage = await findStorage("state", io).catch(asVidgenError);
   if (storage instanceof VidgenError) return { journal: noJournal(storage), note: storage.message };
   const journal = openJournal(journalIn(storage.folder), io);
-  const note = storageNote(storage) ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
-  if (!storage.instead || !isAbsolute(storage.instead.usual)) return { journal, note };
+  const note = storage.note ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
+  if (storage.usual === undefined || !isAbsolute(storage.usual)) return { journal, note };
   // The usual journal may hold entries from a time when it could be written.
-  const before = openJournal(journalIn(storage.instead.usual), io);
+  const before = openJournal(journalIn(storage.usual), io);
   const entries = async () => [...(await journal.entries()), ...(await before.entries().catch(() => []))];
   return { journal: { ...journal, entries }, note };
 }

@@ -3,7 +3,7 @@ import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
 import { buildRequest, checkImage, type Wish } from "./commands/request.ts";
 import { programName, quote, resolveService } from "./context.ts";
-import { askChoice, askText, askYes, type Check, type Choice } from "./terminal/prompts.ts";
+import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkPlace } from "./terminal/result.ts";
 
 /** What is known before anything is asked; `usualModel` is the one to offer first. */
@@ -47,7 +47,8 @@ export async function askForWish(blank: Blank, options: FormOptions, { io, outpu
 async function fillForm({ usualModel, ...blank }: Blank, io: Io): Promise<Wish> {
   const prompt = (await askText("What should the video show?", isAnswered, io)).trim();
   const model = blank.model ?? (await askChoice("Which model?", modelChoices(usualModel), usualModel, io));
-  const aspectRatio = blank.aspectRatio ?? (await askRatio(io));
+  const ask = () => askChoice("Which aspect ratio?", ratioChoices, "", io);
+  const aspectRatio = blank.aspectRatio ?? ((await ask()) || undefined);
   const duration = blank.duration ?? (await askDuration(io));
   const images = await askImages(model, blank.images, io);
   return { ...blank, prompt, model, aspectRatio, duration, images };
@@ -55,11 +56,15 @@ async function fillForm({ usualModel, ...blank }: Blank, io: Io): Promise<Wish> 
 
 /** Where the video is to go, as `-o` takes it; `undefined` for the usual place. `check` throws for a place that no video can go to. */
 async function askPlace(usual: string, check: (place: string) => void, io: Io): Promise<string | undefined> {
-  // No shell reads what is typed here.
+  // No shell expands what is typed here.
   const read = (text: string) => text.trim().replace(/^~(?=\/)/, () => io.home || "~");
-  const isPlace = (place: string) => !place.startsWith("~") && passes(check, place);
-  const validate: Check = (text) =>
-    text.trim() === "" || isPlace(read(text)) || "A file such as fox.mp4, a folder/, or . for this one, please.";
+  const wrong = "A file such as fox.mp4, a folder/, or . for this one, please.";
+  const isPlace = checkedBy(check, wrong);
+  const validate: Check = (text) => {
+    const place = read(text);
+    if (place === "") return true;
+    return place.startsWith("~") ? wrong : isPlace(place);
+  };
   return read(await askText(`Where to save it? (Enter: ${usual})`, validate, io)) || undefined;
 }
 
@@ -93,10 +98,6 @@ const ratioChoices: Choice[] = [
   ...aspectRatios.map((ratio) => ({ value: ratio, name: ratio })),
 ];
 
-async function askRatio(io: Io): Promise<string | undefined> {
-  return (await askChoice("Which aspect ratio?", ratioChoices, "", io)) || undefined;
-}
-
 /** All that are known, and the usual one though it may not be. */
 function modelChoices(usual: string): Choice[] {
   const known = models.map(({ id, characteristic }: Model) => ({ value: id, name: `${id}: ${characteristic}` }));
@@ -119,21 +120,13 @@ async function askImages(model: string, given: string[], io: Io): Promise<string
   const { min, max } = findModel(model)?.images ?? { min: 0, max: 0 };
   while (images.length < max) {
     const isEnough = images.length >= min;
-    const check: Check = (text) =>
-      (isEnough && text.trim() === "") || passes(checkImage, text.trim()) || "An http(s) address, please.";
+    const check = checkedBy((text) => {
+      if (!isEnough || text.trim() !== "") checkImage(text.trim());
+    }, "An http(s) address, please.");
     const hint = isEnough ? `Enter: no more, ${max} at the most` : `${min} to ${max}`;
     const answer = (await askText(`Address of image ${images.length + 1}? (${hint})`, check, io)).trim();
     if (answer === "") break;
     images.push(answer);
   }
   return images;
-}
-
-function passes(check: (text: string) => unknown, text: string): boolean {
-  try {
-    check(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { systemReason, VidgenError } from "../errors.ts";
 import type { FetchInit, Io } from "../io.ts";
-import { findStorage, storageNote } from "./storage.ts";
+import { findStorage } from "./storage.ts";
 
 /** The local service as `--local` reaches it. */
 export type Local = {
@@ -21,8 +21,8 @@ type Connection = Omit<Local, "isHere" | "baseUrl"> & { isHere: boolean; baseUrl
 
 /** The folder of the service's state, and a note for people when the folder may not last. */
 export async function findServiceFolder(io: Io): Promise<{ folder: string; note: string | undefined }> {
-  const storage = await findStorage("data", io);
-  return { folder: join(storage.folder, "service"), note: storageNote(storage) };
+  const { folder, note } = await findStorage("data", io);
+  return { folder: join(folder, "service"), note };
 }
 
 /** How the journal names the local service, whichever process runs it. */

@@ -28,8 +28,8 @@ export function folders(world: Omit<World, "uid">): { config: string; data: stri
   return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
 }
 
-/** A folder to keep things in; `instead` is set when it replaces the usual folder: which one, and why. */
-export type Storage = { folder: string; instead?: { usual: string; reason: string } };
+/** A folder to keep things in. `usual` is the folder that it replaces, and `note` tells the user so: it may not last. */
+export type Storage = { folder: string; usual?: string; note?: string };
 
 /**
  * The folder for the journal ("state") or for the local service ("data"). Without a home folder, or when the home cannot be written, it is
@@ -41,19 +41,15 @@ export async function findStorage(kind: "state" | "data", world: World): Promise
   if (world.env.VIDGEN_HOME) return { folder: usual };
   const reason = isAbsolute(usual) ? await whyNotWritable(usual) : "there is no home folder";
   if (reason === undefined) return { folder: usual };
-  return { folder: await openTemporary(reason, world), instead: { usual, reason } };
+  const folder = await openTemporary(reason, world);
+  const problem = isAbsolute(usual) ? `Cannot write to ${usual}` : "Nothing can be kept for good";
+  const place = `What vidgen keeps goes to ${folder}, which the system may clear; VIDGEN_HOME names another folder.`;
+  return { folder, usual, note: `${problem}: ${reason}. ${place}` };
 }
 
 /** The path of the journal in the folder for the state. */
 export function journalIn(folder: string): string {
   return join(folder, "journal.jsonl");
-}
-
-/** A note for the user when things are kept where they may not last; `undefined` when they are in the usual folder. */
-export function storageNote({ folder, instead }: Storage): string | undefined {
-  if (!instead) return undefined;
-  const place = isAbsolute(instead.usual) ? `Cannot write to ${instead.usual}` : "Nothing can be kept for good";
-  return `${place}: ${instead.reason}. What vidgen keeps goes to ${folder}, which the system may clear; VIDGEN_HOME names another folder.`;
 }
 
 /** Why no file can be written in a folder, which may not exist yet; `undefined` when one can. */

@@ -224,9 +224,9 @@ async function printDryRun(
   const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
   if (!local && baseUrl === undefined) output.note("No base URL is known; without --dry-run this would stop here.");
   if (reuse) {
-    const { openKept } = await import("../context.ts");
+    const { findJournal } = await import("../context.ts");
     const { findReusable } = await import("../../client/history.ts");
-    const { journal, note } = await openKept(local, io);
+    const { journal, note } = await findJournal(local, io);
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;
     const entries = (await journal.entries()).filter((entry) => entry.base_url === origin);

@@ -45,8 +45,8 @@ const unclearNote =
 
 async function choose({ status, limit, local }: Options, io: Io): Promise<Entry[]> {
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit takes a whole number from 1, not "${limit}".`);
-  const { openKept } = await import("../context.ts");
-  const entries = await (await openKept(false, io)).journal.entries();
+  const { findJournal } = await import("../context.ts");
+  const entries = await (await findJournal(false, io)).journal.entries();
   const isWanted = (entry: Entry) =>
     (status === undefined || entry.status === status) && (!local || isLoopback(new URL(entry.base_url).hostname));
   return entries.filter(isWanted).slice(0, Number(limit));

@@ -65,15 +65,8 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
   };
   const at = readAddress(options);
   const engine = createPreviewEngine(io);
-  const settings = {
-    folder,
-    engine,
-    pace: options.pace,
-    resume: "all" as const,
-    credits: readCredits(options),
-    onDelivery,
-  };
-  const opened = await openService({ ...settings, ...at }, io).catch((error) => {
+  const settings = { folder, engine, pace: options.pace, credits: readCredits(options), onDelivery };
+  const opened = await openService({ ...settings, ...at, resume: "all" }, io).catch((error) => {
     throw openingError(error, folder, at.host);
   });
   if (opened.kind === "held") throw heldError(opened);

@@ -6,7 +6,7 @@ import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findRunning, findServiceFolder } from "../local.ts";
 import { configHint, configPath, hasConfig, readSaved } from "../settings.ts";
-import { findStorage, journalIn, storageNote, whyNotWritable } from "../storage.ts";
+import { findStorage, journalIn, whyNotWritable } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
@@ -50,7 +50,7 @@ export async function checkJournal(io: Io): Promise<Check> {
     const reason = (await whyFileNotWritable(path)) ?? (await findWriteError(storage.folder));
     if (reason !== undefined)
       return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix: journalFix });
-    return judgeStorage("journal", path, storageNote(storage));
+    return judgeStorage("journal", path, storage.note);
   } catch (error) {
     return failWith("journal", error, journalFix);
   }

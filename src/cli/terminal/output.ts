@@ -150,7 +150,7 @@ function jsonText(document: unknown, redact: (text: string) => string): string {
 }
 
 /** Writes to stdout. A closed pipe is no error: in `| head` the reader has what it wanted. */
-function write(stream: Io["stdout"], text: string | Uint8Array): Promise<void> {
+function write(stream: Io["stdout"], text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
       if (!error || systemCode(error) === "EPIPE" || systemCode(error) === "ERR_STREAM_DESTROYED") return resolve();
@@ -161,10 +161,8 @@ function write(stream: Io["stdout"], text: string | Uint8Array): Promise<void> {
   });
 }
 
-export type ColorLevel = 0 | 1;
-
 /** Decided once per stream: flags, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, then whether it is a terminal. */
-export function colorLevel(manner: Pick<Manner, "color">, stream: { isTTY?: boolean }, env: Io["env"]): ColorLevel {
+export function colorLevel(manner: Pick<Manner, "color">, stream: { isTTY?: boolean }, env: Io["env"]): 0 | 1 {
   if (manner.color !== undefined) return manner.color ? 1 : 0;
   if (env.NO_COLOR) return 0;
   if (env.FORCE_COLOR && env.FORCE_COLOR !== "0" && env.FORCE_COLOR !== "false") return 1;
