@@ -90,7 +90,7 @@ function requestOptions(url: string, init: FetchInit, signal: AbortSignal): Disp
 }
 
 /** undici notices an abort only once it is connected; the caller is told at once. */
-function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+export function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });

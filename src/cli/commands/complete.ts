@@ -1,7 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Entry } from "../../client/history.ts";
 import type { Io } from "../../io.ts";
-import type { Context, Word } from "../command.ts";
+import type { Context, Suggestion } from "../command.ts";
 import { findStorage, journalIn } from "../storage.ts";
 import { plainLine } from "../terminal/output.ts";
 
@@ -19,7 +19,7 @@ export function addComplete(program: CommandUnknownOpts, { io, output }: Context
     });
 }
 
-const rowsFor: Record<"files" | "ids" | "anything", (io: Io) => Promise<readonly Word[]>> = {
+const rowsFor: Record<"files" | "ids" | "anything", (io: Io) => Promise<readonly Suggestion[]>> = {
   // Tells the script to complete file names itself; no word of vidgen's own begins with a colon.
   files: async () => [[":files", ""]],
   ids: (io) => readRecentIds(io).catch(() => []),
@@ -29,11 +29,11 @@ const rowsFor: Record<"files" | "ids" | "anything", (io: Io) => Promise<readonly
 const maxIds = 30;
 
 /** The newest ids in the journal, each with its status, model and prompt. Ids that a shell would have to quote are left out. */
-async function readRecentIds(io: Io): Promise<Word[]> {
+async function readRecentIds(io: Io): Promise<Suggestion[]> {
   const { openJournal } = await import("../../client/journal.ts");
   const { folder } = await findStorage("state", io);
   const entries = await openJournal(journalIn(folder), io).entries();
-  const words = entries.flatMap(({ id, status, request }: Entry): Word[] =>
+  const words = entries.flatMap(({ id, status, request }: Entry): Suggestion[] =>
     id !== undefined && /^\w[\w.-]{0,99}$/.test(id)
       ? [[id, `${status} ${plainLine(`${request.model} ${request.prompt}`).slice(0, 60)}`.trimEnd()]]
       : [],

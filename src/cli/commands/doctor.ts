@@ -26,8 +26,8 @@ function declare(program: CommandUnknownOpts) {
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /**
- * Looks at the surroundings, from causes to effects, and prints each check with its fix. Throws when one has failed: with the code that the
- * first of them would end a command with, since the others may follow from it. Costs nothing.
+ * Runs the checks, causes before effects, and prints each with its fix. When checks failed, throws with the code of the first: the others may
+ * follow from it. Costs nothing.
  */
 async function doctor(options: Options, context: Context): Promise<void> {
   const { io, output } = context;
@@ -48,14 +48,14 @@ async function doctor(options: Options, context: Context): Promise<void> {
 }
 
 async function checkRemote(flag: string | undefined, { io, output }: Context): Promise<Check[]> {
-  const { traced } = await import("../context.ts");
+  const { traceFetch } = await import("../context.ts");
   const { checkNetwork, checkSettings } = await import("../doctor/network.ts");
   const { checks, baseUrl, apiKey } = await checkSettings(flag, io);
   if (apiKey !== undefined) output.hide(apiKey);
   if (baseUrl === undefined) return checks;
   return [
     ...checks,
-    ...(await checkNetwork({ baseUrl, apiKey }, { ...io, fetch: traced(io.fetch, baseUrl, output, io) })),
+    ...(await checkNetwork({ baseUrl, apiKey }, { ...io, fetch: traceFetch(io.fetch, baseUrl, output, io) })),
   ];
 }
 

@@ -24,7 +24,7 @@ import { findBaseUrl, findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
 import { checkPlace, collectedResult, printResult, savedResult } from "../terminal/result.ts";
-import type { Wish } from "./request.ts";
+import type { RequestInput } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
@@ -88,14 +88,14 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   const follow = () => session.collect(id, { ...times, target, place });
   const collected = await ringAfter(options.bell ?? false, follow, io);
   const print = { place, extra: document, open: options.open ?? false, output };
-  await printResult(collectedResult(collected, session.isHere()), print, io).catch((error) => {
+  await printResult(collectedResult(collected, session.isInProcess()), print, io).catch((error) => {
     throw session.explain(error, id, place);
   });
 }
 
 type GenerateContext = Context & { command: ReturnType<typeof declare> };
 
-/** All that comes before anything is paid for; `undefined` where nothing is left to do. A video that cannot be saved is not paid for. */
+/** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
   const { io, output, defer } = context;
   const { buildRequest } = await import("./request.ts");
@@ -103,9 +103,9 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
   const given = choosePlace(options, context);
-  const { wish, place: asked } = await resolveWish(typed, options, context);
+  const { input, place: asked } = await resolveInput(typed, options, context);
   const place = asked ?? given;
-  const request = buildRequest(wish);
+  const request = buildRequest(input);
   const attempt = crypto.randomUUID();
   if (options.dryRun) return await printDryRun(request, attempt, options, context);
   const session = await openSession({ ...options, output }, io);
@@ -121,7 +121,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const claim = { overwrite, id: earlier?.id, words: request, resume: true };
   const claimed = place === undefined ? undefined : session.client.claim(place, claim);
   const target = await claimed?.catch((error) => {
-    // A program goes on with what it has paid for.
+    // With the id, a program can resume the generation that was paid for.
     throw earlier ? asVidgenError(error).with({ id: earlier.id }) : error;
   });
   defer(async () => target?.release());
@@ -139,46 +139,46 @@ function choosePlace(options: Options, { io, output }: Context): string | undefi
   return asked ?? (options.local && wait ? "." : undefined);
 }
 
-/** What is to be made, and where a person wants it saved: from the command line and the settings, or asked for at a terminal. */
-async function resolveWish(
+/** The fields of the request, from the command line and the settings, or asked for at a terminal; then `place` may be an answer too. */
+async function resolveInput(
   typed: string | undefined,
   options: Options,
   context: GenerateContext,
-): Promise<{ wish: Wish; place: string | undefined }> {
+): Promise<{ input: RequestInput; place: string | undefined }> {
   const { io } = context;
   const { model, aspectRatio, duration, resolution, callbackUrl, image: images = [], set = [] } = options;
   const given = { aspectRatio, duration, resolution, callbackUrl, images, set };
   const prompt = await readPrompt(typed, io);
   const usualModel = model ?? (await findModelSetting(io)) ?? defaultModel;
-  if (prompt !== undefined) return { wish: { ...given, prompt, model: usualModel }, place: undefined };
+  if (prompt !== undefined) return { input: { ...given, prompt, model: usualModel }, place: undefined };
   if (!canAsk(context, io))
     throw usage("There is no prompt.", 'Give one: vidgen generate "...", or - for stdin, or @file.');
-  const { askForWish } = await import("../form.ts");
+  const { askForInput } = await import("../form.ts");
   const hasPlace = options.output !== undefined || options.download || options.dryRun || !options.wait;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
-  return askForWish({ ...given, model, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
+  return askForInput({ ...given, model, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
 }
 
 type StartOptions = Context & { attempt: string; place: string | undefined };
 
-/** Sends the request, and says the id the moment it is known. */
-async function startOnce(session: Session, request: StartRequest, options: StartOptions): Promise<Begun> {
+/** Sends the request, and prints the id as soon as it is known. */
+async function startOnce(session: Session, request: StartRequest, options: StartOptions): Promise<StartResult> {
   const { io, output, attempt } = options;
   const place = options.place === "-" ? undefined : options.place;
   const how = { attempt, place, signal: io.signal, leave: io.leave };
-  // Elsewhere than at a terminal there is a line once there is something to tell.
+  // Without a terminal the first line is the one with the id.
   if (output.isLive) output.progress("Starting...");
-  const { generation, remaining_credits } = await session.client.start(request, how).finally(output.rest);
+  const { generation, remaining_credits } = await session.client.start(request, how).finally(output.clearProgress);
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   output.note(`Started ${generation.id} (${request.model}${credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
 }
 
-/** `--no-wait`. A Ctrl-C that came while the request was out counts now that its id is known. */
-async function printId(session: Session, { id, document }: Begun, { io, output }: Context): Promise<void> {
+/** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */
+async function printId(session: Session, { id, document }: StartResult, { io, output }: Context): Promise<void> {
   try {
     await output.result(id, document);
-    if (session.isHere())
+    if (session.isInProcess())
       output.note(`It is made when it is waited for, vidgen wait ${id} --local, or by vidgen serve.`);
     io.signal.throwIfAborted();
   } catch (error) {
@@ -186,15 +186,15 @@ async function printId(session: Session, { id, document }: Begun, { io, output }
   }
 }
 
-/** A generation that has begun, and what is known of it. */
-type Begun = { id: string; document: object };
+/** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
+type StartResult = { id: string; document: object };
 
-/** `--reuse`: the generation to go on with instead of paying again. */
+/** `--reuse`: the earlier generation to resume instead of paying again. */
 async function findEarlier(
   session: Session,
   request: StartRequest,
   { io, output }: Context,
-): Promise<Begun | undefined> {
+): Promise<StartResult | undefined> {
   const { findReusable } = await import("../../client/history.ts");
   const found = findReusable(await session.client.entries(), request, io.date());
   if (!found) return undefined;
@@ -211,8 +211,8 @@ function describeEarlier({ id, at, status, remaining_credits, request: { model, 
 }
 
 /**
- * `--dry-run`: the request as it would be sent, the key left out; with `--reuse` the generation that it would go on with, if there is one.
- * Needs neither key nor base URL, and says when one is missing.
+ * `--dry-run`: prints the request as it would be sent, without the key; with `--reuse` the generation that would be resumed, if there is one.
+ * Needs neither key nor base URL, and notes a missing base URL.
  */
 async function printDryRun(
   request: StartRequest,

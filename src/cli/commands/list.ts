@@ -52,7 +52,7 @@ async function choose({ status, limit, local }: Options, io: Io): Promise<Entry[
   return entries.filter(isWanted).slice(0, Number(limit));
 }
 
-/** One line each, in columns as wide as they need to be; the prompt, last but for the file, gets what is left. */
+/** One line per entry, in columns as wide as their longest cell; the prompt comes last and gets the rest of the width. */
 function table(entries: Entry[], width: number, now: Date): string[] {
   const rows = entries.map((entry) => [
     entry.id ?? `(${entry.attempt.slice(0, 8)})`,
@@ -74,7 +74,7 @@ function table(entries: Entry[], width: number, now: Date): string[] {
   });
 }
 
-/** An entry where the terminal is too narrow for columns. The file is never cut: half a path is of no use. */
+/** An entry as several lines, for a terminal that is too narrow for columns. The file is never cut: half a path is of no use. */
 function stack(
   [id = "", status = "", model = "", age = "", credits = "", file = "", prompt = ""]: string[],
   width: number,

@@ -25,14 +25,14 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Asks for a key, checks it with the service, and saves it. Prints nothing; with `--json` for which address that was. */
+/** Asks for a key, checks it with the service, and saves it. Prints nothing; with `--json` the base URL. */
 async function login(options: Options, context: Context): Promise<void> {
   const { io, output } = context;
   const baseUrl = await chooseBaseUrl(options, context);
   const key = await readKey(options, baseUrl, context);
   output.hide(key);
-  const { traced } = await import("../context.ts");
-  const verdict = await checkKey(baseUrl, key, { ...io, fetch: traced(io.fetch, baseUrl, output, io) });
+  const { traceFetch } = await import("../context.ts");
+  const verdict = await checkKey(baseUrl, key, { ...io, fetch: traceFetch(io.fetch, baseUrl, output, io) });
   const path = await saveLogin(baseUrl, key, io);
   await output.result("", { ok: true, base_url: baseUrl });
   output.note(`${verdict} Saved in plain text in ${path}, which only you can read.`);
@@ -42,7 +42,7 @@ async function login(options: Options, context: Context): Promise<void> {
 const checkLimitMs = 30_000;
 const tryAgain = "Check the base URL and the network, then run it again.";
 
-/** Checks a key with the service. Returns what to say of it; throws where it must not be saved. */
+/** Checks a key with the service. Returns the note to print; throws when the key must not be saved. */
 async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string> {
   const { probeService } = await import("../probe.ts");
   const { describeFailure } = await import("../../client/look.ts");

@@ -46,7 +46,7 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Follows generations that exist, side by side, and saves them with `-o`. Ends with the worst of their errors. */
+/** Follows existing generations concurrently, and saves them with `-o`. Throws the error with the highest exit code. */
 async function wait(typed: string[], options: Options, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const { all, open = false } = options;
@@ -57,7 +57,7 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   const { openSession } = await import("../context.ts");
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
-  const ids = all ? await openIds(session) : await fullIds(typed, session);
+  const ids = all ? await openIds(session) : await resolveIds(typed, session);
   const isOne = !all && ids.length < 2;
   if (open && !isOne) throw usage("--open opens one video: name one id.");
   const waiting = { ...context, session, options };
@@ -75,9 +75,9 @@ async function openIds(session: Session): Promise<string[]> {
   return open.flatMap(({ id }) => id ?? []).reverse();
 }
 
-/** Each generation once, even if two of the typed ids mean the same one. */
-async function fullIds(typed: string[], session: Session): Promise<string[]> {
-  return [...new Set(await Promise.all(typed.map(session.fullId)))];
+/** Each generation once, even if two of the typed ids stand for the same one. */
+async function resolveIds(typed: string[], session: Session): Promise<string[]> {
+  return [...new Set(await Promise.all(typed.map(session.resolveId)))];
 }
 
 async function waitForOne(id: string, waiting: Waiting): Promise<void> {
@@ -86,7 +86,7 @@ async function waitForOne(id: string, waiting: Waiting): Promise<void> {
   await collectOne(id, 0, { ...waiting, show: (result) => printResult(result, print, io) });
 }
 
-/** Lines come as the videos do; the JSON document comes last, an array in the order of the ids. */
+/** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
 async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
   const { options, io, output } = waiting;
   const { output: place } = options;
@@ -133,7 +133,7 @@ async function collectOne(
   const place = target?.place ?? options.output;
   defer(async () => target?.release());
   const collected = await session.collect(id, { ...readTimes(options), target, place });
-  const result = collectedResult(collected, session.isHere());
+  const result = collectedResult(collected, session.isInProcess());
   await show(result).catch((error) => {
     throw session.explain(error, id, place);
   });

@@ -6,7 +6,7 @@ import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findRunning, findServiceFolder } from "../local.ts";
 import { configHint, configPath, hasConfig, readSaved } from "../settings.ts";
-import { findStorage, journalIn, whyNotWritable } from "../storage.ts";
+import { findAccessError, findStorage, journalIn } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
@@ -16,7 +16,7 @@ export async function checkConfig(io: Io): Promise<Check> {
   try {
     const before = await modeOf(path);
     await readSaved(io);
-    const reason = await whyNotWritable(dirname(path));
+    const reason = await findAccessError(dirname(path));
     if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configHint);
     if (before === undefined) return pass("config", `none yet; \`vidgen login\` makes ${path}`);
     return judgeMode(path, before, (await modeOf(path)) ?? before);
@@ -25,7 +25,7 @@ export async function checkConfig(io: Io): Promise<Check> {
   }
 }
 
-/** Reading the file has already made it private, where that was possible. */
+/** `before` and `now` are the file's modes before and after `readSaved`, which makes it private where it can. */
 function judgeMode(path: string, before: number, now: number): Check {
   const octal = (mode: number) => `0${mode.toString(8)}`;
   if ((now & 0o077) !== 0) return warn("config", `${path} is open to others (${octal(now)})`, `chmod 600 ${path}`);
@@ -47,7 +47,7 @@ export async function checkJournal(io: Io): Promise<Check> {
   try {
     const storage = await findStorage("state", io);
     const path = journalIn(storage.folder);
-    const reason = (await whyFileNotWritable(path)) ?? (await findWriteError(storage.folder));
+    const reason = (await findFileError(path)) ?? (await findWriteError(storage.folder));
     if (reason !== undefined)
       return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix: journalFix });
     return judgeStorage("journal", path, storage.note);
@@ -56,7 +56,7 @@ export async function checkJournal(io: Io): Promise<Check> {
   }
 }
 
-async function whyFileNotWritable(path: string): Promise<string | undefined> {
+async function findFileError(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.R_OK | constants.W_OK);
     return (await stat(path)).isFile() ? undefined : "it is no file";
@@ -83,7 +83,7 @@ export async function checkLocalService(io: Io): Promise<Check> {
   }
 }
 
-/** A note says that the storage is not in its usual folder, and may not last. */
+/** Warns with the note of storage that is not in its usual folder. */
 function judgeStorage(name: string, says: string, note: string | undefined): Check {
   return note === undefined ? pass(name, says) : warn(name, says, note);
 }
@@ -108,13 +108,10 @@ export function judgeFreeSpace(freeBytes: number): Check {
   return freeBytes < lowBytes ? warn("disk", says, fix) : pass("disk", says);
 }
 
-/** Larger than what a file system stores beside a file's name. */
+/** File systems store very small files in the inode, which works on a full disk too. */
 const trialBytes = 64 * 1024;
 
-/**
- * Why no file can be saved in a folder, which may not exist yet; `undefined` when it can. Only a trial file shows that a disk is full or a quota
- * is used up.
- */
+/** Why no file can be saved in a folder, which may not exist yet; `undefined` when it can. A trial file also finds a full disk or quota. */
 async function findWriteError(folder: string): Promise<string | undefined> {
   const path = join(await nearestFolder(folder), `.vidgen-trial-${randomUUID()}`);
   try {

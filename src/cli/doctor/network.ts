@@ -64,7 +64,7 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
     const probe = await probeService({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch });
     const answer = judgeProbe(probe, address, Math.round(io.now() - start));
     const connection = url.protocol === "https:" ? "made, and its certificate is trusted" : "made, without TLS";
-    return [proxyCheck, foundName(url, proxy), pass("connection", connection), answer, ...judgeClock(date, io.date())];
+    return [proxyCheck, passDns(url, proxy), pass("connection", connection), answer, ...judgeClock(date, io.date())];
   } catch (error) {
     if (io.signal.aborted) throw error;
     return [proxyCheck, ...judgeFailure(error, url, proxy)];
@@ -85,7 +85,7 @@ export function proxyFor(address: string, env: Io["env"]): string | undefined {
   return URL.canParse(proxy) ? new URL(proxy).origin : "an address that is none";
 }
 
-function foundName({ hostname }: URL, proxy: string | undefined): Check {
+function passDns({ hostname }: URL, proxy: string | undefined): Check {
   if (proxy !== undefined) return pass("dns", "left to the proxy");
   const isAddress = isIP(hostname.replace(/[[\]]/g, "")) > 0;
   return pass("dns", isAddress ? `${hostname} needs none` : `${hostname} is found`);
@@ -97,13 +97,13 @@ const certificateFix =
 const firewallFix = "Check the network and its firewall; where a proxy is needed, HTTPS_PROXY names it.";
 const loopbackFix = "Is anything running there? `vidgen serve` starts the local service.";
 
-/** The check that failed, after those that must have passed. */
+/** The check that failed, after the checks that must have passed before it. */
 function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Check[] {
   const code = systemCode(error) ?? "";
   const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
   if (/^(ENOTFOUND|EAI_)/.test(code))
     return [failed("dns", proxy === undefined ? "Check the base URL's spelling, and the network." : proxyFix)];
-  const dns = foundName(url, proxy);
+  const dns = passDns(url, proxy);
   if (/^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
     return [dns, failed("connection", certificateFix)];
   if (code === "") return [dns, failed("service", "Check the base URL and the network, then run it again.")];
@@ -132,7 +132,7 @@ function judgeProbe({ verdict, said }: Probe, { baseUrl, apiKey }: Address, ms: 
 
 const maxClockErrorMs = 60_000;
 
-/** Nothing when the reply has no usable Date header. */
+/** Empty when the reply has no usable Date header. */
 function judgeClock(dateHeader: string | null, now: Date): Check[] {
   const serviceMs = Date.parse(dateHeader ?? "");
   if (Number.isNaN(serviceMs)) return [];

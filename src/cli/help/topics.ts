@@ -4,7 +4,7 @@ import { detailsOf } from "../command.ts";
 
 export type Row = readonly [term: string, meaning: string];
 
-/** A part of a topic: words, then a list of terms. */
+/** A part of a topic: a paragraph, then a list of terms. */
 export type Section = { text: string; rows: readonly Row[] };
 
 /** `document` is what `--json` prints. */
@@ -12,7 +12,7 @@ export type Topic = { name: string; summary: string; sections: Section[]; docume
 
 export const topicNames = ["exit-codes", "environment", "output", "directives"] as const;
 
-/** What `vidgen help <topic>` tells, made from the tables that the code itself goes by. */
+/** What `vidgen help <topic>` tells, made from the code's own tables. */
 export function createTopics(program: CommandUnknownOpts): Topic[] {
   const codes = Object.entries(exits).map(([name, { exit, meaning }]) => ({ code: exit, name, meaning }));
   const codeRows = codes.map(({ code, name, meaning }): Row => [`${String(code).padEnd(3)} ${name}`, meaning]);
@@ -94,7 +94,7 @@ const places: readonly Row[] = [
   ["-", "the video itself on stdout"],
 ];
 
-/** The fields of `error` in the one document that an error is with `--json`. */
+/** The fields of `error` in the document that `--json` prints for an error. */
 export const errorFields: readonly Row[] = [
   ["code", "the name of the exit code"],
   ["message", "what happened, and whether it may have been charged"],

@@ -1,11 +1,11 @@
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
-/** Takes the news of one generation while it is followed and downloaded. */
+/** Receives the updates of one generation while it is followed and downloaded. */
 export type Progress = {
   /** The service's own word for the status of a generation that has not ended. */
   onState(status: string): void;
-  /** The bytes of its video; `total` is `undefined` when nobody says how many there are. */
+  /** The bytes of its video; `total` is `undefined` when the size is not known. */
   onProgress(received: number, total: number | undefined): void;
   stop(): void;
 };
@@ -13,7 +13,7 @@ export type Progress = {
 /** What is known of a generation besides its id; `typicalMs` is how long its model typically takes. */
 type About = { model?: string | undefined; typicalMs?: number | undefined };
 
-export type Board = {
+export type ProgressDisplay = {
   /** Shows a generation from now until its `stop`. */
   follow(id: string, about?: About): Progress;
 };
@@ -29,11 +29,11 @@ type Tasks = { running: Set<Task>; done: number; startedAt: number };
 
 const redrawMs = 1_000;
 const downloadRedrawMs = 200;
-/** Without a terminal, a line this often shows that the command is alive. */
+/** Without a terminal a line is printed this often, so that the command does not look stuck. */
 const heartbeatMs = 30_000;
 
 /** Shows the generations of a command: at a terminal one line that is redrawn; elsewhere a line for each change, and one every 30 s. */
-export function createBoard(output: Output, io: Pick<Io, "now" | "sleep">): Board {
+export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "sleep">): ProgressDisplay {
   const tasks: Tasks = { running: new Set(), done: 0, startedAt: 0 };
   let drawnAt = 0;
   let redrawing = new AbortController();
@@ -61,7 +61,7 @@ export function createBoard(output: Output, io: Pick<Io, "now" | "sleep">): Boar
   };
   const setDownload = (task: Task, received: number, total: number | undefined) => {
     const before = task.download;
-    // A download that starts over is counted from its new start.
+    // A download that was restarted is measured from its new start.
     const isContinued = before !== undefined && received >= before.received;
     const first = isContinued ? before : { firstReceived: received, startedAt: io.now() };
     task.download = { ...first, received, total };
@@ -73,7 +73,7 @@ export function createBoard(output: Output, io: Pick<Io, "now" | "sleep">): Boar
     tasks.done++;
     if (tasks.running.size > 0) return;
     redrawing.abort();
-    output.rest();
+    output.clearProgress();
   };
   return {
     follow(id, about = {}) {
@@ -94,7 +94,7 @@ export function createBoard(output: Output, io: Pick<Io, "now" | "sleep">): Boar
   };
 }
 
-/** All tasks in one line; `isShort` where the full id is shown elsewhere. */
+/** All tasks in one line; `isShort` shortens the ids. */
 function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort: boolean): string {
   const [only, ...others] = running;
   if (only && others.length === 0 && done === 0) return describeTask(only, now, isShort);
@@ -109,7 +109,7 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
   return `${state}  ${formatTime(now - task.startedAt)}${typically}`;
 }
 
-/** What happens to one generation, under the name `id`. */
+/** What is done with one generation, called `id` in the text. */
 function stateOf({ status, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
   const words = [model, status === "processing" ? "" : status].filter(Boolean);
@@ -136,7 +136,7 @@ function formatBytes(bytes: number): string {
 
 const longWaitMs = 15_000;
 
-/** Waits; with `isWanted` the terminal rings after a wait of more than 15 s, however it ended. A person's own Ctrl-C needs no bell. */
+/** Runs `wait`; with `isWanted` rings the terminal's bell if it took more than 15 s, also when it failed, but not after Ctrl-C. */
 export async function ringAfter<Result>(isWanted: boolean, wait: () => Promise<Result>, io: Io): Promise<Result> {
   const start = io.now();
   try {

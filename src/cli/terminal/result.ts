@@ -17,18 +17,18 @@ export type Result = {
   file: string | undefined;
   videoUrl: string;
   /** The local service runs inside this process: its URLs end with the command. */
-  isHere: boolean;
+  isInProcess: boolean;
 };
 
 /** A generation that has just completed; `--json` leaves out URLs that end with this process. */
-export function collectedResult({ generation, videoUrl, file }: Collected, isHere: boolean): Result {
-  const urls = isHere ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
-  return { document: { ...generation, ...urls, ...(file === undefined ? {} : { file }) }, file, videoUrl, isHere };
+export function collectedResult({ generation, videoUrl, file }: Collected, isInProcess: boolean): Result {
+  const urls = isInProcess ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
+  return { document: { ...generation, ...urls, ...(file === undefined ? {} : { file }) }, file, videoUrl, isInProcess };
 }
 
 /** A video that an earlier run has saved: the service is not asked about it. */
 export function savedResult(id: string, file: string): Result {
-  return { document: { id, status: "completed", file }, file, videoUrl: "", isHere: false };
+  return { document: { id, status: "completed", file }, file, videoUrl: "", isInProcess: false };
 }
 
 export type PrintOptions = {
@@ -51,15 +51,15 @@ export async function printResult(result: Result, options: PrintOptions, io: Io)
 }
 
 /** The link's address; `undefined` when the URL ends with this process, or the terminal is on another machine than the file. */
-function hrefOf({ file, videoUrl, isHere }: Result, { env }: Io): string | undefined {
-  if (file === undefined) return isHere ? undefined : videoUrl;
+function hrefOf({ file, videoUrl, isInProcess }: Result, { env }: Io): string | undefined {
+  if (file === undefined) return isInProcess ? undefined : videoUrl;
   return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
 }
 
 /** Returns why it was not opened. */
-async function openResult({ file, videoUrl, isHere }: Result, io: Io): Promise<string | undefined> {
+async function openResult({ file, videoUrl, isInProcess }: Result, io: Io): Promise<string | undefined> {
   if (file !== undefined) return openPlace(resolve(file), io);
-  return isHere ? "its address ends with this command" : openPlace(videoUrl, io);
+  return isInProcess ? "its address ends with this command" : openPlace(videoUrl, io);
 }
 
 type CheckOptions = { output: Output; open?: boolean };
