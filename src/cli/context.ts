@@ -76,7 +76,8 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   };
   const explainNotFound = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
-    const started = (await journal.entries()).find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
+    const entries = await journal.entries().catch(() => []);
+    const started = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
     const hint = started ? otherServiceHint(started.base_url, options) : `${listCommand} shows what was started here.`;
     return error.with({ hint });
   };
@@ -93,7 +94,8 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     explainNotFound,
     explain,
     async resolveId(typed) {
-      const ids = (await client.entries()).flatMap(({ id }) => id ?? []);
+      // A full id needs no journal.
+      const ids = (await client.entries().catch(() => [])).flatMap(({ id }) => id ?? []);
       const meant = [...new Set(ids.filter((id) => id.startsWith(typed)))];
       const [only = typed, ...others] = meant;
       if (meant.length === 0 || meant.includes(typed) || (await isKnownThere(typed))) return typed;
@@ -109,7 +111,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     },
     async findAlreadySaved(id, place) {
       if (place === undefined || options.overwrite) return undefined;
-      const saved = await client.findSaved(id, place);
+      const saved = await client.findSaved(id, place).catch(() => undefined);
       if (!saved?.isWrittenDown) return undefined;
       output.note(`${id} is already saved.`);
       return saved.file;

@@ -1,8 +1,9 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import type { Reusable } from "../../client/history.ts";
+import type { Entry } from "../../client/history.ts";
 import { aspectRatios, defaultModel, models } from "../../client/models.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { asVidgenError, beforePaying, usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -110,8 +111,9 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   if (options.dryRun) return await printDryRun(request, attempt, options, context);
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
-  const earlier = options.reuse ? await findEarlier(session, request, context) : undefined;
+  const earlier = options.reuse ? await findEarlier(await session.client.entries(), request, io) : undefined;
   if (earlier) {
+    output.note(`Going on with ${earlier.words}; nothing is sent, nothing is charged.`);
     const file = await session.findAlreadySaved(earlier.id, place);
     if (file !== undefined) {
       await printResult(savedResult(earlier.id, file), { place, extra: earlier.document, open, output }, io);
@@ -189,25 +191,19 @@ async function printId(session: Session, { id, document }: StartResult, { io, ou
 /** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
 type StartResult = { id: string; document: object };
 
-/** `--reuse`: the earlier generation to resume instead of paying again. */
+/** `--reuse`: the earlier generation to resume instead of paying again, and what a message says of it. */
 async function findEarlier(
-  session: Session,
+  entries: Entry[],
   request: StartRequest,
-  { io, output }: Context,
-): Promise<StartResult | undefined> {
+  io: Io,
+): Promise<(StartResult & { words: string }) | undefined> {
   const { findReusable } = await import("../../client/history.ts");
-  const found = findReusable(await session.client.entries(), request, io.date());
+  const found = findReusable(entries, request, io.date());
   if (!found) return undefined;
-  output.note(`Going on with ${startedText(found)}; nothing is sent, nothing is charged.`);
-  return { id: found.id, document: describeEarlier(found) };
-}
-
-function startedText({ id, at }: Reusable): string {
-  return `${id}, which was started ${at.slice(0, 16)}Z`;
-}
-
-function describeEarlier({ id, at, status, remaining_credits, request: { model, prompt } }: Reusable): object {
-  return { id, status, model, prompt, created_at: at, remaining_credits };
+  const { id, at, status, remaining_credits } = found;
+  const { model, prompt } = found.request;
+  const document = { id, status, model, prompt, created_at: at, remaining_credits };
+  return { id, document, words: `${id}, which was started ${at.slice(0, 16)}Z` };
 }
 
 /**
@@ -225,15 +221,14 @@ async function printDryRun(
   if (!local && baseUrl === undefined) output.note("No base URL is known; without --dry-run this would stop here.");
   if (reuse) {
     const { findJournal } = await import("../context.ts");
-    const { findReusable } = await import("../../client/history.ts");
     const { journal, note } = await findJournal(local, io);
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;
     const entries = (await journal.entries()).filter((entry) => entry.base_url === origin);
-    const earlier = findReusable(entries, request, io.date());
+    const earlier = await findEarlier(entries, request, io);
     if (earlier) {
-      const text = `It would go on with ${startedText(earlier)}; no request would be sent, nothing would be charged.`;
-      return await output.result(text, { reuse: describeEarlier(earlier) });
+      const text = `It would go on with ${earlier.words}; no request would be sent, nothing would be charged.`;
+      return await output.result(text, { reuse: earlier.document });
     }
   }
   const { startInit } = await import("../../client/api.ts");
