@@ -14,17 +14,10 @@ export function addComplete(program: CommandUnknownOpts, { io, output }: Context
     .action(async (words, { current }) => {
       const { findCandidates } = await import("../completion/candidates.ts");
       const found = findCandidates(program, words, current);
-      const rows = typeof found === "string" ? await rowsFor[found](io) : found;
+      const rows = found === "ids" ? await readRecentIds(io).catch(() => []) : found;
       await output.result(rows.map(([word, about]) => (about === "" ? word : `${word}\t${about}`)).join("\n"), rows);
     });
 }
-
-const rowsFor: Record<"files" | "ids" | "anything", (io: Io) => Promise<readonly Suggestion[]>> = {
-  // Tells the script to complete file names itself; no word of vidgen's own begins with a colon.
-  files: async () => [[":files", ""]],
-  ids: (io) => readRecentIds(io).catch(() => []),
-  anything: async () => [],
-};
 
 const maxIds = 30;
 

@@ -1,8 +1,11 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { type Suggestion, suggestionsFor } from "../command.ts";
 
-/** What can be offered: known words, file names, ids from the journal, or nothing because any value is possible. */
-export type Candidates = readonly Suggestion[] | "files" | "ids" | "anything";
+/** What can be offered: known words, none where any value is possible, or the ids in the journal. */
+export type Candidates = readonly Suggestion[] | "ids";
+
+/** Tells the script to complete file names itself; no word of vidgen's own begins with a colon. */
+const files: readonly Suggestion[] = [[":files", ""]];
 
 /** What can be offered at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */
 export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
@@ -13,7 +16,7 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   if (current.startsWith("-") && !isLiteral) return flagsOf(program, command);
   if (command === undefined) return commandsOf(program);
   const parameter = program.commands.find((each) => each.name() === command)?.registeredArguments[0];
-  return parameter && (count === 0 || parameter.variadic) ? valuesOf(parameter) : "anything";
+  return parameter && (count === 0 || parameter.variadic) ? valuesOf(parameter) : [];
 }
 
 /** Reads the words before the cursor: the command, its number of arguments, a flag that still needs its value, and whether `--` was given. */
@@ -39,15 +42,17 @@ function findFlag(program: CommandUnknownOpts, word: string | undefined): Option
 }
 
 function valuesOf(parameter: Option | Argument | undefined): Candidates {
-  if (parameter === undefined) return "anything";
+  if (parameter === undefined) return [];
   const known = suggestionsFor(parameter) ?? parameter.argChoices?.map((choice): Suggestion => [choice, ""]);
   if (known) return known;
-  if ("flags" in parameter) return parameter.flags.includes("<place>") ? "files" : "anything";
-  return parameter.name() === "id" ? "ids" : "anything";
+  if ("flags" in parameter) return parameter.flags.includes("<place>") ? files : [];
+  return parameter.name() === "id" ? "ids" : [];
 }
 
 function withPrefix(prefix: string, values: Candidates): Candidates {
-  return typeof values === "string" ? values : values.map(([word, about]): Suggestion => [`${prefix}${word}`, about]);
+  return values === "ids" || values === files
+    ? values
+    : values.map(([word, about]): Suggestion => [`${prefix}${word}`, about]);
 }
 
 /** The flags of a command, then those of every command. */
