@@ -13,7 +13,7 @@ import { findStorage, journalIn } from "./storage.ts";
 import type { Output } from "./terminal/output.ts";
 import { createProgressDisplay } from "./terminal/progress.ts";
 
-export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
+type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
 
 /** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
@@ -41,7 +41,7 @@ export type Session = {
   close(isDone: boolean): Promise<void>;
 };
 
-export type CollectOptions = {
+type CollectOptions = {
   timeoutMs: number;
   /** Between two polls; by default it depends on the service. */
   intervalMs: number | undefined;

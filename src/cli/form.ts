@@ -9,7 +9,7 @@ import { checkPlace } from "./terminal/result.ts";
 /** What the command line gives already; `usualModel` is selected first. */
 type KnownInput = Omit<RequestInput, "prompt" | "model"> & { model: string | undefined; usualModel: string };
 
-export type FormOptions = {
+type FormOptions = {
   local?: boolean;
   dryRun?: boolean;
   open?: boolean;

@@ -29,7 +29,7 @@ export function folders(io: Omit<StorageIo, "uid">): { config: string; data: str
 }
 
 /** Where files are kept. `usual` is the folder that it replaces, and `note` tells the user that the files may not last. */
-export type Storage = { folder: string; usual?: string; note?: string };
+type Storage = { folder: string; usual?: string; note?: string };
 
 /**
  * The folder for the journal ("state") or for the local service ("data"). Without a home folder, or when the home cannot be written, it is

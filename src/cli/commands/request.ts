@@ -41,7 +41,7 @@ function optional<Value>(
   return text === undefined ? {} : { [field]: read(text) };
 }
 
-export function checkAspectRatio(text: string): string {
+function checkAspectRatio(text: string): string {
   const [, width, height] = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text) ?? [];
   if (Number(width) > 0 && Number(height) > 0) return text;
   throw usage(`--aspect-ratio takes width:height, such as 16:9, not "${text}".`);
@@ -53,7 +53,7 @@ function checkResolution(text: string): string {
 }
 
 /** Throws `usage`. The interface does not type the field: what looks like a number goes as one, anything else as it is typed. */
-export function readDuration(text: string): number | string {
+function readDuration(text: string): number | string {
   if (text.trim() === "") throw usage("--duration is empty.");
   if (/^-\d/.test(text)) throw usage(`--duration takes a length such as 5, not "${text}".`);
   return /^\d+(\.\d+)?$/.test(text) ? Number(text) : text;

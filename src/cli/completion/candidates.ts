@@ -2,7 +2,7 @@ import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-t
 import { type Suggestion, suggestionsFor } from "../command.ts";
 
 /** What can be offered: known words, none where any value is possible, or the ids in the journal. */
-export type Candidates = readonly Suggestion[] | "ids";
+type Candidates = readonly Suggestion[] | "ids";
 
 /** Tells the script to complete file names itself; no word of vidgen's own begins with a colon. */
 const files: readonly Suggestion[] = [[":files", ""]];

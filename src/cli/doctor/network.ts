@@ -9,7 +9,7 @@ import { configPath, findBaseUrl, resolveApiKey } from "../settings.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The service's address and the key for it, as any command would find them. */
-export type Settings = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
+type Settings = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
 
 export async function checkSettings(flag: string | undefined, io: Io): Promise<Settings> {
   const checks: Check[] = [];
@@ -43,7 +43,7 @@ function shorten(apiKey: string): string {
   return apiKey.length < 16 ? "set" : `ends in ${apiKey.slice(-4)}`;
 }
 
-export type Address = { baseUrl: string; apiKey: string | undefined };
+type Address = { baseUrl: string; apiKey: string | undefined };
 
 const answerLimitMs = 15_000;
 

@@ -5,7 +5,7 @@ import { detailsOf } from "../command.ts";
 export type Row = readonly [term: string, meaning: string];
 
 /** A part of a topic: a paragraph, then a list of terms. */
-export type Section = { text: string; rows: readonly Row[] };
+type Section = { text: string; rows: readonly Row[] };
 
 /** `document` is what `--json` prints. */
 export type Topic = { name: string; summary: string; sections: Section[]; document: unknown };

@@ -2,7 +2,7 @@ import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
 /** Receives the updates of one generation while it is followed and downloaded. */
-export type Progress = {
+type Progress = {
   /** The service's own word for the status of a generation that has not ended. */
   onState(status: string): void;
   /** The bytes of its video; `total` is `undefined` when the size is not known. */
@@ -13,7 +13,7 @@ export type Progress = {
 /** What is known of a generation besides its id; `typicalMs` is how long its model typically takes. */
 type About = { model?: string | undefined; typicalMs?: number | undefined };
 
-export type ProgressDisplay = {
+type ProgressDisplay = {
   /** Shows a generation from now until its `stop`. */
   follow(id: string, about?: About): Progress;
 };

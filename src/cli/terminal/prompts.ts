@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 
-export type AskOptions = { input: boolean };
+type AskOptions = { input: boolean };
 
 /** Whether a person can be asked: stdin and stderr are terminals that can show a prompt, this is no CI, and `--no-input` was not given. */
 export function canAsk(options: AskOptions, io: Io): boolean {

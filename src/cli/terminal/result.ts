@@ -31,7 +31,7 @@ export function savedResult(id: string, file: string): Result {
   return { document: { id, status: "completed", file }, file, videoUrl: "", isInProcess: false };
 }
 
-export type PrintOptions = {
+type PrintOptions = {
   /** `-o` as it was typed. */
   place: string | undefined;
   open: boolean;

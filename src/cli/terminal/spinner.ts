@@ -2,7 +2,7 @@ import type { Ora } from "ora";
 import type { Io } from "../../io.ts";
 
 /** The one line of a terminal that is redrawn. */
-export type Spinner = { show(text: string): void; stop(): void };
+type Spinner = { show(text: string): void; stop(): void };
 
 /** Loads ora with the first text. ora keeps other writes above its line, and shows the cursor again when the process exits. */
 export function createSpinner(stderr: Io["stderr"], hasColor: boolean): Spinner {
