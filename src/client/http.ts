@@ -60,7 +60,7 @@ function keepParserUnoptimized(): void {
 }
 
 /** The proxies that the environment names; "" is none. What NO_PROXY says goes past them, and this machine. */
-function readProxies(env: Io["env"]) {
+export function readProxies(env: Io["env"]) {
   const noProxy = env.no_proxy || env.NO_PROXY || "";
   // undici takes "*" for everything only when it stands alone.
   const isEverything = noProxy.split(/[\s,]/).includes("*");
@@ -90,7 +90,7 @@ function requestOptions(url: string, init: FetchInit, signal: AbortSignal): Disp
 }
 
 /** undici notices an abort only once it is connected; the caller is told at once. */
-function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+export function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
