@@ -63,7 +63,7 @@ function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
     if (!first.signal.aborted) return first.abort(reason);
     second.abort(reason);
     // The second signal ends the process even if a bug keeps the command from ending.
-    setTimeout(() => process.exit(reason.exit), 500).unref();
+    setTimeout(() => process.exit(reason.exit), 3_000).unref();
   };
   process.on("SIGINT", () => onSignal(new VidgenError("interrupted", "Interrupted.")));
   process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal has gone.")));

@@ -14,7 +14,7 @@ export type RenderRequest = {
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";
 
-/** What is to be rendered, and the files to write, neither of which exists yet: an .mp4 and a PNG of its middle frame. */
+/** What is to be rendered, and the files to write: an .mp4 and a PNG of its middle frame. Files that a killed process left there are replaced. */
 export type RenderTask = {
   request: RenderRequest;
   /** The bytes of the request's images, in order: each a PNG, JPEG or WebP of a size that can be decoded. */
