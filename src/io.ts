@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 
 /** A time limit: `signal` aborts when the time is over or the parent aborts; `clear` ends it. */
 export type Limit = { signal: AbortSignal; clear(): void };
@@ -72,7 +73,11 @@ export const systemClock: Clock = {
   async sleep(ms, signal) {
     signal?.throwIfAborted();
     const end = performance.now() + ms;
-    for (let left = ms; left > 0; left = end - performance.now()) await timer(Math.min(left, longestTimerMs), signal);
+    for (let left = ms; left > 0; left = end - performance.now()) {
+      await delay(Math.min(left, longestTimerMs), undefined, signal ? { signal } : {}).catch(() => {
+        throw signal?.reason;
+      });
+    }
   },
   limit(ms, parent, reason) {
     const controller = new AbortController();
@@ -88,18 +93,3 @@ export const systemClock: Clock = {
   },
   turn: () => new Promise((resolve) => setImmediate(resolve)),
 };
-
-function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
-    const onAbort = () => {
-      clearTimeout(timeout);
-      reject(signal?.reason);
-    };
-    const timeout = setTimeout(() => {
-      signal?.removeEventListener("abort", onAbort);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", onAbort, { once: true });
-  });
-}

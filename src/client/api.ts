@@ -52,14 +52,9 @@ export function startInit(request: StartRequest, attempt: string) {
 const longestReply = 1024 * 1024;
 
 async function readReply(response: HttpResponse): Promise<Reply> {
+  const { status, headers } = response;
   const { text, cut } = await readText(response, longestReply);
-  const reply: Reply = {
-    status: response.status,
-    retryAfter: response.headers.get("Retry-After"),
-    text,
-    json: parseJson(text),
-  };
-  return cut === undefined ? reply : { ...reply, cut };
+  return { status, retryAfter: headers.get("Retry-After"), text, json: parseJson(text), cut };
 }
 
 /** The text of a body of at most `limit` bytes; where it breaks off or goes on, `cut` says why, and the text so far is kept. */

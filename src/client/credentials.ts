@@ -28,26 +28,20 @@ export function checkApiKey(text: string): string {
   throw usage(key === "" ? "The API key is empty." : "The API key holds a space or a character that no key can have.");
 }
 
-export type Redaction = {
-  /** From now on `redact` takes it out of every text. */
-  hide(secret: string): void;
-  redact(text: string): string;
-};
-
-/** Keeps secrets out of what is shown or written down, as they are and as others may write them. */
-export function createRedaction(): Redaction {
+/** Keeps secrets out of what is shown or written down: `redact` removes each one that `hide` was given, also in its encoded forms. */
+export function createRedaction() {
   const hidden: string[] = [];
   return {
-    hide(secret) {
+    hide(secret: string): void {
       // A shorter one could be part of anything, and nobody's secret.
       if (secret.length >= 8) hidden.push(...formsOf(secret));
     },
-    redact: (text) => hidden.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text),
+    redact: (text: string): string => hidden.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text),
   };
 }
 
 /** A secret as it is, percent-encoded, in base64, and in JSON. */
-export function formsOf(secret: string): string[] {
+function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
   const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];
   return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];

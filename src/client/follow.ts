@@ -11,8 +11,8 @@ export type Completed = { generation: Generation; videoUrl: string };
 export type FollowOptions = {
   /** How long to wait for it to end, in milliseconds. */
   timeoutMs: number;
-  /** How long to wait before the next poll, by the time since the first one and the time that the last one took; in milliseconds. */
-  intervalMs(elapsedMs: number, tookMs: number): number;
+  /** How long to wait before the next poll, by the time since the first one; in milliseconds. */
+  intervalMs(elapsedMs: number): number;
   /** Started a moment ago: some of the service's machines may not know the id yet. */
   isNew: boolean;
   signal: AbortSignal;
@@ -25,12 +25,9 @@ export type FollowOptions = {
 /** An unknown id, and `completed` without a video, may be a delay inside the service: they are polled again for this long. */
 const toleranceMs = 60_000;
 
-/**
- * From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and a generation takes 1 to 3 minutes. The time
- * that the last poll took counts as a part of it, since a thousand at once take seconds.
- */
-export function remotePace(elapsedMs: number, tookMs = 0): number {
-  return Math.max(5_000, 9_500 - elapsedMs * 0.075 - tookMs);
+/** From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and a generation takes 1 to 3 minutes. */
+export function remotePace(elapsedMs: number): number {
+  return Math.max(5_000, 9_500 - elapsedMs * 0.075);
 }
 
 /** The local service renders in seconds, and a poll costs it nothing. */
@@ -49,14 +46,13 @@ export async function follow(api: Api, id: string, options: FollowOptions, clock
   const limit = clock.limit(options.timeoutMs, options.signal, overdue);
   const judge = createJudge(id, options, clock);
   try {
-    if (options.isNew) await clock.sleep(options.intervalMs(0, 0), limit.signal);
+    if (options.isNew) await clock.sleep(options.intervalMs(0), limit.signal);
     for (;;) {
-      const asked = clock.now();
+      const elapsedMs = clock.now() - start;
       const seen = await look(api, id, clock, limit.signal);
       const completed = judge.completed(seen);
       if (completed) return completed;
-      const intervalMs = options.intervalMs(asked - start, clock.now() - asked);
-      await clock.sleep(judge.waitMs(seen, intervalMs), limit.signal);
+      await clock.sleep(judge.waitMs(seen, options.intervalMs(elapsedMs)), limit.signal);
     }
   } catch (error) {
     throw error === overdue ? judge.overdue(overdue) : error;

@@ -16,25 +16,6 @@ function firstPart(id: string): string {
   return id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) || "video";
 }
 
-/** An id as a part of a file name; whatever could be a path is removed. */
-function idWord(id: string): string {
-  const word = id
-    .replace(/[^A-Za-z0-9-]+/g, "")
-    .replace(/^-+|-+$/g, "")
-    .slice(0, 64);
-  return harmless(word, "video");
-}
-
-/** A prompt as a part of a file name. */
-function promptWord(prompt: string | undefined): string {
-  return harmless(slug(prompt ?? "", 48), "video");
-}
-
-/** A model's id as a part of a file name. */
-function modelWord(model: string | undefined): string {
-  return harmless(slug(model ?? "", 24), "model");
-}
-
 /** Windows treats some names as devices, with any extension. */
 function harmless(word: string, otherwise: string): string {
   return /^(con|prn|aux|nul|com\d|lpt\d)$/i.test(word) ? `${word}_` : word || otherwise;
@@ -96,11 +77,16 @@ export function fillIn(place: string, values: Partial<Record<Name, string>>): st
 }
 
 /** Fills in the prompt, the model and the day, such as "2026-01-31"; the id may not be known yet. */
-export function fillWords(place: string, naming: Omit<Naming, "id">, date: string): string {
-  return fillIn(place, { slug: promptWord(naming.prompt), model: modelWord(naming.model), date });
+export function fillWords(place: string, { prompt = "", model = "" }: Omit<Naming, "id">, date: string): string {
+  const words = { slug: harmless(slug(prompt, 48), "video"), model: harmless(slug(model, 24), "model") };
+  return fillIn(place, { ...words, date });
 }
 
-/** Fills in the id. */
+/** Fills in the id, without anything that could be a path. */
 export function fillId(place: string, id: string): string {
-  return fillIn(place, { id: idWord(id) });
+  const word = id
+    .replace(/[^A-Za-z0-9-]+/g, "")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, 64);
+  return fillIn(place, { id: harmless(word, "video") });
 }

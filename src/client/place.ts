@@ -51,36 +51,28 @@ async function claimFilled(template: string, filled: string, options: PlaceOptio
     await mkdir(dirname(filled), { recursive: true }).catch((error) => {
       throw outputError(error, filled);
     });
-  const claim = filled.includes("{id}") ? claimNamedById : claimTarget;
-  return claim(filled, { ...options, naming });
+  return claimTarget(filled, { ...options, naming });
 }
 
 /**
  * Claims a file, a folder (one that exists, or a name that ends in a slash), or for "-" a temporary file, which the caller streams to
- * stdout. Throws `output` when it cannot be written, or exists and `overwrite` is not set.
+ * stdout. Only `{id}` is filled in. Throws `output` when the file cannot be written, or exists and `overwrite` is not set.
  */
 export async function claimTarget(output: string, options: ClaimOptions): Promise<Target> {
   try {
     if (output === "-") return await claimTemporary();
-    const folder = await folderOf(output);
-    if (folder === undefined) return await claimFile(output, { output, nameOf: () => output }, options);
-    return await claimLater(folder, { output, nameOf: (naming) => join(folder, fileName(naming)) }, options);
+    if (output.includes("{id}"))
+      return await claimLater(dirname(output), { output, nameOf: ({ id }) => fillId(output, id) }, options);
+    if (/[/\\]$/.test(output)) await mkdir(output, { recursive: true });
+    const nameOf = (naming: Naming) => join(output, fileName(naming));
+    if ((await kindOf(output)) === "folder") return await claimLater(output, { output, nameOf }, options);
+    return await claimFile(output, { output, nameOf: () => output }, options);
   } catch (error) {
     throw outputError(error, output);
   }
 }
 
-/** As `claimTarget`, for a file with `{id}` in its name. */
-async function claimNamedById(output: string, options: ClaimOptions): Promise<Target> {
-  const nameOf = ({ id }: Naming) => fillId(output, id);
-  try {
-    return await claimLater(dirname(output), { output, nameOf }, options);
-  } catch (error) {
-    throw outputError(error, output);
-  }
-}
-
-/** The file is named after the generation. Until that has an id, the `.part` has a temporary name. */
+/** Claims a file that is named after its generation. Until that has an id, the `.part` has a temporary name. */
 async function claimLater(folder: string, named: Named, options: ClaimOptions): Promise<Target> {
   if (options.naming) return claimFile(named.nameOf(options.naming), named, options);
   return claimPart(join(folder, `.vidgen-${options.unique}.part`), named, options);
@@ -113,15 +105,6 @@ async function claimTemporary(): Promise<Target> {
       await rm(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** The folder that `output` names, created where it ends in a slash; `undefined` when it names a file. */
-async function folderOf(output: string): Promise<string | undefined> {
-  if (/[/\\]$/.test(output)) {
-    await mkdir(output, { recursive: true });
-    return output;
-  }
-  return (await kindOf(output)) === "folder" ? output : undefined;
 }
 
 /** Whether the file exists, or is being saved. */

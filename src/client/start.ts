@@ -1,6 +1,7 @@
 import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api, Reply } from "./api.ts";
+import type { Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, refusal } from "./look.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
@@ -54,19 +55,16 @@ export async function start(api: Api, request: StartRequest, options: StartOptio
     throw beforePaying(error);
   });
   const end = await startUntilKnown(api, request, options, clock);
-  const line =
-    end.kind === "accepted"
-      ? ({
-          kind: end.kind,
-          attempt,
-          id: end.started.generation.id,
-          remaining_credits: end.started.remaining_credits,
-        } as const)
-      : ({ kind: end.kind, attempt, reason: end.error.message } as const);
   // The outcome is reported even where the journal can no longer be written.
-  await journal.append(line).catch((error) => options.onNote(asVidgenError(error).message));
+  await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));
   if (end.kind === "accepted") return end.started;
   throw end.error;
+}
+
+function outcomeLine(end: End, attempt: string): Line {
+  if (end.kind !== "accepted") return { kind: end.kind, attempt, reason: end.error.message };
+  const { generation, remaining_credits } = end.started;
+  return { kind: "accepted", attempt, id: generation.id, remaining_credits };
 }
 
 async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<End> {
