@@ -7,9 +7,9 @@ import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./creden
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
 import type { Entry, Line } from "./history.ts";
 import { type Journal, openJournal } from "./journal.ts";
-import { lookPatiently } from "./look.ts";
 import { fillWords, type Naming } from "./naming.ts";
 import { claimPlace, findSaved } from "./place.ts";
+import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
 import { start } from "./start.ts";
@@ -71,7 +71,7 @@ export type Client = {
   baseUrl: string;
   /** Starts a generation (interface 4.1), after the rules of the paid request: see `start.ts`. Rejects as that does. */
   start(request: StartRequest, options: StartOptions): Promise<Started & { attempt: string }>;
-  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `lookPatiently` does. */
+  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
   follow(id: string, options: FollowOptions): Promise<Completed>;
@@ -175,7 +175,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       return { ...started, attempt };
     },
     async status(id, { signal }) {
-      const generation = await lookPatiently(api, id, io, signal, onNote);
+      const generation = await pollUntilAnswered(api, id, io, signal, onNote);
       const { status } = generation;
       if (status !== "completed" && status !== "failed") return generation;
       const entry = await find(id).catch(() => undefined);

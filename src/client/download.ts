@@ -2,8 +2,8 @@ import { writeSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, HttpResponse, Io } from "../io.ts";
-import { describeFailure } from "./look.ts";
 import { faultOfMp4 } from "./mp4.ts";
+import { describeFailure } from "./reply.ts";
 import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
 import { outputError } from "./target.ts";
 

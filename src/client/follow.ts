@@ -1,7 +1,7 @@
 import { VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
-import { type Look, look } from "./look.ts";
+import { type PollResult, poll } from "./poll.ts";
 import { backoffMs } from "./retry.ts";
 import { errorText, type Generation, states } from "./schema.ts";
 
@@ -49,10 +49,10 @@ export async function follow(api: Api, id: string, options: FollowOptions, clock
     if (options.isNew) await clock.sleep(options.intervalMs(0), limit.signal);
     for (;;) {
       const elapsedMs = clock.now() - start;
-      const seen = await look(api, id, clock, limit.signal);
-      const completed = judge.completed(seen);
+      const result = await poll(api, id, clock, limit.signal);
+      const completed = judge.completed(result);
       if (completed) return completed;
-      await clock.sleep(judge.waitMs(seen, options.intervalMs(elapsedMs)), limit.signal);
+      await clock.sleep(judge.waitMs(result, options.intervalMs(elapsedMs)), limit.signal);
     }
   } catch (error) {
     throw error === overdue ? judge.overdue(overdue) : error;
@@ -74,18 +74,18 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
   return {
     /** What to throw when the time is over: a generation that has completed is not pending. */
     overdue: (pending: VidgenError) => (completedSince === undefined ? pending : missingVideoUrlError(id)),
-    completed(seen: Look): Completed | undefined {
-      failures = seen.kind === "trouble" ? failures + 1 : 0;
-      if (seen.kind === "trouble") {
-        if (failures === 3) options.onNote(`The service is hard to reach (${seen.reason}); still trying.`);
+    completed(result: PollResult): Completed | undefined {
+      failures = result.kind === "trouble" ? failures + 1 : 0;
+      if (result.kind === "trouble") {
+        if (failures === 3) options.onNote(`The service is hard to reach (${result.reason}); still trying.`);
         return undefined;
       }
-      if (seen.kind === "missing") {
+      if (result.kind === "missing") {
         missingSince ??= clock.now();
         if (clock.now() - missingSince < (options.isNew ? toleranceMs : 0)) return undefined;
         throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
       }
-      const { generation } = seen;
+      const { generation } = result;
       if (generation.status === "failed") throw failedError(id, generation);
       if (generation.status === "completed") {
         const videoUrl = readVideoUrl(generation);
@@ -101,9 +101,9 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
         say(`The service reports the state "${errorText(generation.status) ?? ""}"; taken as still running.`);
       return undefined;
     },
-    waitMs(seen: Look, intervalMs: number): number {
-      if (seen.kind === "trouble") return Math.max(seen.retryAfterMs ?? 0, backoffMs(failures));
-      if (seen.kind !== "generation" || completedSince === undefined) return intervalMs;
+    waitMs(result: PollResult, intervalMs: number): number {
+      if (result.kind === "trouble") return Math.max(result.retryAfterMs ?? 0, backoffMs(failures));
+      if (result.kind !== "generation" || completedSince === undefined) return intervalMs;
       // A long interval does not make that time longer.
       return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
     },

@@ -1,9 +1,9 @@
 import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import type { Api, Reply } from "./api.ts";
+import type { Api } from "./api.ts";
 import type { Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
-import { describeFailure, describeReply, refusal } from "./look.ts";
+import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
 import { salvageStarted } from "./salvage.ts";
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "./schema.ts";

@@ -1,6 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import type { Reply } from "../../client/api.ts";
 import { checkApiKey, checkBaseUrl } from "../../client/credentials.ts";
+import type { Reply } from "../../client/reply.ts";
 import { isTransient } from "../../client/retry.ts";
 import { asVidgenError, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -46,7 +46,7 @@ const checkLimitMs = 30_000;
 /** Asks for the status of a made-up id: all but a few answers mean that the key was let in. Returns what to say; throws to save nothing. */
 async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string> {
   const { createApi } = await import("../../client/api.ts");
-  const { describeFailure } = await import("../../client/look.ts");
+  const { describeFailure } = await import("../../client/reply.ts");
   const limit = io.limit(checkLimitMs, io.signal, new Error("no answer within 30 s"));
   try {
     const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
@@ -65,7 +65,7 @@ async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string
 const tryAgain = "Check the base URL and the network, then run it again.";
 
 async function judge(reply: Reply, baseUrl: string): Promise<string> {
-  const { describeReply } = await import("../../client/look.ts");
+  const { describeReply } = await import("../../client/reply.ts");
   const { isRecord } = await import("../../client/schema.ts");
   const { status: httpStatus } = reply;
   const said = describeReply(reply);

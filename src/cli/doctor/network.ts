@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { isIP } from "node:net";
-import { createApi, type Reply } from "../../client/api.ts";
+import { createApi } from "../../client/api.ts";
 import { isLoopback } from "../../client/credentials.ts";
-import { describeFailure, describeReply } from "../../client/look.ts";
+import { describeFailure, describeReply, type Reply } from "../../client/reply.ts";
 import { isTransient } from "../../client/retry.ts";
 import { isRecord } from "../../client/schema.ts";
 import { systemCode, usage } from "../../errors.ts";
