@@ -1,4 +1,8 @@
-import { createClient as createSharedClient } from "./client/client.ts";
+import {
+  createClient as createSharedClient,
+  type ClientOptions as SharedClientOptions,
+  type DownloadOptions as SharedDownloadOptions,
+} from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import type { Completed } from "./client/follow.ts";
 import { createFetch } from "./client/http.ts";
@@ -11,32 +15,17 @@ export { defaultModel, type Model, models } from "./client/models.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";
 export type { Completed, Generation, Started, StartRequest };
 
-export type ClientOptions = {
-  /** The service's address; https, except on this machine. */
-  baseUrl: string;
-  apiKey: string;
+export type ClientOptions = Omit<SharedClientOptions, "journal"> & {
   /** A file in which each start is written down before it is sent, as the CLI does; without one nothing is written down. */
   journal?: string;
-  /** Called with what a person may want to know meanwhile, such as that the service is hard to reach. */
-  onNote?(text: string): void;
 };
 
 /** What every call takes: its promise rejects with `interrupted` once `signal` aborts. */
 export type CallOptions = { signal?: AbortSignal };
 
-export type FollowOptions = CallOptions & {
-  /** How long to wait for the end; in milliseconds, 15 minutes by default. */
-  timeoutMs?: number;
-  /** Between two polls, in milliseconds; by default what the interface recommends. */
-  intervalMs?: number;
-};
+export type FollowOptions = CallOptions & Pick<SharedDownloadOptions, "timeoutMs" | "intervalMs">;
 
-export type DownloadOptions = FollowOptions & {
-  /** Replaces a file that exists. */
-  overwrite?: boolean;
-  /** Both in bytes; `total` is `undefined` where the media address does not say. */
-  onProgress?(received: number, total: number | undefined): void;
-};
+export type DownloadOptions = FollowOptions & Pick<SharedDownloadOptions, "overwrite" | "onProgress">;
 
 export type Client = {
   /**
@@ -121,18 +110,16 @@ function restateError(error: VidgenError, journal: string | undefined, redact: (
 
 /** A copy, so that what is sent is what the journal says, even if the caller changes the object meanwhile. */
 function copyRequest(request: StartRequest): StartRequest {
-  const copy = parseJson(toJson(request));
-  if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
-    throw usage("A request is an object with a prompt and a model.");
-  return { ...copy, prompt: checkPrompt(copy.prompt), model: checkModel(copy.model) };
-}
-
-function toJson(value: unknown): string {
+  let text: string | undefined;
   try {
-    return JSON.stringify(value) ?? "";
+    text = JSON.stringify(request);
   } catch (cause) {
     throw new VidgenError("usage", "The request cannot be written as JSON.", { cause });
   }
+  const copy = parseJson(text ?? "");
+  if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
+    throw usage("A request is an object with a prompt and a model.");
+  return { ...copy, prompt: checkPrompt(copy.prompt), model: checkModel(copy.model) };
 }
 
 /** A listener that throws must not stop a download that was paid for. */

@@ -81,7 +81,6 @@ export type Client = {
   download(id: string, place: string | Target, options: DownloadOptions): Promise<Completed & { file: string }>;
   /** What the journal knows of this service, newest first. */
   entries(): Promise<Entry[]>;
-  find(id: string): Promise<Entry | undefined>;
   /** The whole video of a generation where `place` would save it, and whether the journal knows it as that of this very generation. */
   findSaved(id: string, place: string): Promise<{ file: string; isWrittenDown: boolean } | undefined>;
 };
@@ -182,9 +181,8 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       if (entry?.status !== "processing") return generation;
       // The journal does not know yet how the generation ended.
       const reason = failedError(id, generation).message;
-      await journal
-        .append(status === "completed" ? { kind: status, id } : { kind: status, id, reason })
-        .catch(() => {});
+      const line: Line = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
+      await journal.append(line).catch(() => {});
       cached = undefined;
       return generation;
     },
@@ -196,7 +194,6 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
-    find,
     async findSaved(id, place) {
       const entry = await find(id);
       // With `{n}` each download gets a new file.

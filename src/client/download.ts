@@ -14,7 +14,7 @@ export type DownloadOptions = {
   /** Called before the first byte of a video with a strong ETag is written. */
   onEtag(etag: string): Promise<void>;
   /** Asks the service for a new address, when the first one has expired. */
-  freshUrl(): Promise<string>;
+  freshUrl(signal: AbortSignal): Promise<string>;
   /** Both in bytes; `total` is `undefined` where the media address does not say. */
   onProgress(received: number, total: number | undefined): void;
   onNote(text: string): void;
@@ -67,7 +67,7 @@ export async function download(url: string, file: FileHandle, options: DownloadO
 
 async function askForFreshUrl(reason: string, options: DownloadOptions): Promise<string> {
   try {
-    return await options.freshUrl();
+    return await options.freshUrl(options.signal);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const { message } = asVidgenError(error);
@@ -85,7 +85,7 @@ async function fetchOnce(
   try {
     const response = await fetchMedia(url, rangeHeaders(have), { signal: stall.signal, fetch: io.fetch });
     const total = await prepare(response, file, have, options);
-    if (total === "other") return judgeStatus(response, io);
+    if (total === "other") return readStatus(response, io);
     if (total !== "nothing more") await writeBody(response, file, have, { total, options, onBytes: stall.rewind });
     const fault = await onDisk(faultOfMp4(file));
     if (fault === undefined) return { kind: "whole" };
@@ -131,13 +131,14 @@ async function prepare(
   }
   if (status !== 200) return "other";
   await restart(file, have);
+  // Lengths and ranges count encoded bytes; the file gets decoded ones.
+  if (headers.has("Content-Encoding")) return undefined;
   const etag = headers.get("ETag");
   if (etag?.startsWith('"')) {
     have.etag = etag;
     await options.onEtag(etag);
   }
-  // The Content-Length of a decoded body is that of the coded one.
-  const length = headers.has("Content-Encoding") ? null : headers.get("Content-Length");
+  const length = headers.get("Content-Length");
   have.total = length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
   return have.total;
 }
@@ -149,7 +150,7 @@ async function restart(file: FileHandle, have: Part): Promise<void> {
   have.total = undefined;
 }
 
-async function judgeStatus(response: HttpResponse, io: Clock): Promise<Outcome> {
+function readStatus(response: HttpResponse, io: Clock): Outcome {
   const { status, headers } = response;
   const reason = `HTTP ${status}`;
   if (isTransient(status))
