@@ -1,8 +1,8 @@
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** A time limit: `signal` aborts when the time is over or the parent aborts; `clear` ends it. */
-export type Limit = { signal: AbortSignal; clear(): void };
+/** A time limit: `signal` aborts when the time is over or the parent aborts. `restart` gives it its whole time again, `clear` ends it. */
+export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /** `unsentSignal` aborts the request as long as no byte of it was written, and does nothing after that. */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
@@ -89,7 +89,7 @@ export const systemClock: Clock = {
       clearTimeout(timeout);
       parent.removeEventListener("abort", onParent);
     };
-    return { signal: controller.signal, clear };
+    return { signal: controller.signal, restart: () => void timeout.refresh(), clear };
   },
   turn: () => new Promise((resolve) => setImmediate(resolve)),
 };

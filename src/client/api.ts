@@ -2,15 +2,14 @@ import type { FetchInit, Io } from "../io.ts";
 import { type Reply, readReply } from "./reply.ts";
 import type { StartRequest } from "./schema.ts";
 
-/** `signal` ends the start request whatever comes of it; `unsentSignal` only while no byte of it was written. */
-export type StartSignals = { signal: AbortSignal; unsentSignal: AbortSignal };
-
-/** The service's two endpoints. */
 export type Api = {
   /** The service's base URL, without a slash at its end. */
   baseUrl: string;
-  /** POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. */
-  start(request: StartRequest, attempt: string, signals: StartSignals): Promise<Reply>;
+  /**
+   * POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. `attempt` is its
+   * Idempotency-Key.
+   */
+  start(request: StartRequest, attempt: string, signals: Pick<FetchInit, "signal" | "unsentSignal">): Promise<Reply>;
   /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
   status(id: string, signal: AbortSignal): Promise<Reply>;
 };

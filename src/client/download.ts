@@ -81,12 +81,14 @@ async function fetchOnce(
   have: Part,
   { options, io }: { options: DownloadOptions; io: World },
 ): Promise<Outcome> {
-  const stall = createStall(options.signal, io);
+  const limit = io.limit(stallMs, options.signal, new Error("nothing came for 30 s"));
+  const done = new AbortController();
+  const signal = AbortSignal.any([limit.signal, done.signal]);
   try {
-    const response = await fetchMedia(url, rangeHeaders(have), { signal: stall.signal, fetch: io.fetch });
+    const response = await fetchMedia(url, rangeHeaders(have), { signal, fetch: io.fetch });
     const total = await prepare(response, file, have, options);
     if (total === "other") return readStatus(response, io);
-    if (total !== "nothing more") await writeBody(response, file, have, { total, options, onBytes: stall.rewind });
+    if (total !== "nothing more") await writeBody(response, file, have, { total, options, onBytes: limit.restart });
     const fault = await onDisk(faultOfMp4(file));
     if (fault === undefined) return { kind: "whole" };
     await restart(file, have);
@@ -96,7 +98,9 @@ async function fetchOnce(
     if (error instanceof VidgenError) throw error;
     return { kind: "trouble", reason: describeFailure(error) };
   } finally {
-    stall.end();
+    limit.clear();
+    // Closes a connection whose reply has not been read.
+    done.abort();
   }
 }
 
@@ -207,32 +211,6 @@ function writeChunk(chunk: Uint8Array, file: FileHandle, have: Part): void {
   } catch (error) {
     throw outputError(error, "the video");
   }
-}
-
-/** The signal of one request: it aborts when no byte comes for 30 s, and with `end`, which closes a connection whose reply is not read. */
-function createStall(parent: AbortSignal, clock: Clock) {
-  const controller = new AbortController();
-  let limit = startLimit();
-  function startLimit() {
-    const next = clock.limit(stallMs, parent, new Error("nothing came for 30 s"));
-    next.signal.addEventListener("abort", () => controller.abort(next.signal.reason), { once: true });
-    if (next.signal.aborted) controller.abort(next.signal.reason);
-    return next;
-  }
-  let since = clock.now();
-  return {
-    signal: controller.signal,
-    rewind() {
-      if (clock.now() - since < 1_000) return;
-      since = clock.now();
-      limit.clear();
-      limit = startLimit();
-    },
-    end() {
-      limit.clear();
-      controller.abort();
-    },
-  };
 }
 
 /** Turns a failure of the file system into `output`, which is final: unlike one of the network, a retry does not help. */
