@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import {
   createClient as createSharedClient,
   type ClientOptions as SharedClientOptions,
@@ -6,6 +7,7 @@ import {
 import { createRedaction, plain } from "./client/credentials.ts";
 import type { Completed } from "./client/follow.ts";
 import { createFetch } from "./client/http.ts";
+import { openJournal } from "./client/journal.ts";
 import { checkModel } from "./client/models.ts";
 import { checkPrompt, type Generation, isRecord, parseJson, type Started, type StartRequest } from "./client/schema.ts";
 import { asVidgenError, systemCode, usage, VidgenError } from "./errors.ts";
@@ -54,7 +56,9 @@ export function createClient(options: ClientOptions): Client {
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the process's end are left to whoever uses the library.
   const io = { ...systemClock, pid: process.pid, isRunning, fetch: createFetch(process.env) };
-  const client = createSharedClient({ baseUrl: String(options.baseUrl), apiKey, journal, onNote }, io);
+  const baseUrl = String(options.baseUrl);
+  const opened = journal === undefined ? undefined : openJournal(resolve(journal), io);
+  const client = createSharedClient({ baseUrl, apiKey, journal: opened, onNote }, io);
   const restate = (error: VidgenError) => restateError(error, journal, redact);
 
   return {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { systemCode } from "../errors.ts";
 import { faultOfMp4 } from "./mp4.ts";
-import { fileName, fillId, fillIn, fillWords, type Naming } from "./naming.ts";
+import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "./naming.ts";
 import {
   type ClaimOptions,
   checkFree,
@@ -16,8 +16,8 @@ import {
   type Target,
 } from "./target.ts";
 
-export type PlaceOptions = Omit<ClaimOptions, "naming"> & {
-  naming: Omit<Naming, "id"> & { id?: string | undefined };
+type PlaceOptions = ClaimOptions & {
+  words: Words;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;
   /** Where `{n}` begins to look for a name that is free. */
@@ -31,27 +31,18 @@ export type PlaceOptions = Omit<ClaimOptions, "naming"> & {
 export async function claimPlace(place: string, options: PlaceOptions): Promise<Target> {
   for (let n = options.first; ; n++) {
     const numbered = fillIn(place, { n: String(n) });
-    const filled = fillWords(numbered, options.naming, options.date);
+    const filled = fillWords(numbered, options.words, options.date);
     const isNumbered = numbered !== place;
-    if (isNumbered && (await isTaken(filled))) continue;
     try {
-      return { ...(await claimFilled(numbered, filled, options)), place: numbered };
+      if (isNumbered && (await isTaken(filled))) continue;
+      // A folder that is missing is a typing error, unless its name comes from the template.
+      if (dirname(numbered) !== dirname(filled)) await mkdir(dirname(filled), { recursive: true });
+      return { ...(await claimTarget(filled, options)), place: numbered };
     } catch (error) {
-      // Somebody else may have taken the number meanwhile.
-      if (!isNumbered || !isExistsError(error)) throw error;
+      // Another process may have taken the number meanwhile.
+      if (!isNumbered || !isExistsError(error)) throw outputError(error, filled);
     }
   }
-}
-
-async function claimFilled(template: string, filled: string, options: PlaceOptions): Promise<Target> {
-  const { id, ...words } = options.naming;
-  const naming = id === undefined ? undefined : { id, ...words };
-  // A folder that is missing is a typing error, unless its name comes from the template.
-  if (dirname(template) !== dirname(filled))
-    await mkdir(dirname(filled), { recursive: true }).catch((error) => {
-      throw outputError(error, filled);
-    });
-  return claimTarget(filled, { ...options, naming });
 }
 
 /**

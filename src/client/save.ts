@@ -3,7 +3,7 @@ import type { Clock, Io } from "../io.ts";
 import { type DownloadOptions, download } from "./download.ts";
 import type { Completed } from "./follow.ts";
 import type { Entry, Line } from "./history.ts";
-import type { Naming } from "./naming.ts";
+import type { Words } from "./naming.ts";
 import { outputError, type Target } from "./target.ts";
 
 type SaveOptions = Omit<DownloadOptions, "etag" | "onEtag"> & {
@@ -49,7 +49,7 @@ export async function save(
 }
 
 /** The prompt and the model that a file is named after: from the journal, else as the service reports them. */
-export function wordsOf(entry: Entry | undefined, generation?: Completed["generation"]): Omit<Naming, "id"> {
+export function wordsOf(entry: Entry | undefined, generation?: Completed["generation"]): Words {
   const prompt = entry?.request.prompt ?? generation?.prompt ?? undefined;
   return { prompt, model: entry?.request.model ?? generation?.model ?? undefined };
 }

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { createClient } from "../../src/client/client.ts";
+import { openJournal } from "../../src/client/journal.ts";
 import type { FetchInit } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
@@ -41,7 +42,7 @@ function createWorld() {
   const open = (answer: Answer = honest, { pid = 1, running = [1] } = {}) => {
     const fetch = async (url: string, init: FetchInit = {}) => answer(url, init);
     const io = { ...createVirtualClock(), pid, isRunning: (other: number) => running.includes(other), fetch };
-    return createClient({ baseUrl, apiKey, journal }, io);
+    return createClient({ baseUrl, apiKey, journal: openJournal(journal, io) }, io);
   };
   return { folder, journal, place, lines, open };
 }
