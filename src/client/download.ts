@@ -20,31 +20,31 @@ export type DownloadOptions = {
   onNote(text: string): void;
 };
 
-type World = Clock & Pick<Io, "fetch">;
+type DownloadIo = Clock & Pick<Io, "fetch">;
 
 type Outcome =
   | { kind: "whole" }
   | { kind: "trouble"; reason: string; waitMs?: number | undefined }
   | { kind: "expired"; reason: string };
 
-/** What the file holds: how much of which version of the video. Without a strong ETag the download cannot be resumed. */
+/** How many bytes the file holds, and of which version of the video. Without a strong ETag the download cannot be resumed. */
 type Part = { size: number; etag: string | undefined; total: number | undefined };
 
 const maxTries = 10;
 const maxRedirects = 5;
-/** When no byte comes for this long, the request is aborted and the download retried. */
+/** A request for which no byte comes for this long is aborted and retried. */
 const stallMs = 30_000;
 /** A longer Retry-After is cut to this. */
 const maxWaitMs = 60_000;
-/** After this much progress the retries are counted from the start again. */
+/** An attempt that brings this much resets the count of retries. */
 const progressBytes = 1_000_000;
 
 /**
- * Fetches a video into an open file until it is a whole .mp4. After a failure the download is resumed, if a strong ETag tells that
- * it is the same video (RFC 9110, section 13.1.5), else it starts again. The address gets no Authorization header. Throws `output` when
- * the video cannot be fetched or written, or the signal's reason.
+ * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a strong ETag tells that it is the
+ * same video (RFC 9110, section 13.1.5), else it starts again. The address gets no Authorization header. Throws `output` when the video
+ * cannot be fetched or written, or the signal's reason.
  */
-export async function download(url: string, file: FileHandle, options: DownloadOptions, io: World): Promise<void> {
+export async function download(url: string, file: FileHandle, options: DownloadOptions, io: DownloadIo): Promise<void> {
   const have: Part = { size: (await onDisk(file.stat())).size, etag: options.etag, total: undefined };
   let from = url;
   let isFresh = false;
@@ -79,7 +79,7 @@ async function fetchOnce(
   url: string,
   file: FileHandle,
   have: Part,
-  { options, io }: { options: DownloadOptions; io: World },
+  { options, io }: { options: DownloadOptions; io: DownloadIo },
 ): Promise<Outcome> {
   const limit = io.limit(stallMs, options.signal, new Error("nothing came for 30 s"));
   const done = new AbortController();
@@ -163,7 +163,7 @@ function readStatus(response: HttpResponse, io: Clock): Outcome {
   throw new VidgenError("output", `The video's address answers ${reason}.`, { httpStatus: status });
 }
 
-/** GET with the few redirects that media addresses use; from https only to https. */
+/** GET that follows redirects, at most five, and from https only to https. */
 async function fetchMedia(
   url: string,
   range: Record<string, string>,
@@ -200,7 +200,7 @@ async function writeBody(response: HttpResponse, file: FileHandle, have: Part, w
   }
 }
 
-/** Writes synchronously, so that nothing is received while the disk is busy: see `neverPaused` in `http.ts`. */
+/** Writes synchronously, so that nothing is received while the disk is busy: see `unlimitedBytes` in `http.ts`. */
 function writeChunk(chunk: Uint8Array, file: FileHandle, have: Part): void {
   try {
     for (let done = 0; done < chunk.byteLength; ) {
@@ -213,7 +213,7 @@ function writeChunk(chunk: Uint8Array, file: FileHandle, have: Part): void {
   }
 }
 
-/** Turns a failure of the file system into `output`, which is final: unlike one of the network, a retry does not help. */
+/** Turns a failure of the file system into `output`, which is not retried. */
 function onDisk<Result>(work: Promise<Result>): Promise<Result> {
   return work.catch((error) => {
     throw outputError(error, "the video");

@@ -20,13 +20,13 @@ type PlaceOptions = ClaimOptions & {
   words: Words;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;
-  /** Where `{n}` begins to look for a name that is free. */
+  /** The first number to try for `{n}`. */
   first: number;
 };
 
 /**
- * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws `output` as
- * `claimTarget` does.
+ * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws as `claimTarget`
+ * does.
  */
 export async function claimPlace(place: string, options: PlaceOptions): Promise<Target> {
   for (let n = options.first; ; n++) {
@@ -76,7 +76,7 @@ async function claimFile(path: string, named: Named, options: ClaimOptions): Pro
   });
   const target = await claimPart(`${path}.part`, named, options);
   try {
-    // The process whose `.part` was there may have finished its video since the first check.
+    // The process that wrote an earlier `.part` may have finished the video since the first check.
     await checkFree(path, options.overwrite);
     return target;
   } catch (error) {
@@ -108,11 +108,11 @@ export async function isFolder(output: string): Promise<boolean> {
   return /[/\\]$/.test(output) || (await kindOf(output)) === "folder";
 }
 
-/** Adds what to do when the folder of a file does not exist. */
+/** Adds a hint for a file whose folder does not exist. */
 function withFolderHint(error: unknown, path: string): unknown {
   const folder = dirname(path);
   if (systemCode(error) !== "ENOENT" || folder === ".") return error;
-  // A name that a shell would not read literally is left out.
+  // The command is left out when a shell would not read the name literally.
   const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
   return outputError(error, path).with({
     hint: `Make it first${command}, or end -o in / for a folder that is made.`,

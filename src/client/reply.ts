@@ -2,35 +2,35 @@ import { systemCode, VidgenError } from "../errors.ts";
 import type { HttpResponse } from "../io.ts";
 import { errorText, isRecord, parseJson } from "./schema.ts";
 
-/** A reply of the service, read to its end or to where it was cut. */
+/** A reply of the service, with as much of its body as came. */
 export type Reply = {
   status: number;
   retryAfter: string | null;
   text: string;
   /** The body as JSON; `undefined` when it is none. */
   json: unknown;
-  /** Set when the body broke off: why. */
+  /** The error, when the body broke off or was too long. */
   cut?: unknown;
 };
 
-/** No reply of this interface comes near it; what is larger is cut there. */
-const longestReply = 1024 * 1024;
+/** Far more than any reply of the interface. */
+const maxReplyBytes = 1024 * 1024;
 
 export async function readReply(response: HttpResponse): Promise<Reply> {
   const { status, headers } = response;
-  const { text, cut } = await readText(response, longestReply);
+  const { text, cut } = await readText(response, maxReplyBytes);
   return { status, retryAfter: headers.get("Retry-After"), text, json: parseJson(text), cut };
 }
 
-/** The text of a body of at most `limit` bytes; where it breaks off or goes on, `cut` says why, and the text so far is kept. */
-export async function readText(response: HttpResponse, limit: number): Promise<{ text: string; cut?: unknown }> {
+/** Reads a body of at most `maxBytes`. When it breaks off or is longer, `cut` is the error, and the text so far is kept. */
+export async function readText(response: HttpResponse, maxBytes: number): Promise<{ text: string; cut?: unknown }> {
   const decoder = new TextDecoder();
   let text = "";
   let length = 0;
   try {
     for await (const chunk of response.body ?? []) {
       length += chunk.byteLength;
-      if (length > limit) return { text, cut: new Error(`the reply is longer than ${limit} bytes`) };
+      if (length > maxBytes) return { text, cut: new Error(`the reply is longer than ${maxBytes} bytes`) };
       text += decoder.decode(chunk, { stream: true });
     }
   } catch (cut) {
@@ -39,7 +39,7 @@ export async function readText(response: HttpResponse, limit: number): Promise<{
   return { text: text + decoder.decode() };
 }
 
-/** The error for an answer that says no, by its HTTP status and its text. */
+/** The error for a reply that refuses the request, by its HTTP status and its text. */
 export function refusal(reply: Reply): VidgenError {
   const said = describeReply(reply);
   const httpStatus = reply.status;
@@ -60,7 +60,7 @@ export function refusal(reply: Reply): VidgenError {
 
 function lacksCredits(reply: Reply): boolean {
   if (reply.status === 402) return true;
-  // Codes such as "insufficient_credits" count as words too.
+  // Codes such as "insufficient_credits" are read as words.
   const text = [errorText(reply.json), errorCode(reply.json)].join(" ").replaceAll("_", " ");
   return /\b(insufficient|not enough|no|out of|lack\w*)\b.{0,20}\bcredits?\b|\bcredits?\b.{0,30}\b(insufficient|exhausted|used up|run out|too low|lack\w*)\b/i.test(
     text,
@@ -72,13 +72,13 @@ function errorCode(json: unknown): string | undefined {
   return typeof json.code === "string" ? json.code : errorCode(json.error);
 }
 
-/** An answer in a few words: what it says, if that is readable, and its HTTP status. */
+/** A reply in a few words: its message, if it has a readable one, and its HTTP status. */
 export function describeReply(reply: Reply): string {
   const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : undefined);
   return said === undefined ? `HTTP ${reply.status}` : `${shorten(said)} (HTTP ${reply.status})`;
 }
 
-/** Cuts between two words: half of a key would not be recognised as one, and be shown. */
+/** Cuts at a space: half of an echoed key would not be recognised by the redaction. */
 function shorten(text: string): string {
   return text.length <= 500 ? text : `${text.slice(0, 500).replace(/\S*$/, "")}…`;
 }

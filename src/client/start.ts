@@ -9,14 +9,14 @@ import { salvageStarted } from "./salvage.ts";
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "./schema.ts";
 
 export type StartOptions = {
-  /** Names this attempt to the service and to people; a UUID. */
+  /** The attempt's id, a UUID: the Idempotency-Key, and its name in the journal and in errors. */
   attempt: string;
   /** `-o` as it was typed, for the journal. */
   place: string | undefined;
   journal: Pick<Journal, "append">;
-  /** The first Ctrl-C: a request that is out gets 10 s more, so that its id is not lost. */
+  /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
   signal: AbortSignal;
-  /** The second Ctrl-C: ends those 10 s. */
+  /** Aborts at the second Ctrl-C, which ends those 10 s. */
   leave: AbortSignal;
   onNote(text: string): void;
 };
@@ -27,7 +27,7 @@ type Final = { kind: "refused" | "unknown"; error: VidgenError };
 /** How the start ended, in the journal's words. */
 type End = Accepted | Final | { kind: "unsent"; error: VidgenError };
 
-/** What may be retried. */
+/** The outcomes that may be retried. */
 type Retry =
   | { kind: "unsent"; reason: string; isFinal: boolean }
   | { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
@@ -41,13 +41,13 @@ const unsentLimitMs = 60_000;
 const notNowLimitMs = 120_000;
 /** The shortest wait after "not now", whatever Retry-After says. */
 const minWaitMs = 500;
-/** How long the first Ctrl-C waits for the id. */
+/** How long a sent request may still take after the first Ctrl-C. */
 const interruptLimitMs = 10_000;
 
 /**
  * Starts a generation (interface 4.1). The request costs money, so the journal has it first, and it is sent once: it is retried only when no
  * byte of it was written, or when the service said "not now" (429, 421, 425). Throws `network` (nothing was sent), `unknown` (it may have been
- * charged), what the service's refusal means, or `output` when the journal could not be written: then nothing was sent.
+ * charged), the code of the service's refusal, or `output` when the journal could not be written: then nothing was sent.
  */
 export async function start(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Started> {
   const { attempt, place, journal } = options;
@@ -88,34 +88,34 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
 }
 
 async function attemptOnce(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Outcome> {
-  const patience = createPatience(options, clock);
+  const limit = createAnswerLimit(options, clock);
   try {
-    const signals = { signal: patience.signal, unsentSignal: options.signal };
+    const signals = { signal: limit.signal, unsentSignal: options.signal };
     return classify(await api.start(request, options.attempt, signals), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
-      if (patience.signal.aborted && options.signal.aborted) return left(options);
+      if (limit.signal.aborted && options.signal.aborted) return left(options);
       return unknown(describeFailure(error), options.attempt);
     }
     return { kind: "unsent", reason: describeFailure(error), isFinal: isFinalConnectFailure(systemCode(error)) };
   } finally {
-    patience.clear();
+    limit.clear();
   }
 }
 
-/** Ends the request after two minutes, at the second Ctrl-C, or ten seconds after the first. */
-function createPatience(options: StartOptions, clock: Clock) {
+/** A signal that aborts after two minutes, at the second Ctrl-C, or ten seconds after the first. */
+function createAnswerLimit(options: StartOptions, clock: Clock) {
   const limit = clock.limit(answerLimitMs, options.leave, new Error("no answer within 120 s"));
   const controller = new AbortController();
-  const over = new AbortController();
+  const cleared = new AbortController();
   const onLimit = () => controller.abort(limit.signal.reason);
   const wait = async () => {
-    // A request that was not sent yet ends at once: there is nothing to wait for.
-    await clock.sleep(50, over.signal);
+    // An unsent request ends at once, and clears this limit: nothing is said then.
+    await clock.sleep(50, cleared.signal);
     options.onNote(
       "The request is out: waiting up to 10 s for its id. Ctrl-C again leaves at once; it may be charged.",
     );
-    await clock.sleep(interruptLimitMs, over.signal);
+    await clock.sleep(interruptLimitMs, cleared.signal);
     controller.abort(options.signal.reason);
   };
   const onInterrupt = () => void wait().catch(() => {});
@@ -123,13 +123,13 @@ function createPatience(options: StartOptions, clock: Clock) {
   options.signal.addEventListener("abort", onInterrupt, { once: true });
   const clear = () => {
     limit.clear();
-    over.abort();
+    cleared.abort();
     options.signal.removeEventListener("abort", onInterrupt);
   };
   return { signal: controller.signal, clear };
 }
 
-/** What an answer to the start request means. Pure: the class table of the paid request, in code. */
+/** What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. */
 export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const { status } = reply;
   const reason = describeReply(reply);
@@ -137,7 +137,7 @@ export function classify(reply: Reply, attempt: string, now: Date): Outcome {
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
   if (status >= 400 && status < 500 && status !== 408) return refused(reply);
   if (status < 200 || status >= 300) return unknown(reason, attempt, status);
-  // Some servers end a reply that was cut as if it were whole.
+  // Some servers end a truncated body as if it were whole: JSON that does not parse is salvaged too.
   const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
   if (salvaged) return { kind: "accepted", started: salvaged };
   if (reply.cut !== undefined) return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
@@ -153,7 +153,7 @@ function refused(reply: Reply): Final {
   return { kind: "refused", error: error.hint === undefined ? error.with({ hint }) : error };
 }
 
-/** Whether a byte of the request was written; where `fetch` does not say, the careful answer is yes. */
+/** Whether a byte of the request was written; yes where `fetch` does not say, since a retry could charge twice. */
 function wasSent(error: unknown): boolean {
   return !(error instanceof Error && "sent" in error && error.sent === false);
 }
@@ -173,7 +173,7 @@ function left(options: StartOptions): Final {
   return { kind: "unknown", error: new VidgenError(code, message, { hint: lookFirst, attempt }) };
 }
 
-/** Interrupted between two requests: what was sent before was answered with "not now". */
+/** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */
 function stopped(signal: AbortSignal, wasSentBefore: boolean): End {
   const { code, message } = asVidgenError(signal.reason);
   if (wasSentBefore) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
