@@ -55,7 +55,7 @@ export async function download(url: string, file: FileHandle, options: DownloadO
     if (outcome.kind === "expired") {
       if (isFresh) throw new VidgenError("output", `The video's address has expired: ${outcome.reason}.`);
       isFresh = true;
-      from = await askForFreshUrl(outcome.reason, options);
+      from = await requestFreshUrl(outcome.reason, options);
       continue;
     }
     if (have.size - before >= progressBytes) tries = 1;
@@ -65,7 +65,7 @@ export async function download(url: string, file: FileHandle, options: DownloadO
   }
 }
 
-async function askForFreshUrl(reason: string, options: DownloadOptions): Promise<string> {
+async function requestFreshUrl(reason: string, options: DownloadOptions): Promise<string> {
   try {
     return await options.freshUrl(options.signal);
   } catch (error) {
@@ -87,8 +87,8 @@ async function fetchOnce(
   try {
     const response = await fetchMedia(url, rangeHeaders(have), { signal, fetch: io.fetch });
     const total = await prepare(response, file, have, options);
-    if (total === "other") return readStatus(response, io);
-    if (total !== "nothing more") await writeBody(response, file, have, { total, options, onBytes: limit.restart });
+    if (total === "no video") return readFailure(response, io);
+    if (total !== "complete") await writeBody(response, file, have, { total, options, onBytes: limit.restart });
     const fault = await onDisk(faultOfMp4(file));
     if (fault === undefined) return { kind: "whole" };
     await restart(file, have);
@@ -110,18 +110,18 @@ function rangeHeaders({ size, etag }: Part): Record<string, string> {
 
 /**
  * Prepares the file for the body of this response: keeps what it holds, or empties it. Returns the size of the whole video, or `undefined`
- * where the response does not say; "nothing more" when the file holds all of it, "other" when the response has no video.
+ * where the response does not say; "complete" when the file holds all of it already, "no video" for another status.
  */
 async function prepare(
   response: HttpResponse,
   file: FileHandle,
   have: Part,
   options: DownloadOptions,
-): Promise<number | undefined | "nothing more" | "other"> {
+): Promise<number | undefined | "complete" | "no video"> {
   const { status, headers } = response;
   const range = /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "");
   if (status === 416 && have.size > 0) {
-    if (Number(range?.[3]) === have.size) return "nothing more";
+    if (Number(range?.[3]) === have.size) return "complete";
     await restart(file, have);
     throw new Error("the video has changed");
   }
@@ -133,7 +133,7 @@ async function prepare(
     await restart(file, have);
     throw new Error("the video has changed");
   }
-  if (status !== 200) return "other";
+  if (status !== 200) return "no video";
   await restart(file, have);
   // Lengths and ranges count encoded bytes; the file gets decoded ones.
   if (headers.has("Content-Encoding")) return undefined;
@@ -154,7 +154,7 @@ async function restart(file: FileHandle, have: Part): Promise<void> {
   have.total = undefined;
 }
 
-function readStatus(response: HttpResponse, io: Clock): Outcome {
+function readFailure(response: HttpResponse, io: Clock): Outcome {
   const { status, headers } = response;
   const reason = `HTTP ${status}`;
   if (isTransient(status))

@@ -71,16 +71,16 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
   const begin = clock.now();
   let wasSentBefore = false;
   for (let failures = 0; ; failures++) {
-    if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
+    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, wasSentBefore);
     const outcome = await attemptOnce(api, request, options, clock);
     if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
     wasSentBefore ||= outcome.kind === "not now";
-    if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
-    const askedMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
-    const waitMs = Math.max(askedMs, backoffMs(failures));
+    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, wasSentBefore);
+    const minimumMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
+    const waitMs = Math.max(minimumMs, backoffMs(failures));
     const limitMs = outcome.kind === "unsent" ? unsentLimitMs : notNowLimitMs;
     const isOver = clock.now() + waitMs - begin > limitMs;
-    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return givenUp(outcome);
+    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return retriesExhausted(outcome);
     const what = outcome.kind === "unsent" ? "Nothing was sent" : "Not accepted yet";
     options.onNote(`${what} (${outcome.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`);
     await clock.sleep(waitMs, options.signal).catch(() => {});
@@ -94,8 +94,8 @@ async function attemptOnce(api: Api, request: StartRequest, options: StartOption
     return classify(await api.start(request, options.attempt, signals), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
-      if (limit.signal.aborted && options.signal.aborted) return left(options);
-      return unknown(describeFailure(error), options.attempt);
+      if (limit.signal.aborted && options.signal.aborted) return interruptedWhileSent(options);
+      return unknownOutcome(describeFailure(error), options.attempt);
     }
     return { kind: "unsent", reason: describeFailure(error), isFinal: isFinalConnectFailure(systemCode(error)) };
   } finally {
@@ -135,19 +135,20 @@ export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const reason = describeReply(reply);
   if (isNotNow(status))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
-  if (status >= 400 && status < 500 && status !== 408) return refused(reply);
-  if (status < 200 || status >= 300) return unknown(reason, attempt, status);
+  if (status >= 400 && status < 500 && status !== 408) return refusedOutcome(reply);
+  if (status < 200 || status >= 300) return unknownOutcome(reason, attempt, status);
   // Some servers end a truncated body as if it were whole: JSON that does not parse is salvaged too.
   const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
   if (salvaged) return { kind: "accepted", started: salvaged };
-  if (reply.cut !== undefined) return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
-  if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refused(reply);
+  if (reply.cut !== undefined)
+    return unknownOutcome(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
+  if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refusedOutcome(reply);
   const started = readStarted(reply.json);
   if (started) return { kind: "accepted", started };
-  return unknown(`an answer without an id (HTTP ${status})`, attempt, status);
+  return unknownOutcome(`an answer without an id (HTTP ${status})`, attempt, status);
 }
 
-function refused(reply: Reply): Final {
+function refusedOutcome(reply: Reply): Final {
   const error = refusal(reply);
   const hint = "`vidgen generate --help` shows the flags, `vidgen models` the models.";
   return { kind: "refused", error: error.hint === undefined ? error.with({ hint }) : error };
@@ -158,29 +159,30 @@ function wasSent(error: unknown): boolean {
   return !(error instanceof Error && "sent" in error && error.sent === false);
 }
 
-function unknown(reason: string, attempt: string, httpStatus?: number): Final {
+function unknownOutcome(reason: string, attempt: string, httpStatus?: number): Final {
   const message = `The request was sent, but no usable answer came: ${reason}. It may have been charged (attempt ${attempt}).`;
-  const hint = `It was not sent again, and is written down: \`vidgen list --status unknown\`. ${lookFirst}`;
+  const hint = `It was not sent again, and is written down: \`vidgen list --status unknown\`. ${accountHint}`;
   return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint, attempt }) };
 }
 
-const lookFirst = "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
+const accountHint =
+  "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
 
-function left(options: StartOptions): Final {
+function interruptedWhileSent(options: StartOptions): Final {
   const { code } = asVidgenError(options.signal.reason);
   const { attempt } = options;
   const message = `Left before the answer came. It may have been charged (attempt ${attempt}).`;
-  return { kind: "unknown", error: new VidgenError(code, message, { hint: lookFirst, attempt }) };
+  return { kind: "unknown", error: new VidgenError(code, message, { hint: accountHint, attempt }) };
 }
 
 /** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */
-function stopped(signal: AbortSignal, wasSentBefore: boolean): End {
+function interruptedBetweenRequests(signal: AbortSignal, wasSentBefore: boolean): End {
   const { code, message } = asVidgenError(signal.reason);
   if (wasSentBefore) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
   return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
 }
 
-function givenUp(outcome: Retry): End {
+function retriesExhausted(outcome: Retry): End {
   const { reason } = outcome;
   if (outcome.kind === "unsent") {
     const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
