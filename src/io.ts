@@ -14,7 +14,7 @@ export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
 /** The part of a `Response` that is used: Node's own class would load all of Node's fetch. */
 export type HttpResponse = {
   status: number;
-  headers: Pick<Headers, "get" | "has">;
+  headers: Pick<Headers, "get">;
   /** To be read without pauses: there is no back-pressure. Leaving the loop early, or an abort of the request, closes the connection. */
   body: AsyncIterable<Uint8Array> | null;
   text(): Promise<string>;

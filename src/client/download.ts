@@ -136,7 +136,7 @@ async function prepare(
   if (status !== 200) return "no video";
   await restart(file, have);
   // Lengths and ranges count encoded bytes; the file gets decoded ones.
-  if (headers.has("Content-Encoding")) return undefined;
+  if (headers.get("Content-Encoding") !== null) return undefined;
   const etag = headers.get("ETag");
   if (etag?.startsWith('"')) {
     have.etag = etag;

@@ -106,7 +106,7 @@ async function toResponse({ statusCode, headers, body }: Dispatcher.ResponseData
   const coding = get("Content-Encoding");
   const decoded = coding === null ? body : await decode(body, coding);
   const text = async () => (await import("node:stream/consumers")).text(decoded);
-  return { status: statusCode, headers: { get, has: (name) => get(name) !== null }, body: decoded, text };
+  return { status: statusCode, headers: { get }, body: decoded, text };
 }
 
 /** Decodes a body with a Content-Encoding, which some servers send unasked; an unknown coding is left as it is. */

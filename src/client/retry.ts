@@ -27,11 +27,8 @@ export function isNotNow(status: number): boolean {
 }
 
 /** Failures to connect that a retry does not change: the name does not exist, or the certificate is not trusted. */
-export function isFinalConnectFailure(code: string | undefined): boolean {
-  return (
-    code !== undefined &&
-    /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_|UND_ERR_INVALID_|(ERR_)?MODULE_NOT_FOUND)/.test(
-      code,
-    )
+export function isFinalConnectFailure(code = ""): boolean {
+  return /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_|UND_ERR_INVALID_|(ERR_)?MODULE_NOT_FOUND)/.test(
+    code,
   );
 }
