@@ -1,5 +1,4 @@
 import type { Readable, Writable } from "node:stream";
-import { setTimeout as delay } from "node:timers/promises";
 
 /** A time limit: `signal` aborts when the time is over or the parent aborts. `restart` gives it its whole time again, `clear` ends it. */
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
@@ -64,7 +63,7 @@ export type Io = {
 export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit" | "turn">;
 
 /** Node keeps a timer's delay in 31 bits; a longer delay would fire at once. */
-const longestTimerMs = 2 ** 31 - 1;
+const maxTimerMs = 2 ** 31 - 1;
 
 /** The real clock. No other code sets timers. */
 export const systemClock: Clock = {
@@ -73,16 +72,12 @@ export const systemClock: Clock = {
   async sleep(ms, signal) {
     signal?.throwIfAborted();
     const end = performance.now() + ms;
-    for (let left = ms; left > 0; left = end - performance.now()) {
-      await delay(Math.min(left, longestTimerMs), undefined, signal ? { signal } : {}).catch(() => {
-        throw signal?.reason;
-      });
-    }
+    for (let left = ms; left > 0; left = end - performance.now()) await timer(Math.min(left, maxTimerMs), signal);
   },
   limit(ms, parent, reason) {
     const controller = new AbortController();
     const onParent = () => controller.abort(parent.reason);
-    const timeout = setTimeout(() => controller.abort(reason), Math.min(ms, longestTimerMs));
+    const timeout = setTimeout(() => controller.abort(reason), Math.min(ms, maxTimerMs));
     parent.addEventListener("abort", onParent, { once: true });
     if (parent.aborted) onParent();
     const clear = () => {
@@ -93,3 +88,18 @@ export const systemClock: Clock = {
   },
   turn: () => new Promise((resolve) => setImmediate(resolve)),
 };
+
+function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const onAbort = () => {
+      clearTimeout(timeout);
+      reject(signal?.reason);
+    };
+    const timeout = setTimeout(() => {
+      signal?.removeEventListener("abort", onAbort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", onAbort, { once: true });
+  });
+}

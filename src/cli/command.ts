@@ -16,7 +16,7 @@ export type Context = {
   defer(close: Close): void;
 };
 
-/** What the help says of a command and commander has no place for. */
+/** What the help says about a command and commander has no field for. */
 type Details = {
   examples: readonly string[];
   /** What the command prints on stdout, for `vidgen help output` and the README. */
@@ -36,20 +36,20 @@ export function detailsOf(command: CommandUnknownOpts): Details {
   return details.get(command) ?? { examples: [] };
 }
 
-export type Word = readonly [word: string, description: string];
+export type Suggestion = readonly [word: string, description: string];
 
-const suggestions = new WeakMap<object, () => readonly Word[]>();
+const suggestions = new WeakMap<object, () => readonly Suggestion[]>();
 
-/** Names words that a shell's completion offers for a flag or an argument; unlike commander's `choices`, others are taken too. */
+/** Sets the words that completion offers for a flag or an argument; unlike commander's `choices`, other values are accepted too. */
 export function withSuggestions<Parameter extends object>(
   parameter: Parameter,
-  words: () => readonly Word[],
+  words: () => readonly Suggestion[],
 ): Parameter {
   suggestions.set(parameter, words);
   return parameter;
 }
 
-export function suggestionsFor(parameter: Option | Argument): readonly Word[] | undefined {
+export function suggestionsFor(parameter: Option | Argument): readonly Suggestion[] | undefined {
   return suggestions.get(parameter)?.();
 }
 
@@ -96,13 +96,13 @@ function readTime(text: string, flag: string): number {
   throw usage(`${flag} takes a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
 }
 
-/** The flags of a command line with these values, as words; a flag that has its default is left out. */
+/** The words of a command line that sets these values; flags that have their default are left out. */
 export function flagWords(command: CommandUnknownOpts, values: Readonly<Record<string, unknown>>): string[] {
   return command.options.flatMap((option) => {
     const value = values[option.attributeName()];
-    // A flag such as --no-wait begins with the value `true`.
+    // The default of a negated flag such as --no-wait is `true`.
     const preset = option.negate ? true : option.defaultValue;
-    // The place is named by -o everywhere in messages and README.
+    // Messages and README use -o, not --output.
     const name = option.short === "-o" ? option.short : (option.long ?? option.flags);
     if (value === undefined || value === preset) return [];
     return typeof value === "boolean" ? [name] : [value].flat().flatMap((each) => [name, String(each)]);

@@ -2,97 +2,101 @@ import { isAbsolute } from "node:path";
 import { type Client, createClient } from "../client/client.ts";
 import { compactJournal } from "../client/compact.ts";
 import type { Completed } from "../client/follow.ts";
-import { type Entry, typicalMs } from "../client/history.ts";
+import { typicalMs } from "../client/history.ts";
 import { type Journal, openJournal } from "../client/journal.ts";
 import type { Target } from "../client/target.ts";
 import { asVidgenError, systemCode, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl } from "./settings.ts";
-import { findStorage, journalIn, storageNote } from "./storage.ts";
+import { findStorage, journalIn } from "./storage.ts";
 import type { Output } from "./terminal/output.ts";
-import { createBoard } from "./terminal/progress.ts";
+import { createProgressDisplay } from "./terminal/progress.ts";
 
-export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
+type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
 
-/** A command's dealings with one service. */
+/** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
   client: Client;
-  /** The local service runs inside this process: its addresses end with the command. */
-  isHere(): boolean;
+  /** Whether the local service runs inside this process: its URLs end with the command. */
+  isInProcess(): boolean;
   /** What this machine has started. */
   journal: Journal;
   /**
-   * The id that was meant: what was typed, unless the service knows no such id and this machine has started one that begins so. Throws
-   * `usage` when it has started several.
+   * The full id for the typed one. When the service does not know the typed id, it stands for an id in the journal that begins with it.
+   * Throws `usage` when there are several.
    */
-  fullId(typed: string): Promise<string>;
+  resolveId(typed: string): Promise<string>;
   /** The newest generation of this service that has not ended. Throws `not_found` when there is none. */
   newestRunning(): Promise<string>;
-  /** Follows a generation to its end and saves its video, shown on the way; errors carry the id and the command to go on. */
+  /** Follows a generation to its end, saves its video, and shows progress. Its errors carry the id and the command to resume. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
-  /** The file, when `place` is where the journal says that this video was saved; a person is told. */
+  /** The saved file, with a note, when the journal says that the video was saved at `place`; else `undefined`. */
   findAlreadySaved(id: string, place: string | undefined): Promise<string | undefined>;
-  /** A `not_found` with a hint where this machine has started that id; any other error as it is. */
-  whereElse(error: unknown, id: string): Promise<unknown>;
-  /** An error that came after a generation was paid for, with its id and the command to go on. */
+  /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
+  explainNotFound(error: unknown, id: string): Promise<unknown>;
+  /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
   explain(error: unknown, id: string, place: string | undefined): unknown;
-  /** Waits for what is still to be sent, then ends; without `isDone` it ends at once. */
+  /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
   close(isDone: boolean): Promise<void>;
 };
 
-export type CollectOptions = {
+type CollectOptions = {
   timeoutMs: number;
-  /** Between two looks; by default it depends on the service. */
+  /** Between two polls; by default it depends on the service. */
   intervalMs: number | undefined;
-  /** Where the video goes; without one it stays at its address. */
+  /** Where the video is saved; without a target it is not downloaded. */
   target: Target | undefined;
-  /** `-o` as it was typed, for the command to go on. */
+  /** `-o` as it was typed, for the command to resume. */
   place: string | undefined;
 };
 
 /** A generation that has completed, and the file it was saved to. */
 export type Collected = Completed & { file: string | undefined };
 
-/** Connects to the remote service of the settings, or with `--local` to the local one. Sends nothing to a remote one yet. */
+/** Connects to the remote service of the settings, or with `--local` to the local one. Sends nothing to a remote service. */
 export async function openSession(options: SessionOptions, io: Io): Promise<Session> {
   const { output } = options;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
   const local = options.local ? await openLocal(io, output.note) : undefined;
-  const { baseUrl, apiKey } = local ?? (await checkSettings(options, io));
+  const { baseUrl, apiKey } = local ?? (await resolveService(options, io));
   output.hide(apiKey);
-  const { journal, note } = await openKept(options.local ?? false, io);
+  const { journal, note } = await findJournal(options.local ?? false, io);
   if (note !== undefined) output.note(note);
   await compactJournal(journal.path, io.date()).catch(() => {});
-  const fetch = traced(local?.fetch ?? io.fetch, baseUrl, output, io);
+  const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
   const client = createClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
-  const board = createBoard(output, io);
+  const display = createProgressDisplay(output, io);
   const listCommand = `\`${programName(io.env)} list\``;
 
   const explain = (error: unknown, id: string, place: string | undefined) => {
     if (!(error instanceof VidgenError) || (error.id !== undefined && error.hint?.includes("To go on"))) return error;
-    return error.with({ id, hint: resumeHint(error, resumeCommand(id, place, options, io)) });
+    const isOver = error.code === "failed" || error.code === "not_found";
+    return error.with({ id, hint: isOver ? undefined : `To go on: ${resumeCommand(id, place, options, io)}` });
   };
-  const whereElse = async (error: unknown, id: string) => {
+  const explainNotFound = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
-    const started = (await journal.entries()).find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
+    const entries = await journal.entries().catch(() => []);
+    const started = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
     const hint = started ? otherServiceHint(started.base_url, options) : `${listCommand} shows what was started here.`;
     return error.with({ hint });
   };
   const isKnownThere = async (id: string) => {
-    // Any other error will reach the command as well, which reports it better.
+    // The command's own request will meet any other error too, and reports it.
     const outcome = await client.status(id, { signal: io.signal }).catch(asVidgenError);
     return !(outcome instanceof VidgenError && outcome.code === "not_found");
   };
 
   return {
     client,
-    isHere: () => local?.isHere() ?? false,
+    isInProcess: () => local?.isInProcess() ?? false,
     journal,
-    whereElse,
+    explainNotFound,
     explain,
-    async fullId(typed) {
-      const meant = idsBeginningWith(await client.entries(), typed);
+    async resolveId(typed) {
+      // A full id needs no journal.
+      const ids = (await client.entries().catch(() => [])).flatMap(({ id }) => id ?? []);
+      const meant = [...new Set(ids.filter((id) => id.startsWith(typed)))];
       const [only = typed, ...others] = meant;
       if (meant.length === 0 || meant.includes(typed) || (await isKnownThere(typed))) return typed;
       if (others.length > 0) throw usage(`Several ids begin with ${typed}.`, meant.join("\n"));
@@ -107,7 +111,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     },
     async findAlreadySaved(id, place) {
       if (place === undefined || options.overwrite) return undefined;
-      const saved = await client.findSaved(id, place);
+      const saved = await client.findSaved(id, place).catch(() => undefined);
       if (!saved?.isWrittenDown) return undefined;
       output.note(`${id} is already saved.`);
       return saved.file;
@@ -116,14 +120,14 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       // A video that was paid for is saved even where the journal cannot be read.
       const entries = await client.entries().catch(() => []);
       const model = entries.find((entry) => entry.id === id)?.request.model;
-      const { expect, stop, ...listeners } = board.follow(id, model);
-      if (model !== undefined) expect(typicalMs(entries, model));
+      const typical = model === undefined ? undefined : typicalMs(entries, model);
+      const { stop, ...listeners } = display.follow(id, { model, typicalMs: typical });
       const how = { ...times, signal: io.signal, ...listeners };
       try {
         if (target) return await client.download(id, target, how);
         return { ...(await client.follow(id, how)), file: undefined };
       } catch (error) {
-        throw explain(await whereElse(error, id), id, place);
+        throw explain(await explainNotFound(error, id), id, place);
       } finally {
         stop();
       }
@@ -135,26 +139,26 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   };
 }
 
-/** The remote service and its key. Throws `usage` or `auth` where one of them is not known. */
-export async function checkSettings(options: Pick<SessionOptions, "baseUrl">, io: Io) {
+/** The remote service and its key, from flag, environment or saved file. Throws `usage` without a base URL, `auth` without a key. */
+export async function resolveService(options: Pick<SessionOptions, "baseUrl">, io: Io) {
   const baseUrl = await resolveBaseUrl(options.baseUrl, io, ", save one with `vidgen login`, or use --local");
   return { baseUrl, apiKey: await resolveApiKey(baseUrl, io) };
 }
 
-/** The journal of this machine. `note` is set where it, or with `isLocal` the state of the local service, is not in its usual folder. */
-export async function openKept(isLocal: boolean, io: Io): Promise<{ journal: Journal; note: string | undefined }> {
+/** The user's journal. `note` is set when the journal, or with `isLocal` the local service's state, is not in its usual folder. */
+export async function findJournal(isLocal: boolean, io: Io): Promise<{ journal: Journal; note: string | undefined }> {
   const storage = await findStorage("state", io).catch(asVidgenError);
   if (storage instanceof VidgenError) return { journal: noJournal(storage), note: storage.message };
   const journal = openJournal(journalIn(storage.folder), io);
-  const note = storageNote(storage) ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
-  if (!storage.instead || !isAbsolute(storage.instead.usual)) return { journal, note };
+  const note = storage.note ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
+  if (storage.usual === undefined || !isAbsolute(storage.usual)) return { journal, note };
   // The usual journal may hold entries from a time when it could be written.
-  const before = openJournal(journalIn(storage.instead.usual), io);
+  const before = openJournal(journalIn(storage.usual), io);
   const entries = async () => [...(await journal.entries()), ...(await before.entries().catch(() => []))];
   return { journal: { ...journal, entries }, note };
 }
 
-/** In the place of a journal that cannot be written: a poll and a download work without one; a start, which costs money, fails. */
+/** Replaces a journal that cannot be written: polls and downloads work without one; a start, which costs money, fails. */
 function noJournal(error: VidgenError): Journal {
   const append = async () => {
     throw error;
@@ -173,33 +177,23 @@ function resumeCommand(id: string, place: string | undefined, options: SessionOp
   return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
 }
 
-/** The ids in these entries that begin with what was typed. */
-function idsBeginningWith(entries: Entry[], typed: string): string[] {
-  const ids = entries.flatMap(({ id }) => (id?.startsWith(typed) ? [id] : []));
-  return [...new Set(ids)];
-}
-
 function otherServiceHint(other: string, { local }: SessionOptions): string {
   if (other === localBaseUrl) return "It was started with --local: add --local.";
   return `It was started at ${other}: add --base-url ${quote(other)}${local ? " in the place of --local" : ""}.`;
 }
 
-function resumeHint({ code }: VidgenError, command: string): string | undefined {
-  return code === "failed" || code === "not_found" ? undefined : `To go on: ${command}`;
-}
-
-/** "npx vidgen" when that is how it was called: the next command has to work as it is printed. */
+/** "npx vidgen" when vidgen was called that way, else "vidgen": printed commands must work when they are pasted. */
 export function programName(env: Io["env"]): string {
   return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
 }
 
-/** A word quoted for a shell; zsh replaces a word that begins with "=" by the path of a command. */
+/** Quotes a word for a shell where it needs quotes; zsh expands a word that begins with "=". */
 export function quote(word: string): string {
   return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** `--verbose`: each request and reply, without the query of an address other than the service's own, which may be a secret. */
-export function traced(fetch: Io["fetch"], baseUrl: string, output: Output, io: Pick<Io, "now">): Io["fetch"] {
+/** Prints each request and reply with `--verbose`. The query of a media URL is left out: it may be a secret. */
+export function traceFetch(fetch: Io["fetch"], baseUrl: string, output: Output, io: Pick<Io, "now">): Io["fetch"] {
   if (!output.verbose) return fetch;
   return async (url, init) => {
     const shown = `${init?.method ?? "GET"} ${url.startsWith(baseUrl) ? url : url.replace(/\?.*$/s, "?...")}`;

@@ -1,70 +1,75 @@
 import { aspectRatios, defaultModel, findModel, type Model, models } from "../client/models.ts";
 import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
-import { buildRequest, checkImage, type Wish } from "./commands/request.ts";
-import { checkSettings, programName, quote } from "./context.ts";
-import { askChoice, askText, askYes, type Check, type Choice } from "./terminal/prompts.ts";
+import { buildRequest, checkImage, type RequestInput } from "./commands/request.ts";
+import { programName, quote, resolveService } from "./context.ts";
+import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkPlace } from "./terminal/result.ts";
 
-/** What is known before anything is asked; `usualModel` is the one to offer first. */
-type Blank = Omit<Wish, "prompt" | "model"> & { model: string | undefined; usualModel: string };
+/** What the command line gives already; `usualModel` is selected first. */
+type KnownInput = Omit<RequestInput, "prompt" | "model"> & { model: string | undefined; usualModel: string };
 
-export type FormOptions = {
+type FormOptions = {
   local?: boolean;
   dryRun?: boolean;
   open?: boolean;
   baseUrl?: string;
   isPlaceAsked: boolean;
-  /** The flags of the command line with these values in the place of those that were typed. */
+  /** The words of the typed command line with these values in place of the typed ones. */
   flags(values: object): string[];
 };
 
 /**
- * Asks for what the command line leaves open, shows what it comes to, and wants a yes. Throws `interrupted` at Esc and Ctrl-C, and without
- * the yes: nothing was sent. What could come to nothing is said before anything is asked.
+ * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for a yes. Throws `interrupted` at Ctrl-C
+ * and without the yes. Flags and settings are checked first, so that nobody answers questions for nothing.
  */
-export async function askForWish(blank: Blank, options: FormOptions, { io, output }: Context) {
+export async function askForInput(known: KnownInput, options: FormOptions, { io, output }: Context) {
   const { local, dryRun, open = false } = options;
-  // The images are still to come: without any, a model that needs some would be refused here.
-  const set = ["imageUrl=", ...blank.set];
-  buildRequest({ ...blank, prompt: "still to come", model: blank.model ?? defaultModel, set });
-  if (!local && !dryRun) await checkSettings(options, io);
+  // Skips the check of the images, which are asked for below.
+  const set = ["imageUrl=", ...known.set];
+  buildRequest({ ...known, prompt: "still to come", model: known.model ?? defaultModel, set });
+  if (!local && !dryRun) await resolveService(options, io);
 
-  const wish = await fillForm(blank, io);
-  buildRequest(wish);
+  const input = await fillForm(known, io);
+  buildRequest(input);
   const usual = local ? "the current folder" : "print its URL only";
   const check = (place: string) => checkPlace(place, { output, open }, io);
   const place = options.isPlaceAsked ? await askPlace(usual, check, io) : undefined;
-  const { prompt, images: image, ...values } = wish;
+  const { prompt, images: image, ...values } = input;
   const flags = options.flags({ ...values, image, ...(place === undefined ? {} : { output: place }) });
   const command = commandLine(prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
-  output.note(`\n${summarize(wish)}\n\nThe same as:\n  ${command}\n`);
+  output.note(`\n${summarize(input)}\n\nThe same as:\n  ${command}\n`);
   if (!dryRun) await askYes(local ? "Start it?" : "Start it? It costs credits.", io);
-  return { wish, place };
+  return { input, place };
 }
 
-/** Asks for what is missing of a wish. */
-async function fillForm({ usualModel, ...blank }: Blank, io: Io): Promise<Wish> {
+/** Asks for what is missing of a input. */
+async function fillForm({ usualModel, ...known }: KnownInput, io: Io): Promise<RequestInput> {
   const prompt = (await askText("What should the video show?", isAnswered, io)).trim();
-  const model = blank.model ?? (await askChoice("Which model?", modelChoices(usualModel), usualModel, io));
-  const aspectRatio = blank.aspectRatio ?? (await askRatio(io));
-  const duration = blank.duration ?? (await askDuration(io));
-  const images = await askImages(model, blank.images, io);
-  return { ...blank, prompt, model, aspectRatio, duration, images };
+  const model = known.model ?? (await askChoice("Which model?", modelChoices(usualModel), usualModel, io));
+  const ask = () => askChoice("Which aspect ratio?", ratioChoices, "", io);
+  const aspectRatio = known.aspectRatio ?? ((await ask()) || undefined);
+  const duration = known.duration ?? (await askDuration(io));
+  const images = await askImages(model, known.images, io);
+  return { ...known, prompt, model, aspectRatio, duration, images };
 }
 
-/** Where the video is to go, as `-o` takes it; `undefined` for the usual place. `check` throws for a place that no video can go to. */
+/** Asks where to save the video, as `-o` takes it; `undefined` for the usual place. `check` throws for a place that cannot be used. */
 async function askPlace(usual: string, check: (place: string) => void, io: Io): Promise<string | undefined> {
-  // No shell reads what is typed here.
+  // No shell expands what is typed here.
   const read = (text: string) => text.trim().replace(/^~(?=\/)/, () => io.home || "~");
-  const isPlace = (place: string) => !place.startsWith("~") && passes(check, place);
-  const validate: Check = (text) =>
-    text.trim() === "" || isPlace(read(text)) || "A file such as fox.mp4, a folder/, or . for this one, please.";
+  const wrong = "A file such as fox.mp4, a folder/, or . for this one, please.";
+  const isPlace = checkedBy(check, wrong);
+  const validate: Check = (text) => {
+    const place = read(text);
+    if (place === "") return true;
+    return place.startsWith("~") ? wrong : isPlace(place);
+  };
   return read(await askText(`Where to save it? (Enter: ${usual})`, validate, io)) || undefined;
 }
 
-/** What a wish comes to, for a person to look over. */
-function summarize({ prompt, model, aspectRatio, duration, resolution, images }: Wish): string {
+/** What a input comes to, for a person to look over. */
+function summarize({ prompt, model, aspectRatio, duration, resolution, images }: RequestInput): string {
   const characteristic = findModel(model)?.characteristic;
   const rows = [
     ["Prompt", prompt],
@@ -77,11 +82,11 @@ function summarize({ prompt, model, aspectRatio, duration, resolution, images }:
   return rows.flatMap(([name = "", value]) => (value === undefined ? [] : `  ${name.padEnd(12)}${value}`)).join("\n");
 }
 
-/** The command line that says the same without asking. There is no key in it, as a key is never on a command line. */
+/** The command line that does the same without questions. */
 export function commandLine(prompt: string, flags: readonly string[], env: Io["env"]): string {
   const command = `${programName(env)} generate`;
   const join = (words: readonly string[]) => words.map(quote).join(" ");
-  // As an argument these would name stdin or a file.
+  // As an argument `-` means stdin, and `@` a file.
   if (prompt === "-" || prompt.startsWith("@")) return `printf %s ${quote(prompt)} | ${command} - ${join(flags)}`;
   return `${command} ${join(prompt.startsWith("-") ? [...flags, "--", prompt] : [prompt, ...flags])}`;
 }
@@ -93,11 +98,7 @@ const ratioChoices: Choice[] = [
   ...aspectRatios.map((ratio) => ({ value: ratio, name: ratio })),
 ];
 
-async function askRatio(io: Io): Promise<string | undefined> {
-  return (await askChoice("Which aspect ratio?", ratioChoices, "", io)) || undefined;
-}
-
-/** All that are known, and the usual one though it may not be. */
+/** The known models, and the usual model where it is not one of them. */
 function modelChoices(usual: string): Choice[] {
   const known = models.map(({ id, characteristic }: Model) => ({ value: id, name: `${id}: ${characteristic}` }));
   return findModel(usual) ? known : [{ value: usual, name: usual }, ...known];
@@ -113,27 +114,19 @@ async function askDuration(io: Io): Promise<string | undefined> {
   return answer.trim() || undefined;
 }
 
-/** Images for a model that wants some: as many as are missing, then more until there is no room or no answer. */
+/** Asks for images where the model takes several: the required ones, then more until the maximum or an empty answer. */
 async function askImages(model: string, given: string[], io: Io): Promise<string[]> {
   const images = [...given];
   const { min, max } = findModel(model)?.images ?? { min: 0, max: 0 };
   while (images.length < max) {
     const isEnough = images.length >= min;
-    const check: Check = (text) =>
-      (isEnough && text.trim() === "") || passes(checkImage, text.trim()) || "An http(s) address, please.";
+    const check = checkedBy((text) => {
+      if (!isEnough || text.trim() !== "") checkImage(text.trim());
+    }, "An http(s) address, please.");
     const hint = isEnough ? `Enter: no more, ${max} at the most` : `${min} to ${max}`;
     const answer = (await askText(`Address of image ${images.length + 1}? (${hint})`, check, io)).trim();
     if (answer === "") break;
     images.push(answer);
   }
   return images;
-}
-
-function passes(check: (text: string) => unknown, text: string): boolean {
-  try {
-    check(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

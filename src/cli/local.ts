@@ -1,35 +1,29 @@
 import { join } from "node:path";
+import { unlessAborted } from "../client/http.ts";
 import { systemReason, VidgenError } from "../errors.ts";
 import type { FetchInit, Io } from "../io.ts";
-import { findStorage, storageNote } from "./storage.ts";
+import { findStorage } from "./storage.ts";
 
 /** The local service as `--local` reaches it. */
 export type Local = {
-  /** The same whichever process runs the service, so that a later run finds in the journal what an earlier one has started. */
+  /** The same for every process that runs the service, so that later runs find earlier generations in the journal. */
   baseUrl: string;
   apiKey: string;
   fetch: Io["fetch"];
-  /** The service runs inside this process: its addresses end with it. */
-  isHere(): boolean;
-  /** Resolves when callbacks under way are through. */
+  /** Whether the service runs inside this process: its URLs end with the process. */
+  isInProcess(): boolean;
+  /** Resolves when each callback had its first attempt. */
   settled(): Promise<void>;
   close(): Promise<void>;
 };
 
 /** The connection to one process that runs the service. */
-type Connection = Omit<Local, "isHere" | "baseUrl"> & { isHere: boolean; baseUrl: string; mediaUrl: string };
+type Connection = Omit<Local, "isInProcess" | "baseUrl"> & { isInProcess: boolean; baseUrl: string; mediaUrl: string };
 
-/** The folder of the service's state, and a note for people when the folder may not last. */
+/** The folder of the service's state, and a note for the user when the folder may not last. */
 export async function findServiceFolder(io: Io): Promise<{ folder: string; note: string | undefined }> {
-  const storage = await findStorage("data", io);
-  return { folder: join(storage.folder, "service"), note: storageNote(storage) };
-}
-
-/** Whether the local service runs on this machine, at which address, and where its state is. */
-export async function lookLocal(
-  io: Io,
-): Promise<{ folder: string; note: string | undefined; baseUrl: string | undefined }> {
-  return { ...(await findServiceFolder(io)), baseUrl: (await findRunning(io))?.baseUrl };
+  const { folder, note } = await findStorage("data", io);
+  return { folder: join(folder, "service"), note };
 }
 
 /** How the journal names the local service, whichever process runs it. */
@@ -37,7 +31,7 @@ export const localBaseUrl = "http://vidgen.localhost";
 
 /**
  * Connects to the local service: to the process that runs it on this machine, else this process runs it for as long as the command takes.
- * When the other process ends meanwhile, this one takes its place: the state is on the disk, and a start that is sent twice has the same
+ * When the other process ends meanwhile, this process takes over: the state is on the disk, and a start that is sent twice has the same
  * Idempotency-Key.
  */
 export async function openLocal(io: Io, onNote: (text: string) => void): Promise<Local> {
@@ -56,13 +50,13 @@ export async function openLocal(io: Io, onNote: (text: string) => void): Promise
       try {
         return await send(url, init);
       } catch (error) {
-        if (connection.isHere || init?.signal?.aborted || (await answers(connection, io))) throw error;
+        if (connection.isInProcess || init?.signal?.aborted || (await answers(connection, io))) throw error;
         connection = await connect(io, onNote);
         mediaUrls.add(connection.mediaUrl);
         return send(url, init);
       }
     },
-    isHere: () => connection.isHere,
+    isInProcess: () => connection.isInProcess,
     settled: () => connection.settled(),
     close: () => connection.close(),
   };
@@ -82,11 +76,12 @@ async function connect(io: Io, onNote: (text: string) => void): Promise<Connecti
   }
 }
 
-async function findRunning(io: Io): Promise<Connection | undefined> {
+/** The local service when another process runs it on this machine and it answers. */
+export async function findRunning(io: Io): Promise<Connection | undefined> {
   const { readAnnouncement } = await import("../server/announcement.ts");
   const { base_url, media_url, api_key: apiKey } = (await readAnnouncement((await findServiceFolder(io)).folder)) ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
-  const connection = { baseUrl: base_url, mediaUrl: media_url, apiKey, fetch: io.fetch, isHere: false };
+  const connection = { baseUrl: base_url, mediaUrl: media_url, apiKey, fetch: io.fetch, isInProcess: false };
   return (await answers(connection, io))
     ? { ...connection, settled: async () => {}, close: async () => {} }
     : undefined;
@@ -94,7 +89,7 @@ async function findRunning(io: Io): Promise<Connection | undefined> {
 
 const probeLimitMs = 1_000;
 
-/** Whether the service answers; another program that listens at its address now has no such answer. */
+/** Whether the service answers; another program may listen on its old port now, and answers differently. */
 async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
   const limit = io.limit(probeLimitMs, io.signal, new Error("no answer"));
   try {
@@ -116,7 +111,7 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   const { folder } = await findServiceFolder(io);
   const service = await openService(
     {
-      // Generations that the user has given up on must not hold up the next one.
+      // Generations of earlier runs that nobody polls any more must not delay this one.
       ...{ folder, engine: createPreviewEngine(io), pace: "fast", resume: "polled" },
       ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
@@ -131,25 +126,15 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   if (service.kind === "held") return service.pid;
   const { base_url, media_url, api_key } = service.address;
   return {
-    ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isHere: true },
-    fetch(url, init) {
+    ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isInProcess: true },
+    async fetch(url, init) {
       const handler = url.startsWith(media_url) ? service.media : service.api;
-      return unlessAborted(init?.signal, () => handler(new Request(url, init)));
+      const signal = init?.signal ?? new AbortController().signal;
+      signal.throwIfAborted();
+      // The handler does not see every abort: Node may collect a request's own signal as garbage.
+      return unlessAborted(handler(new Request(url, init)), signal);
     },
     settled: service.settled,
     close: () => service.close(0),
   };
-}
-
-/** Rejects once the signal aborts. A handler cannot be relied on for that: Node may collect a request's own signal as garbage. */
-async function unlessAborted<Result>(
-  signal: AbortSignal | null | undefined,
-  act: () => Promise<Result>,
-): Promise<Result> {
-  signal?.throwIfAborted();
-  const done = new AbortController();
-  const aborted = new Promise<never>((_, reject) => {
-    signal?.addEventListener("abort", () => reject(signal.reason), { signal: done.signal });
-  });
-  return Promise.race([act(), aborted]).finally(() => done.abort());
 }

@@ -5,30 +5,30 @@ import type { Close } from "./command.ts";
 import { createProgram, readGlobalFlags } from "./program.ts";
 import { createOutput } from "./terminal/output.ts";
 
-// bin/vidgen.js gets both from this one entry.
+// bin/vidgen.js imports both from this entry.
 export { systemIo } from "./system.ts";
 
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {
-  const { input, ...manner } = readGlobalFlags(argv);
-  const output = createOutput(manner, io);
+  const { input, ...flags } = readGlobalFlags(argv);
+  const output = createOutput(flags, io);
   const deferred: Close[] = [];
   const program = createProgram({ io, output, input, defer: (close) => void deferred.unshift(close) });
   let code = 0;
   try {
-    await program.parseAsync(argv, { from: "user" }).catch(ignoreAnswered);
+    await program.parseAsync(argv, { from: "user" }).catch(ignoreHelpShown);
     await output.printed();
   } catch (error) {
     code = await output.fail(explain(error, program, argv));
   }
-  // Tidying up comes after the last word is printed, and cannot change the outcome.
+  // Clean-up runs after everything is printed, and cannot change the exit code.
   for (const close of deferred) await close(code === 0).catch(() => {});
   await output.flush();
   return code;
 }
 
 /** commander throws once it has printed help or the version. */
-function ignoreAnswered(error: unknown): void {
+function ignoreHelpShown(error: unknown): void {
   if (!(error instanceof CommanderError && error.exitCode === 0)) throw error;
 }
 
@@ -39,13 +39,13 @@ function explain(error: unknown, program: CommandUnknownOpts, argv: readonly str
   const help = command
     ? `\`vidgen ${command.name()} --help\` shows how it is used.`
     : "`vidgen --help` lists the commands.";
-  if (error instanceof CommanderError) return explainMisuse(error, program, help);
+  if (error instanceof CommanderError) return explainUsageError(error, program, help);
   const known = asVidgenError(error);
   return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
 }
 
-/** What commander says of a command line it cannot use, as the one error: what is wrong, that nothing was sent, and what to type next. */
-function explainMisuse({ code, message }: CommanderError, program: CommandUnknownOpts, help: string): VidgenError {
+/** commander's error as a usage error: what is wrong, that nothing was sent, and what to type next. */
+function explainUsageError({ code, message }: CommanderError, program: CommandUnknownOpts, help: string): VidgenError {
   if (code === "commander.help") return usage("There is no command.", "`vidgen --help` lists them.");
   const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
   const sentence = rephrase(what) ?? `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
@@ -60,7 +60,7 @@ function explainMisuse({ code, message }: CommanderError, program: CommandUnknow
   );
 }
 
-/** What is wrong with the value of a flag or an argument, in the words that vidgen uses for the values that it checks itself. */
+/** commander's message about a wrong value, in the words of vidgen's own checks; `undefined` for other messages. */
 function rephrase(message: string): string | undefined {
   const [, missing, form] = /^option '(?:-\w, )?(--\S+) (\S+)' argument missing$/.exec(message) ?? [];
   if (missing !== undefined) return `${missing} needs a value: ${missing} ${form}.`;

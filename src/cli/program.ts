@@ -14,7 +14,7 @@ import { addServe } from "./commands/serve.ts";
 import { addStatus } from "./commands/status.ts";
 import { addWait } from "./commands/wait.ts";
 import { topicNames } from "./help/topics.ts";
-import type { Manner } from "./terminal/output.ts";
+import type { OutputFlags } from "./terminal/output.ts";
 
 /** In the order of the help. */
 const commands = [
@@ -61,8 +61,8 @@ export function createProgram(context: Context): CommandUnknownOpts {
   return program;
 }
 
-/** The flags of every command, read before the rest is parsed: an error in the rest is to be printed in the manner asked for. */
-export function readGlobalFlags(argv: readonly string[]): Manner & Pick<Context, "input"> {
+/** The flags of every command, read before the rest is parsed: errors in the rest must already be printed by these flags. */
+export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Context, "input"> {
   const end = argv.indexOf("--");
   const flags = end === -1 ? argv : argv.slice(0, end);
   const color = flags.findLast((flag) => flag === "--color" || flag === "--no-color");

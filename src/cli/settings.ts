@@ -5,9 +5,9 @@ import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { folders } from "./storage.ts";
 
-type World = Pick<Io, "env" | "home" | "platform">;
+type SettingsIo = Pick<Io, "env" | "home" | "platform">;
 
-/** What the saved file holds; further fields are kept. A key belongs to the origin that it was saved for. zod is loaded when it is needed. */
+/** The schema of the saved file; further fields are kept, and `keys` holds one key per origin. zod is loaded on demand. */
 async function loadSavedSchema() {
   const { looseObject, optional, record, string } = await import("zod/mini");
   return looseObject({
@@ -20,16 +20,16 @@ async function loadSavedSchema() {
 type Saved = ReturnType<Awaited<ReturnType<typeof loadSavedSchema>>["parse"]>;
 
 /** The base URL: flag > VIDGEN_BASE_URL > saved file; `undefined` when there is none. Throws `usage` for one that cannot be used. */
-export async function findBaseUrl(flag: string | undefined, world: World): Promise<string | undefined> {
+export async function findBaseUrl(flag: string | undefined, io: SettingsIo): Promise<string | undefined> {
   if (flag !== undefined) return checkBaseUrl(flag, "--base-url");
-  if (world.env.VIDGEN_BASE_URL) return checkBaseUrl(world.env.VIDGEN_BASE_URL, "VIDGEN_BASE_URL");
-  const saved = (await readSaved(world)).base_url;
-  return saved === undefined ? undefined : checkBaseUrl(saved, configPath(world));
+  if (io.env.VIDGEN_BASE_URL) return checkBaseUrl(io.env.VIDGEN_BASE_URL, "VIDGEN_BASE_URL");
+  const saved = (await readSaved(io)).base_url;
+  return saved === undefined ? undefined : checkBaseUrl(saved, configPath(io));
 }
 
-/** As `findBaseUrl`, and a usage error when there is none. */
-export async function resolveBaseUrl(flag: string | undefined, world: World, otherWays = ""): Promise<string> {
-  const baseUrl = await findBaseUrl(flag, world);
+/** As `findBaseUrl`, but throws `usage` when there is none; `otherWays` adds to the ways that the hint names. */
+export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, otherWays = ""): Promise<string> {
+  const baseUrl = await findBaseUrl(flag, io);
   if (baseUrl !== undefined) return baseUrl;
   throw usage(
     "No base URL is known: the service's address.",
@@ -38,8 +38,8 @@ export async function resolveBaseUrl(flag: string | undefined, world: World, oth
 }
 
 /** The key for a base URL: VIDGEN_API_KEY > the one saved for its origin. Throws `auth` when there is none. */
-export async function resolveApiKey(baseUrl: string, world: World): Promise<string> {
-  const key = world.env.VIDGEN_API_KEY || (await readSaved(world)).keys?.[new URL(baseUrl).origin];
+export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<string> {
+  const key = io.env.VIDGEN_API_KEY || (await readSaved(io)).keys?.[new URL(baseUrl).origin];
   if (key) return checkApiKey(key);
   throw new VidgenError("auth", `No API key for ${new URL(baseUrl).origin}.`, {
     hint: "Save one with `vidgen login`, set VIDGEN_API_KEY, or use --local, which needs none.",
@@ -50,43 +50,43 @@ export async function resolveApiKey(baseUrl: string, world: World): Promise<stri
  * The model when no flag names one: VIDGEN_MODEL > saved file; `undefined` when there is none. A corrupt saved file is ignored here: it is
  * reported when its key or base URL is needed.
  */
-export async function findModelSetting(world: World): Promise<string | undefined> {
-  if (world.env.VIDGEN_MODEL) return world.env.VIDGEN_MODEL;
-  const saved = await readSaved(world).catch(() => undefined);
+export async function findModelSetting(io: SettingsIo): Promise<string | undefined> {
+  if (io.env.VIDGEN_MODEL) return io.env.VIDGEN_MODEL;
+  const saved = await readSaved(io).catch(() => undefined);
   return saved?.model;
 }
 
-export function configPath(world: World): string {
-  return join(folders(world).config, "config.json");
+export function configPath(io: SettingsIo): string {
+  return join(folders(io).config, "config.json");
 }
 
-/** Whether there is a place for the saved file: without a home folder there is none. */
-export function hasConfig(world: World): boolean {
-  return Boolean(world.env.VIDGEN_HOME) || isAbsolute(configPath(world));
+/** Whether settings can be saved at all: without a home folder and VIDGEN_HOME they cannot. */
+export function hasConfig(io: SettingsIo): boolean {
+  return Boolean(io.env.VIDGEN_HOME) || isAbsolute(configPath(io));
 }
 
-/** Saves a key for the origin of a base URL, and that base URL as the one to use. Returns where. */
-export async function saveLogin(baseUrl: string, key: string, world: World): Promise<string> {
-  const saved = await readSaved(world);
+/** Saves a base URL and the key for its origin. Returns the file's path; throws `output` when it cannot be written. */
+export async function saveLogin(baseUrl: string, key: string, io: SettingsIo): Promise<string> {
+  const saved = await readSaved(io);
   const keys = { ...saved.keys, [new URL(baseUrl).origin]: key };
-  return writeSaved({ ...saved, base_url: baseUrl, keys }, world);
+  return writeSaved({ ...saved, base_url: baseUrl, keys }, io);
 }
 
 /** Forgets the key saved for the origin of a base URL; `false` when there was none. */
-export async function removeLogin(baseUrl: string, world: World): Promise<boolean> {
-  const saved = await readSaved(world);
+export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<boolean> {
+  const saved = await readSaved(io);
   const { [new URL(baseUrl).origin]: key, ...keys } = saved.keys ?? {};
   if (key === undefined) return false;
-  await writeSaved({ ...saved, keys }, world);
+  await writeSaved({ ...saved, keys }, io);
   return true;
 }
 
-/** Reads the saved file; empty when there is none. An older, wider mode is tightened; a corrupt file is reported and left alone. */
-export async function readSaved(world: World): Promise<Saved> {
-  const path = configPath(world);
-  // Without a home folder this would be a file of whatever folder one happens to be in.
-  if (!hasConfig(world) || !(await tighten(path, 0o600))) return {};
-  await tighten(dirname(path), 0o700);
+/** Reads the saved file, empty when there is none, and makes it private to the user. Throws `usage` for a corrupt file, which is left as it is. */
+export async function readSaved(io: SettingsIo): Promise<Saved> {
+  const path = configPath(io);
+  // Without a home folder the path is relative, and anybody may have put a file in the current folder.
+  if (!hasConfig(io) || !(await restrictMode(path, 0o600))) return {};
+  await restrictMode(dirname(path), 0o700);
   try {
     const schema = await loadSavedSchema();
     return schema.parse(JSON.parse(await readFile(path, "utf8")));
@@ -97,26 +97,27 @@ export async function readSaved(world: World): Promise<Saved> {
   }
 }
 
-async function writeSaved(saved: Saved, world: World): Promise<string> {
-  const path = configPath(world);
-  if (!hasConfig(world)) throw new VidgenError("output", "There is no home folder to save it in.", { hint: notSaved });
+async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
+  const path = configPath(io);
+  if (!hasConfig(io)) throw new VidgenError("output", "There is no home folder to save it in.", { hint: configHint });
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await tighten(dirname(path), 0o700);
+    await restrictMode(dirname(path), 0o700);
     (await openConf(path)).store = saved;
-    await tighten(path, 0o600);
+    await restrictMode(path, 0o600);
   } catch (error) {
     throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {
-      hint: notSaved,
+      hint: configHint,
       cause: error,
     });
   }
   return path;
 }
 
-const notSaved = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
+/** The hint when the settings cannot be read or saved. */
+export const configHint = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
 
-/** conf is loaded for writing alone: it uses a library that answers a SIGINT with another one, which would count as the second Ctrl-C. */
+/** conf is loaded for writing only: one of its dependencies raises SIGINT again, which would count as the second Ctrl-C. */
 async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
@@ -124,7 +125,7 @@ async function openConf(path: string) {
 }
 
 /** Removes other users' permissions from a file or folder, except for a shared one such as /tmp; `false` when it does not exist. */
-async function tighten(path: string, mode: number): Promise<boolean> {
+async function restrictMode(path: string, mode: number): Promise<boolean> {
   try {
     const { mode: found } = await stat(path);
     if ((found & 0o077) !== 0 && (found & 0o1000) === 0) await chmod(path, mode).catch(() => {});

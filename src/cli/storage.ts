@@ -5,11 +5,11 @@ import { dirname, isAbsolute, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 
-type World = Pick<Io, "env" | "home" | "platform" | "uid">;
+type StorageIo = Pick<Io, "env" | "home" | "platform" | "uid">;
 
-/** Where vidgen keeps its things: `VIDGEN_HOME` for all of them, else the platform's own folders. */
-export function folders(world: Omit<World, "uid">): { config: string; data: string; state: string } {
-  const { env, home, platform } = world;
+/** The folders for settings, data and state: `VIDGEN_HOME` for all three, else the platform's own folders. */
+export function folders(io: Omit<StorageIo, "uid">): { config: string; data: string; state: string } {
+  const { env, home, platform } = io;
   if (env.VIDGEN_HOME) return { config: env.VIDGEN_HOME, data: env.VIDGEN_HOME, state: env.VIDGEN_HOME };
   if (platform === "darwin") {
     const data = join(home, "Library/Application Support/vidgen");
@@ -28,20 +28,23 @@ export function folders(world: Omit<World, "uid">): { config: string; data: stri
   return { config: xdg("XDG_CONFIG_HOME", ".config"), data, state: xdg("XDG_STATE_HOME", ".local/state") };
 }
 
-/** A folder to keep things in; `instead` is set when it replaces the usual folder: which one, and why. */
-export type Storage = { folder: string; instead?: { usual: string; reason: string } };
+/** Where files are kept. `usual` is the folder that it replaces, and `note` tells the user that the files may not last. */
+type Storage = { folder: string; usual?: string; note?: string };
 
 /**
  * The folder for the journal ("state") or for the local service ("data"). Without a home folder, or when the home cannot be written, it is
  * a folder inside the system's temporary one, the same for every run, until the system deletes it. `VIDGEN_HOME` is never replaced. Throws
- * `output` when there is neither.
+ * `output` when there is no folder at all.
  */
-export async function findStorage(kind: "state" | "data", world: World): Promise<Storage> {
-  const usual = folders(world)[kind];
-  if (world.env.VIDGEN_HOME) return { folder: usual };
-  const reason = isAbsolute(usual) ? await whyNotWritable(usual) : "there is no home folder";
+export async function findStorage(kind: "state" | "data", io: StorageIo): Promise<Storage> {
+  const usual = folders(io)[kind];
+  if (io.env.VIDGEN_HOME) return { folder: usual };
+  const reason = isAbsolute(usual) ? await findAccessError(usual) : "there is no home folder";
   if (reason === undefined) return { folder: usual };
-  return { folder: await openTemporary(reason, world), instead: { usual, reason } };
+  const folder = await openTemporary(reason, io);
+  const problem = isAbsolute(usual) ? `Cannot write to ${usual}` : "Nothing can be kept for good";
+  const place = `What vidgen keeps goes to ${folder}, which the system may clear; VIDGEN_HOME names another folder.`;
+  return { folder, usual, note: `${problem}: ${reason}. ${place}` };
 }
 
 /** The path of the journal in the folder for the state. */
@@ -49,28 +52,21 @@ export function journalIn(folder: string): string {
   return join(folder, "journal.jsonl");
 }
 
-/** A note for the user when things are kept where they may not last; `undefined` when they are in the usual folder. */
-export function storageNote({ folder, instead }: Storage): string | undefined {
-  if (!instead) return undefined;
-  const place = isAbsolute(instead.usual) ? `Cannot write to ${instead.usual}` : "Nothing can be kept for good";
-  return `${place}: ${instead.reason}. What vidgen keeps goes to ${folder}, which the system may clear; VIDGEN_HOME names another folder.`;
-}
-
 /** Why no file can be written in a folder, which may not exist yet; `undefined` when one can. */
-export async function whyNotWritable(folder: string): Promise<string | undefined> {
+export async function findAccessError(folder: string): Promise<string | undefined> {
   try {
     await access(folder, constants.W_OK | constants.X_OK);
     return (await stat(folder)).isDirectory() ? undefined : "it is no folder";
   } catch (error) {
     const code = systemCode(error);
     const parent = dirname(folder);
-    if (code === "ENOENT" && parent !== folder) return whyNotWritable(parent);
+    if (code === "ENOENT" && parent !== folder) return findAccessError(parent);
     return systemReason(error);
   }
 }
 
-/** Other users can write to the temporary folder too: a folder found there is used only if it belongs to this user, and is closed to others. */
-async function openTemporary(reason: string, { env, uid }: World): Promise<string> {
+/** Other users can write to the temporary folder too, so an existing folder must belong to this user; it is made private. */
+async function openTemporary(reason: string, { env, uid }: StorageIo): Promise<string> {
   const base = env.TMPDIR && isAbsolute(env.TMPDIR) ? env.TMPDIR : tmpdir();
   const folder = join(base, uid === undefined ? "vidgen" : `vidgen-${uid}`);
   try {

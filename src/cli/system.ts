@@ -8,7 +8,7 @@ import { type Io, systemClock } from "../io.ts";
 export function systemIo(): Io {
   const { signal, leave } = catchSignals();
   process.on("uncaughtException", onUncaught);
-  // `| head` closes the pipe early. The callback of each write reports that; without a listener Node would throw as well.
+  // The callback of each write reports a closed pipe (`| head`); without a listener Node would throw as well.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   return {
     stdin: process.stdin,
@@ -57,7 +57,7 @@ function isRunning(pid: number): boolean {
 function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
   const first = new AbortController();
   const second = new AbortController();
-  // A command that follows a thousand generations adds as many listeners.
+  // A command that follows a thousand generations adds a thousand listeners.
   setMaxListeners(0, first.signal, second.signal);
   const onSignal = (reason: VidgenError) => {
     if (!first.signal.aborted) return first.abort(reason);

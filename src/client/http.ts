@@ -60,7 +60,7 @@ function keepParserUnoptimized(): void {
 }
 
 /** The proxies that the environment names, "" for none; requests to NO_PROXY's hosts and to this machine use none. */
-function readProxies(env: Io["env"]) {
+export function readProxies(env: Io["env"]) {
   const noProxy = env.no_proxy || env.NO_PROXY || "";
   // undici reads "*" as every host only when it is the whole value.
   const isEverything = noProxy.split(/[\s,]/).includes("*");
@@ -89,8 +89,8 @@ function requestOptions(url: string, init: FetchInit, signal: AbortSignal): Disp
   return { ...options, method: method as Dispatcher.HttpMethod };
 }
 
-/** Rejects at the abort: undici itself rejects only once it is connected. */
-function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+/** Rejects as soon as the signal aborts: undici itself rejects only once it is connected. */
+export function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });

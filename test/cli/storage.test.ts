@@ -2,7 +2,7 @@ import { chmod, lstat, mkdir, readFile, symlink, writeFile } from "node:fs/promi
 import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
-import { findStorage, storageNote, whyNotWritable } from "../../src/cli/storage.ts";
+import { findAccessError, findStorage } from "../../src/cli/storage.ts";
 import { apiKey, createWorld as createMachine } from "../vidgen.ts";
 
 /** A machine without VIDGEN_HOME, whose temporary folder is its own; `home` is what it has for a home folder. */
@@ -58,9 +58,7 @@ test("a VIDGEN_HOME that cannot be written is an error: it was asked for", async
 
 test("a home that can be written is used, also when nothing is there yet, and nothing is said of it", async () => {
   const world = await createWorld("a folder");
-  const storage = await findStorage("state", world.io);
-  expect(storage).toEqual({ folder: join(world.usual, ".local/state/vidgen") });
-  expect(storageNote(storage)).toBeUndefined();
+  expect(await findStorage("state", world.io)).toStrictEqual({ folder: join(world.usual, ".local/state/vidgen") });
 });
 
 test("what was written down while the home could be written is still listed", { skip: isRoot }, async () => {
@@ -94,7 +92,7 @@ test("in the temporary folder nothing of somebody else's is used, and nobody els
 test("a folder without permission says so", { skip: isRoot }, async () => {
   const world = await createWorld("a folder");
   await chmod(world.usual, 0o500);
-  expect(await whyNotWritable(join(world.usual, "deep/down"))).toBe("no permission");
+  expect(await findAccessError(join(world.usual, "deep/down"))).toBe("no permission");
 });
 
 test("without a home no config is read from the folder one happens to be in, and login says that it cannot save", async () => {

@@ -1,8 +1,7 @@
-import { resolve } from "node:path";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
-import type { Check } from "../doctor/check.ts";
+import { type Check, pass } from "../doctor/check.ts";
 
 export function addDoctor(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => doctor(options, context));
@@ -27,16 +26,17 @@ function declare(program: CommandUnknownOpts) {
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /**
- * Looks at the surroundings, from causes to effects, and prints each check with its fix. Throws when one has failed: with the code that the
- * first of them would end a command with, since the others may follow from it. Costs nothing.
+ * Runs the checks, causes before effects, and prints each with its fix. When checks failed, throws with the code of the first: the others may
+ * follow from it. Costs nothing.
  */
 async function doctor(options: Options, context: Context): Promise<void> {
   const { io, output } = context;
   if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
-  const { checkConfig, checkDisk, checkJournal, checkLocalService, checkNode } = await import("../doctor/machine.ts");
-  const checks = [checkNode(io), await checkConfig(io), await checkJournal(io)];
+  const { checkConfig, checkDisk, checkJournal, checkLocalService } = await import("../doctor/machine.ts");
+  const node = pass("node", `${io.nodeVersion} on ${io.platform}`);
+  const checks = [node, await checkConfig(io), await checkJournal(io)];
   if (!options.local) checks.push(...(await checkRemote(options.baseUrl, context)));
-  checks.push(await checkLocalService(io), await checkDisk(resolve(".")));
+  checks.push(await checkLocalService(io), await checkDisk());
   const failed = checks.filter(({ state }) => state === "fail");
   const documents = checks.map(({ code: _, fix = null, ...check }) => ({ ...check, fix }));
   await output.result(checks.map(formatCheck).join("\n"), { ok: failed.length === 0, checks: documents });
@@ -48,14 +48,14 @@ async function doctor(options: Options, context: Context): Promise<void> {
 }
 
 async function checkRemote(flag: string | undefined, { io, output }: Context): Promise<Check[]> {
-  const { traced } = await import("../context.ts");
+  const { traceFetch } = await import("../context.ts");
   const { checkNetwork, checkSettings } = await import("../doctor/network.ts");
   const { checks, baseUrl, apiKey } = await checkSettings(flag, io);
   if (apiKey !== undefined) output.hide(apiKey);
   if (baseUrl === undefined) return checks;
   return [
     ...checks,
-    ...(await checkNetwork({ baseUrl, apiKey }, { ...io, fetch: traced(io.fetch, baseUrl, output, io) })),
+    ...(await checkNetwork({ baseUrl, apiKey }, { ...io, fetch: traceFetch(io.fetch, baseUrl, output, io) })),
   ];
 }
 

@@ -1,8 +1,9 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import type { Reusable } from "../../client/history.ts";
+import type { Entry } from "../../client/history.ts";
 import { aspectRatios, defaultModel, models } from "../../client/models.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { asVidgenError, beforePaying, usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -23,8 +24,8 @@ import { localBaseUrl } from "../local.ts";
 import { findBaseUrl, findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
-import { checkPlace, printCollected, printSaved } from "../terminal/result.ts";
-import type { Wish } from "./request.ts";
+import { checkPlace, collectedResult, printResult, savedResult } from "../terminal/result.ts";
+import type { RequestInput } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
@@ -87,15 +88,15 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   if (!options.wait) return await printId(session, { id, document }, context);
   const follow = () => session.collect(id, { ...times, target, place });
   const collected = await ringAfter(options.bell ?? false, follow, io);
-  const print = { place, extra: document, isHere: session.isHere(), open: options.open ?? false, output };
-  await printCollected(collected, print, io).catch((error) => {
+  const print = { place, extra: document, open: options.open ?? false, output };
+  await printResult(collectedResult(collected, session.isInProcess()), print, io).catch((error) => {
     throw session.explain(error, id, place);
   });
 }
 
 type GenerateContext = Context & { command: ReturnType<typeof declare> };
 
-/** All that comes before anything is paid for; `undefined` where nothing is left to do. A video that cannot be saved is not paid for. */
+/** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
   const { io, output, defer } = context;
   const { buildRequest } = await import("./request.ts");
@@ -103,25 +104,26 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
   const given = choosePlace(options, context);
-  const { wish, place: asked } = await resolveWish(typed, options, context);
+  const { input, place: asked } = await resolveInput(typed, options, context);
   const place = asked ?? given;
-  const request = buildRequest(wish);
+  const request = buildRequest(input);
   const attempt = crypto.randomUUID();
   if (options.dryRun) return await printDryRun(request, attempt, options, context);
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
-  const earlier = options.reuse ? await findEarlier(session, request, context) : undefined;
+  const earlier = options.reuse ? await findEarlier(await session.client.entries(), request, io) : undefined;
   if (earlier) {
+    output.note(`Going on with ${earlier.words}; nothing is sent, nothing is charged.`);
     const file = await session.findAlreadySaved(earlier.id, place);
     if (file !== undefined) {
-      await printSaved(earlier.id, file, { extra: earlier.document, open, output, io });
+      await printResult(savedResult(earlier.id, file), { place, extra: earlier.document, open, output }, io);
       return undefined;
     }
   }
   const claim = { overwrite, id: earlier?.id, words: request, resume: true };
   const claimed = place === undefined ? undefined : session.client.claim(place, claim);
   const target = await claimed?.catch((error) => {
-    // A program goes on with what it has paid for.
+    // With the id, a program can resume the generation that was paid for.
     throw earlier ? asVidgenError(error).with({ id: earlier.id }) : error;
   });
   defer(async () => target?.release());
@@ -139,46 +141,46 @@ function choosePlace(options: Options, { io, output }: Context): string | undefi
   return asked ?? (options.local && wait ? "." : undefined);
 }
 
-/** What is to be made, and where a person wants it saved: from the command line and the settings, or asked for at a terminal. */
-async function resolveWish(
+/** The fields of the request, from the command line and the settings, or asked for at a terminal; then `place` may be an answer too. */
+async function resolveInput(
   typed: string | undefined,
   options: Options,
   context: GenerateContext,
-): Promise<{ wish: Wish; place: string | undefined }> {
+): Promise<{ input: RequestInput; place: string | undefined }> {
   const { io } = context;
   const { model, aspectRatio, duration, resolution, callbackUrl, image: images = [], set = [] } = options;
   const given = { aspectRatio, duration, resolution, callbackUrl, images, set };
   const prompt = await readPrompt(typed, io);
   const usualModel = model ?? (await findModelSetting(io)) ?? defaultModel;
-  if (prompt !== undefined) return { wish: { ...given, prompt, model: usualModel }, place: undefined };
+  if (prompt !== undefined) return { input: { ...given, prompt, model: usualModel }, place: undefined };
   if (!canAsk(context, io))
     throw usage("There is no prompt.", 'Give one: vidgen generate "...", or - for stdin, or @file.');
-  const { askForWish } = await import("../form.ts");
+  const { askForInput } = await import("../form.ts");
   const hasPlace = options.output !== undefined || options.download || options.dryRun || !options.wait;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
-  return askForWish({ ...given, model, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
+  return askForInput({ ...given, model, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
 }
 
 type StartOptions = Context & { attempt: string; place: string | undefined };
 
-/** Sends the request, and says the id the moment it is known. */
-async function startOnce(session: Session, request: StartRequest, options: StartOptions): Promise<Begun> {
+/** Sends the request, and prints the id as soon as it is known. */
+async function startOnce(session: Session, request: StartRequest, options: StartOptions): Promise<StartResult> {
   const { io, output, attempt } = options;
   const place = options.place === "-" ? undefined : options.place;
   const how = { attempt, place, signal: io.signal, leave: io.leave };
-  // Elsewhere than at a terminal there is a line once there is something to tell.
+  // Without a terminal the first line is the one with the id.
   if (output.isLive) output.progress("Starting...");
-  const { generation, remaining_credits } = await session.client.start(request, how).finally(output.rest);
+  const { generation, remaining_credits } = await session.client.start(request, how).finally(output.clearProgress);
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   output.note(`Started ${generation.id} (${request.model}${credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
 }
 
-/** `--no-wait`. A Ctrl-C that came while the request was out counts now that its id is known. */
-async function printId(session: Session, { id, document }: Begun, { io, output }: Context): Promise<void> {
+/** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */
+async function printId(session: Session, { id, document }: StartResult, { io, output }: Context): Promise<void> {
   try {
     await output.result(id, document);
-    if (session.isHere())
+    if (session.isInProcess())
       output.note(`It is made when it is waited for, vidgen wait ${id} --local, or by vidgen serve.`);
     io.signal.throwIfAborted();
   } catch (error) {
@@ -186,33 +188,27 @@ async function printId(session: Session, { id, document }: Begun, { io, output }
   }
 }
 
-/** A generation that has begun, and what is known of it. */
-type Begun = { id: string; document: object };
+/** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
+type StartResult = { id: string; document: object };
 
-/** `--reuse`: the generation to go on with instead of paying again. */
+/** `--reuse`: the earlier generation to resume instead of paying again, and what a message says of it. */
 async function findEarlier(
-  session: Session,
+  entries: Entry[],
   request: StartRequest,
-  { io, output }: Context,
-): Promise<Begun | undefined> {
+  io: Io,
+): Promise<(StartResult & { words: string }) | undefined> {
   const { findReusable } = await import("../../client/history.ts");
-  const found = findReusable(await session.client.entries(), request, io.date());
+  const found = findReusable(entries, request, io.date());
   if (!found) return undefined;
-  output.note(`Going on with ${startedText(found)}; nothing is sent, nothing is charged.`);
-  return { id: found.id, document: describeEarlier(found) };
-}
-
-function startedText({ id, at }: Reusable): string {
-  return `${id}, which was started ${at.slice(0, 16)}Z`;
-}
-
-function describeEarlier({ id, at, status, remaining_credits, request: { model, prompt } }: Reusable): object {
-  return { id, status, model, prompt, created_at: at, remaining_credits };
+  const { id, at, status, remaining_credits } = found;
+  const { model, prompt } = found.request;
+  const document = { id, status, model, prompt, created_at: at, remaining_credits };
+  return { id, document, words: `${id}, which was started ${at.slice(0, 16)}Z` };
 }
 
 /**
- * `--dry-run`: the request as it would be sent, the key left out; with `--reuse` the generation that it would go on with, if there is one.
- * Needs neither key nor base URL, and says when one is missing.
+ * `--dry-run`: prints the request as it would be sent, without the key; with `--reuse` the generation that would be resumed, if there is one.
+ * Needs neither key nor base URL, and notes a missing base URL.
  */
 async function printDryRun(
   request: StartRequest,
@@ -224,16 +220,15 @@ async function printDryRun(
   const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
   if (!local && baseUrl === undefined) output.note("No base URL is known; without --dry-run this would stop here.");
   if (reuse) {
-    const { openKept } = await import("../context.ts");
-    const { findReusable } = await import("../../client/history.ts");
-    const { journal, note } = await openKept(local, io);
+    const { findJournal } = await import("../context.ts");
+    const { journal, note } = await findJournal(local, io);
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;
     const entries = (await journal.entries()).filter((entry) => entry.base_url === origin);
-    const earlier = findReusable(entries, request, io.date());
+    const earlier = await findEarlier(entries, request, io);
     if (earlier) {
-      const text = `It would go on with ${startedText(earlier)}; no request would be sent, nothing would be charged.`;
-      return await output.result(text, { reuse: describeEarlier(earlier) });
+      const text = `It would go on with ${earlier.words}; no request would be sent, nothing would be charged.`;
+      return await output.result(text, { reuse: earlier.document });
     }
   }
   const { startInit } = await import("../../client/api.ts");

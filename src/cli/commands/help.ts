@@ -2,7 +2,7 @@ import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { findSimilar } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type Context, type Word, withDetails, withSuggestions } from "../command.ts";
+import { type Context, type Suggestion, withDetails, withSuggestions } from "../command.ts";
 import { createTopics, type Topic, topicNames } from "../help/topics.ts";
 
 export function addHelp(program: CommandUnknownOpts, context: Context): void {
@@ -44,7 +44,7 @@ async function printHelp(name: string | undefined, program: CommandUnknownOpts, 
 }
 
 /** Everything there is help on, each with its summary. */
-function namesOf(program: CommandUnknownOpts): Word[] {
+function namesOf(program: CommandUnknownOpts): Suggestion[] {
   const commands = program.createHelp().visibleCommands(program);
   return [
     ...commands.map((command) => [command.name(), command.summary()] as const),

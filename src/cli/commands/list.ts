@@ -45,37 +45,34 @@ const unclearNote =
 
 async function choose({ status, limit, local }: Options, io: Io): Promise<Entry[]> {
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit takes a whole number from 1, not "${limit}".`);
-  const { openKept } = await import("../context.ts");
-  const entries = await (await openKept(false, io)).journal.entries();
+  const { findJournal } = await import("../context.ts");
+  const entries = await (await findJournal(false, io)).journal.entries();
   const isWanted = (entry: Entry) =>
     (status === undefined || entry.status === status) && (!local || isLoopback(new URL(entry.base_url).hostname));
   return entries.filter(isWanted).slice(0, Number(limit));
 }
 
-/** One line each, in columns as wide as they need to be; the prompt, last but for the file, gets what is left. */
+/** One line per entry, in columns as wide as their longest cell; the prompt comes last and gets the rest of the width. */
 function table(entries: Entry[], width: number, now: Date): string[] {
-  const rows = entries.map((entry) => [
-    entry.id ?? `(${entry.attempt.slice(0, 8)})`,
-    isUnclear(entry.status) ? `${entry.status}!` : entry.status,
-    entry.request.model,
-    formatAge(now.getTime() - new Date(entry.at).getTime()),
-    entry.remaining_credits === undefined ? "-" : String(entry.remaining_credits),
-    entry.file ?? "",
-    entry.request.prompt,
-  ]);
-  const widths = [0, 1, 2, 3, 4, 5].map((i) => Math.max(0, ...rows.map((row) => plainLine(row[i] ?? "").length)));
-  const narrowest = widths.reduce((sum, each) => sum + each + 2, 0);
-  if (narrowest > width) return rows.flatMap((row) => stack(row.map(plainLine), width));
+  const rows = entries.map((entry) => {
+    const id = entry.id ?? `(${entry.attempt.slice(0, 8)})`;
+    const status = isUnclear(entry.status) ? `${entry.status}!` : entry.status;
+    const age = formatAge(now.getTime() - new Date(entry.at).getTime());
+    const { remaining_credits: credits = "-", file = "", request } = entry;
+    return [id, status, request.model, age, String(credits), file, request.prompt].map(plainLine);
+  });
+  const widths = [0, 1, 2, 3, 4, 5].map((i) => Math.max(0, ...rows.map((row) => row[i]?.length ?? 0)));
+  const minWidth = widths.reduce((sum, each) => sum + each + 2, 0);
+  if (minWidth > width) return rows.flatMap((row) => formatStacked(row, width));
   return rows.map((row) => {
-    const [prompt = "", ...others] = [row.at(-1), ...row.slice(0, -1)];
-    const columns = others.map((cell, i) => plainLine(cell ?? "").padEnd(widths[i] ?? 0)).filter((cell) => cell !== "");
+    const columns = widths.map((columnWidth, i) => (row[i] ?? "").padEnd(columnWidth)).filter((cell) => cell !== "");
     const start = columns.join("  ");
-    return `${start}  ${cut(plainLine(prompt), width - start.length - 2)}`.trimEnd();
+    return `${start}  ${cut(row.at(-1) ?? "", width - start.length - 2)}`.trimEnd();
   });
 }
 
-/** An entry where the terminal is too narrow for columns. The file is never cut: half a path is of no use. */
-function stack(
+/** An entry as several lines, for a terminal that is too narrow for columns. The file is never cut: half a path is of no use. */
+function formatStacked(
   [id = "", status = "", model = "", age = "", credits = "", file = "", prompt = ""]: string[],
   width: number,
 ) {

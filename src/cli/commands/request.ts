@@ -2,8 +2,8 @@ import { checkModel, findModel } from "../../client/models.ts";
 import { checkPrompt, parseJson, type StartRequest } from "../../client/schema.ts";
 import { usage } from "../../errors.ts";
 
-/** What a person asks for, as the flags have it. */
-export type Wish = {
+/** The fields of a request as the flags give them. */
+export type RequestInput = {
   prompt: string;
   model: string;
   aspectRatio?: string | undefined;
@@ -16,17 +16,17 @@ export type Wish = {
 };
 
 /** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse. */
-export function buildRequest(wish: Wish): StartRequest {
-  const extra = Object.fromEntries(wish.set.map(readSetting));
-  const model = typeof extra.model === "string" ? extra.model : checkModel(wish.model);
+export function buildRequest(input: RequestInput): StartRequest {
+  const extra = Object.fromEntries(input.set.map(readSetting));
+  const model = typeof extra.model === "string" ? extra.model : checkModel(input.model);
   const request = {
-    prompt: wish.prompt,
+    prompt: input.prompt,
     model,
-    ...optional("aspectRatio", wish.aspectRatio, checkAspectRatio),
-    ...optional("duration", wish.duration, readDuration),
-    ...optional("resolution", wish.resolution, checkResolution),
-    ...(Object.keys(extra).some((field) => /^image/i.test(field)) ? {} : imageFields(wish.images, model)),
-    ...optional("callback_url", wish.callbackUrl, (text) => checkHttpUrl(text, "--callback-url", "calls")),
+    ...optional("aspectRatio", input.aspectRatio, checkAspectRatio),
+    ...optional("duration", input.duration, readDuration),
+    ...optional("resolution", input.resolution, checkResolution),
+    ...(Object.keys(extra).some((field) => /^image/i.test(field)) ? {} : imageFields(input.images, model)),
+    ...optional("callback_url", input.callbackUrl, (text) => checkHttpUrl(text, "--callback-url", "calls")),
     ...extra,
   };
   if (typeof request.prompt === "string") checkPrompt(request.prompt);
@@ -41,7 +41,7 @@ function optional<Value>(
   return text === undefined ? {} : { [field]: read(text) };
 }
 
-export function checkAspectRatio(text: string): string {
+function checkAspectRatio(text: string): string {
   const [, width, height] = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text) ?? [];
   if (Number(width) > 0 && Number(height) > 0) return text;
   throw usage(`--aspect-ratio takes width:height, such as 16:9, not "${text}".`);
@@ -53,7 +53,7 @@ function checkResolution(text: string): string {
 }
 
 /** Throws `usage`. The interface does not type the field: what looks like a number goes as one, anything else as it is typed. */
-export function readDuration(text: string): number | string {
+function readDuration(text: string): number | string {
   if (text.trim() === "") throw usage("--duration is empty.");
   if (/^-\d/.test(text)) throw usage(`--duration takes a length such as 5, not "${text}".`);
   return /^\d+(\.\d+)?$/.test(text) ? Number(text) : text;

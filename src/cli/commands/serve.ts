@@ -39,7 +39,7 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** How long replies under way may take once the service is told to stop. */
+/** How long open requests may take once the service is told to stop. */
 const graceMs = 3_000;
 
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--key-for` a key, and ends. */
@@ -48,7 +48,7 @@ async function serve(options: Options, context: Context): Promise<void> {
   const service = await open(options, context);
   try {
     await printAddress(service, options, context);
-    await untilStopped(context.io);
+    await waitForStop(context.io);
   } finally {
     await service.close(graceMs);
   }
@@ -65,15 +65,8 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
   };
   const at = readAddress(options);
   const engine = createPreviewEngine(io);
-  const settings = {
-    folder,
-    engine,
-    pace: options.pace,
-    resume: "all" as const,
-    credits: readCredits(options),
-    onDelivery,
-  };
-  const opened = await openService({ ...settings, ...at }, io).catch((error) => {
+  const settings = { folder, engine, pace: options.pace, credits: readCredits(options), onDelivery };
+  const opened = await openService({ ...settings, ...at, resume: "all" }, io).catch((error) => {
     throw openingError(error, folder, at.host);
   });
   if (opened.kind === "held") throw heldError(opened);
@@ -100,7 +93,7 @@ function readCredits({ credits }: Options): number | undefined {
   return credits === undefined ? undefined : readNumber(credits, "--credits", Number.MAX_SAFE_INTEGER);
 }
 
-/** A failed system call, or a state that cannot be used, in words. */
+/** The error when the service cannot listen, or cannot use its folder. */
 function openingError(error: unknown, folder: string, host: string): VidgenError {
   const code = systemCode(error);
   const port = error instanceof Error && "port" in error ? error.port : undefined;
@@ -154,7 +147,7 @@ async function printAddress(
   output.note("Ctrl-C stops it.");
 }
 
-function untilStopped(io: Io): Promise<void> {
+function waitForStop(io: Io): Promise<void> {
   return new Promise((resolve) => {
     if (io.signal.aborted) return resolve();
     io.signal.addEventListener("abort", () => resolve(), { once: true });

@@ -24,7 +24,7 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** One look at a generation. Prints its id, status, and its address when there is one. */
+/** Polls a generation once. Prints its id, its status, and its URL when there is one. */
 async function status(typed: string | undefined, options: Options, { io, output, defer }: Context): Promise<void> {
   if (typed === "") throw usage("The id is empty.");
   const { openSession } = await import("../context.ts");
@@ -32,9 +32,9 @@ async function status(typed: string | undefined, options: Options, { io, output,
   const { errorText } = await import("../../client/schema.ts");
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
-  const id = await (typed === undefined ? session.newestRunning() : session.fullId(typed));
+  const id = await (typed === undefined ? session.newestRunning() : session.resolveId(typed));
   const generation = await session.client.status(id, { signal: io.signal }).catch(async (error) => {
-    throw await session.whereElse(error, id);
+    throw await session.explainNotFound(error, id);
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
   const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);

@@ -14,10 +14,10 @@ import {
   timeoutOption,
   withDetails,
 } from "../command.ts";
-import type { Collected, Session } from "../context.ts";
+import type { Session } from "../context.ts";
 import { errorDocument } from "../terminal/output.ts";
 import { ringAfter } from "../terminal/progress.ts";
-import { checkPlace, describe, describeSaved, printCollected, printSaved } from "../terminal/result.ts";
+import { checkPlace, collectedResult, printResult, type Result, savedResult } from "../terminal/result.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));
@@ -46,7 +46,7 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Follows generations that exist, side by side, and saves them with `-o`. Ends with the worst of their errors. */
+/** Follows existing generations concurrently, and saves them with `-o`. Throws the error with the highest exit code. */
 async function wait(typed: string[], options: Options, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const { all, open = false } = options;
@@ -57,7 +57,7 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   const { openSession } = await import("../context.ts");
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
-  const ids = all ? await openIds(session) : await fullIds(typed, session);
+  const ids = all ? await openIds(session) : await resolveIds(typed, session);
   const isOne = !all && ids.length < 2;
   if (open && !isOne) throw usage("--open opens one video: name one id.");
   const waiting = { ...context, session, options };
@@ -75,47 +75,32 @@ async function openIds(session: Session): Promise<string[]> {
   return open.flatMap(({ id }) => id ?? []).reverse();
 }
 
-/** Each generation once, even if two of the typed ids mean the same one. */
-async function fullIds(typed: string[], session: Session): Promise<string[]> {
-  return [...new Set(await Promise.all(typed.map(session.fullId)))];
+/** Each generation once, even if two of the typed ids stand for the same one. */
+async function resolveIds(typed: string[], session: Session): Promise<string[]> {
+  return [...new Set(await Promise.all(typed.map(session.resolveId)))];
 }
 
 async function waitForOne(id: string, waiting: Waiting): Promise<void> {
-  const { session, options, io, output } = waiting;
-  const { open = false, output: place } = options;
-  const saved = await takeSaved(id, waiting);
-  if (saved !== undefined) return printSaved(id, saved, { open, output, io });
-  const print = { place, isHere: session.isHere(), open, output };
-  await collectOne(id, 0, { ...waiting, use: (collected) => printCollected(collected, print, io) });
+  const { options, io, output } = waiting;
+  const print = { place: options.output, open: options.open ?? false, output };
+  await collectOne(id, 0, { ...waiting, show: (result) => printResult(result, print, io) });
 }
 
-/** The first 64 are polled at once, each further one 5 ms later, so that neither side has a thousand requests at the same moment. */
-const maxAtOnce = 64;
-const apartMs = 5;
-
-/** Lines come as the videos do; the JSON document comes last, an array in the order of the ids. */
+/** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
 async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
-  const { session, options, io, output } = waiting;
+  const { options, io, output } = waiting;
   const { output: place } = options;
   const { isFolder } = await import("../../client/place.ts");
   if (place !== undefined && !isDistinct(place) && !(await isFolder(place)))
     throw usage("Several videos go into a folder, or get names that differ: -o folder/ or -o '{slug}-{id}.mp4'");
   if (ids.length === 0) output.note("There is nothing to wait for.");
   const errors: VidgenError[] = [];
+  const show = async (result: Result) => {
+    if (!output.json) await printResult(result, { place, open: false, output }, io);
+  };
   const follow = async (id: string, index: number): Promise<object> => {
     try {
-      if (index > maxAtOnce) await io.sleep((index - maxAtOnce) * apartMs, io.signal);
-      const saved = await takeSaved(id, waiting);
-      if (saved !== undefined) {
-        if (!output.json) await output.result(saved, undefined);
-        return describeSaved(id, saved);
-      }
-      const use = async (collected: Collected) => {
-        const print = { place, isHere: session.isHere(), open: false, output };
-        if (!output.json) await printCollected(collected, print, io);
-        return describe(collected, session.isHere());
-      };
-      return await collectOne(id, index, { ...waiting, use });
+      return (await collectOne(id, index, { ...waiting, show })).document;
     } catch (thrown) {
       const error = asVidgenError(thrown).with({ id });
       errors.push(output.json ? error : error.about(id));
@@ -130,30 +115,39 @@ async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
   throw worst;
 }
 
-/**
- * The file of a video that is saved already. With `--all` a file that has the right name is enough: the process that saved it may have died
- * before it could tell the journal.
- */
-async function takeSaved(id: string, { session, options }: Waiting): Promise<string | undefined> {
-  const { all, output: place, overwrite } = options;
-  if (!all) return session.findAlreadySaved(id, place);
-  const saved = place === undefined || overwrite ? undefined : await session.client.findSaved(id, place);
-  if (saved) await session.journal.append({ kind: "saved", id, file: resolve(saved.file) });
-  return saved?.file;
-}
-
-async function collectOne<Result>(
+/** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it; `index` counts for `{n}`. */
+async function collectOne(
   id: string,
   index: number,
-  waiting: Waiting & { use(collected: Collected): Promise<Result> },
+  waiting: Waiting & { show(result: Result): Promise<void> },
 ): Promise<Result> {
-  const { session, options, defer, use } = waiting;
+  const { session, options, defer, show } = waiting;
+  const saved = await findSaved(id, waiting);
+  if (saved !== undefined) {
+    const result = savedResult(id, saved);
+    await show(result);
+    return result;
+  }
   const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true };
   const target = options.output === undefined ? undefined : await session.client.claim(options.output, claim);
   const place = target?.place ?? options.output;
   defer(async () => target?.release());
   const collected = await session.collect(id, { ...readTimes(options), target, place });
-  return use(collected).catch((error) => {
+  const result = collectedResult(collected, session.isInProcess());
+  await show(result).catch((error) => {
     throw session.explain(error, id, place);
   });
+  return result;
+}
+
+/**
+ * The file of a video that is saved already. With `--all` a file that has the right name is enough: the process that saved it may have died
+ * before it could write that down in the journal.
+ */
+async function findSaved(id: string, { session, options }: Waiting): Promise<string | undefined> {
+  const { all, output: place, overwrite } = options;
+  if (!all) return session.findAlreadySaved(id, place);
+  const saved = place === undefined || overwrite ? undefined : await session.client.findSaved(id, place);
+  if (saved) await session.journal.append({ kind: "saved", id, file: resolve(saved.file) });
+  return saved?.file;
 }

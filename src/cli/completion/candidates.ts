@@ -1,10 +1,13 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { suggestionsFor, type Word } from "../command.ts";
+import { type Suggestion, suggestionsFor } from "../command.ts";
 
-/** What may stand in a place: known words, a file's name, an id from the journal, or what nobody can guess. */
-export type Candidates = readonly Word[] | "files" | "ids" | "anything";
+/** What can be offered: known words, none where any value is possible, or the ids in the journal. */
+type Candidates = readonly Suggestion[] | "ids";
 
-/** What may stand at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */
+/** Tells the script to complete file names itself; no word of vidgen's own begins with a colon. */
+const files: readonly Suggestion[] = [[":files", ""]];
+
+/** What can be offered at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */
 export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
   const { command, flag, isLiteral, count } = readTyped(program, typed);
   if (flag) return valuesOf(flag);
@@ -13,10 +16,10 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   if (current.startsWith("-") && !isLiteral) return flagsOf(program, command);
   if (command === undefined) return commandsOf(program);
   const parameter = program.commands.find((each) => each.name() === command)?.registeredArguments[0];
-  return parameter && (count === 0 || parameter.variadic) ? valuesOf(parameter) : "anything";
+  return parameter && (count === 0 || parameter.variadic) ? valuesOf(parameter) : [];
 }
 
-/** What stands before the cursor: the command, how many arguments it has, a flag that still needs its value, and whether `--` came. */
+/** Reads the words before the cursor: the command, its number of arguments, a flag that still needs its value, and whether `--` was given. */
 function readTyped(program: CommandUnknownOpts, typed: readonly string[]) {
   let command: string | undefined;
   let flag: Option | undefined;
@@ -32,34 +35,36 @@ function readTyped(program: CommandUnknownOpts, typed: readonly string[]) {
   return { command, flag, isLiteral, count };
 }
 
-/** A flag that takes a value, of whichever command: a flag may come before the command it belongs to. */
+/** A flag with a value, of any command: a flag may come before its command. */
 function findFlag(program: CommandUnknownOpts, word: string | undefined): Option | undefined {
   const options = [program, ...program.commands].flatMap(({ options }) => options);
   return options.find(({ short, long, required }) => required && word !== undefined && [short, long].includes(word));
 }
 
 function valuesOf(parameter: Option | Argument | undefined): Candidates {
-  if (parameter === undefined) return "anything";
-  const known = suggestionsFor(parameter) ?? parameter.argChoices?.map((choice): Word => [choice, ""]);
+  if (parameter === undefined) return [];
+  const known = suggestionsFor(parameter) ?? parameter.argChoices?.map((choice): Suggestion => [choice, ""]);
   if (known) return known;
-  if ("flags" in parameter) return parameter.flags.includes("<place>") ? "files" : "anything";
-  return parameter.name() === "id" ? "ids" : "anything";
+  if ("flags" in parameter) return parameter.flags.includes("<place>") ? files : [];
+  return parameter.name() === "id" ? "ids" : [];
 }
 
 function withPrefix(prefix: string, values: Candidates): Candidates {
-  return typeof values === "string" ? values : values.map(([word, about]): Word => [`${prefix}${word}`, about]);
+  return values === "ids" || values === files
+    ? values
+    : values.map(([word, about]): Suggestion => [`${prefix}${word}`, about]);
 }
 
 /** The flags of a command, then those of every command. */
-function flagsOf(program: CommandUnknownOpts, name: string | undefined): Word[] {
+function flagsOf(program: CommandUnknownOpts, name: string | undefined): Suggestion[] {
   const helper = program.createHelp();
   const command = helper.visibleCommands(program).find((each) => each.name() === name);
   const own = command ? helper.visibleOptions(command) : [];
   const shared = helper.visibleOptions(program).filter(({ long }) => !command || long !== "--help");
-  return [...own, ...shared].flatMap(({ long, description }): Word[] => (long ? [[long, description]] : []));
+  return [...own, ...shared].flatMap(({ long, description }): Suggestion[] => (long ? [[long, description]] : []));
 }
 
-function commandsOf(program: CommandUnknownOpts): Word[] {
+function commandsOf(program: CommandUnknownOpts): Suggestion[] {
   const commands = program.createHelp().visibleCommands(program);
-  return commands.map((command): Word => [command.name(), command.summary()]);
+  return commands.map((command): Suggestion => [command.name(), command.summary()]);
 }

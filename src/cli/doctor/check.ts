@@ -5,17 +5,17 @@ export type Check = {
   name: string;
   state: "pass" | "warn" | "fail";
   says: string;
-  fix: string | undefined;
+  fix?: string;
   /** The error that a command would end with; set when the check failed. */
-  code: ErrorCode | undefined;
+  code?: ErrorCode;
 };
 
 export function pass(name: string, says: string): Check {
-  return { name, state: "pass", says, fix: undefined, code: undefined };
+  return { name, state: "pass", says };
 }
 
 export function warn(name: string, says: string, fix: string): Check {
-  return { name, state: "warn", says, fix, code: undefined };
+  return { name, state: "warn", says, fix };
 }
 
 export function fail(name: string, says: string, { code, fix }: { code: ErrorCode; fix: string }): Check {

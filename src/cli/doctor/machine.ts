@@ -1,37 +1,31 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { access, open, rm, stat, statfs } from "node:fs/promises";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { lookLocal } from "../local.ts";
-import { configPath, hasConfig, readSaved } from "../settings.ts";
-import { findStorage, journalIn, storageNote, whyNotWritable } from "../storage.ts";
+import { findRunning, findServiceFolder } from "../local.ts";
+import { configHint, configPath, hasConfig, readSaved } from "../settings.ts";
+import { findAccessError, findStorage, journalIn } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
-
-export function checkNode({ nodeVersion, platform }: Pick<Io, "nodeVersion" | "platform">): Check {
-  return pass("node", `${nodeVersion} on ${platform}`);
-}
-
-const configFix = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
 
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
 export async function checkConfig(io: Io): Promise<Check> {
   const path = configPath(io);
-  if (!hasConfig(io)) return warn("config", "there is no home folder to keep it in", configFix);
+  if (!hasConfig(io)) return warn("config", "there is no home folder to keep it in", configHint);
   try {
     const before = await modeOf(path);
     await readSaved(io);
-    const reason = await whyNotWritable(dirname(path));
-    if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configFix);
+    const reason = await findAccessError(dirname(path));
+    if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configHint);
     if (before === undefined) return pass("config", `none yet; \`vidgen login\` makes ${path}`);
     return judgeMode(path, before, (await modeOf(path)) ?? before);
   } catch (error) {
-    return failWith("config", error, configFix);
+    return failWith("config", error, configHint);
   }
 }
 
-/** Reading the file has already made it private, where that was possible. */
+/** `before` and `now` are the file's modes before and after `readSaved`, which makes it private where it can. */
 function judgeMode(path: string, before: number, now: number): Check {
   const octal = (mode: number) => `0${mode.toString(8)}`;
   if ((now & 0o077) !== 0) return warn("config", `${path} is open to others (${octal(now)})`, `chmod 600 ${path}`);
@@ -53,16 +47,16 @@ export async function checkJournal(io: Io): Promise<Check> {
   try {
     const storage = await findStorage("state", io);
     const path = journalIn(storage.folder);
-    const reason = (await whyFileNotWritable(path)) ?? (await findWriteError(storage.folder));
+    const reason = (await findFileError(path)) ?? (await findWriteError(storage.folder));
     if (reason !== undefined)
       return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix: journalFix });
-    return judgeStorage("journal", `${path}${await describeOtherDisk(storage.folder)}`, storageNote(storage));
+    return judgeStorage("journal", path, storage.note);
   } catch (error) {
     return failWith("journal", error, journalFix);
   }
 }
 
-async function whyFileNotWritable(path: string): Promise<string | undefined> {
+async function findFileError(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.R_OK | constants.W_OK);
     return (await stat(path)).isFile() ? undefined : "it is no file";
@@ -76,19 +70,20 @@ const serviceFix = "Mend it, make room, or name another folder with VIDGEN_HOME.
 /** The local service: whether it runs on this machine, and where it keeps its state. */
 export async function checkLocalService(io: Io): Promise<Check> {
   try {
-    const { folder, note, baseUrl } = await lookLocal(io);
-    const runs = baseUrl === undefined ? "does not run; --local runs it as needed" : `runs at ${baseUrl}`;
+    const { folder, note } = await findServiceFolder(io);
+    const running = await findRunning(io);
+    const runs = running ? `runs at ${running.baseUrl}` : "does not run; --local runs it as needed";
     const says = `${runs}; its state is in ${folder}`;
     const reason = await findWriteError(folder);
     if (reason !== undefined)
       return fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
-    return judgeStorage("local service", `${says}${await describeOtherDisk(folder)}`, note);
+    return judgeStorage("local service", says, note);
   } catch (error) {
     return failWith("local service", error, serviceFix);
   }
 }
 
-/** A note says that the storage is not in its usual folder, and may not last. */
+/** Warns with the note of storage that is not in its usual folder. */
 function judgeStorage(name: string, says: string, note: string | undefined): Check {
   return note === undefined ? pass(name, says) : warn(name, says, note);
 }
@@ -97,9 +92,10 @@ const lowBytes = 1_000_000_000;
 const fullBytes = 50_000_000;
 
 /** The free space for videos, which are saved in the current folder unless `-o` names another. */
-export async function checkDisk(folder: string): Promise<Check> {
+export async function checkDisk(): Promise<Check> {
   try {
-    return judgeFreeSpace(await freeBytesIn(folder));
+    const { bavail, bsize } = await statfs(".");
+    return judgeFreeSpace(bavail * bsize);
   } catch (error) {
     return warn("disk", `how much is free cannot be told: ${systemReason(error)}`, "Look with `df`.");
   }
@@ -112,13 +108,10 @@ export function judgeFreeSpace(freeBytes: number): Check {
   return freeBytes < lowBytes ? warn("disk", says, fix) : pass("disk", says);
 }
 
-/** Larger than what a file system stores beside a file's name. */
+/** File systems store very small files in the inode, which works on a full disk too. */
 const trialBytes = 64 * 1024;
 
-/**
- * Why no file can be saved in a folder, which may not exist yet; `undefined` when it can. Only a trial file shows that a disk is full or a quota
- * is used up.
- */
+/** Why no file can be saved in a folder, which may not exist yet; `undefined` when it can. A trial file also finds a full disk or quota. */
 async function findWriteError(folder: string): Promise<string | undefined> {
   const path = join(await nearestFolder(folder), `.vidgen-trial-${randomUUID()}`);
   try {
@@ -134,22 +127,6 @@ async function findWriteError(folder: string): Promise<string | undefined> {
   } catch (error) {
     return systemReason(error, { ENOENT: "it takes no files" });
   }
-}
-
-/** The free space of a folder that is on another file system than the current one, to be added to a line about it; else "". */
-export async function describeOtherDisk(folder: string): Promise<string> {
-  try {
-    const nearest = await nearestFolder(folder);
-    const [other, current] = await Promise.all([stat(nearest), stat(resolve("."))]);
-    return other.dev === current.dev ? "" : `; ${formatBytes(await freeBytesIn(nearest))} free there`;
-  } catch {
-    return "";
-  }
-}
-
-async function freeBytesIn(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(await nearestFolder(folder));
-  return bavail * bsize;
 }
 
 /** The folder, or the nearest one above it that exists. */

@@ -1,17 +1,15 @@
-import { randomUUID } from "node:crypto";
 import { isIP } from "node:net";
-import { createApi } from "../../client/api.ts";
 import { isLoopback } from "../../client/credentials.ts";
-import { describeFailure, describeReply, type Reply } from "../../client/reply.ts";
-import { isTransient } from "../../client/retry.ts";
-import { isRecord } from "../../client/schema.ts";
+import { readProxies } from "../../client/http.ts";
+import { describeFailure } from "../../client/reply.ts";
 import { systemCode, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { type Probe, probeService } from "../probe.ts";
 import { configPath, findBaseUrl, resolveApiKey } from "../settings.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
 /** The service's address and the key for it, as any command would find them. */
-export type Settings = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
+type Settings = { checks: Check[]; baseUrl: string | undefined; apiKey: string | undefined };
 
 export async function checkSettings(flag: string | undefined, io: Io): Promise<Settings> {
   const checks: Check[] = [];
@@ -21,9 +19,8 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
     baseUrl = await findBaseUrl(flag, io);
     if (baseUrl === undefined)
       throw usage("none is known", "`vidgen login` saves one, VIDGEN_BASE_URL sets one; --local needs none.");
-    checks.push(
-      pass("base URL", `${baseUrl}, from ${flag === undefined ? sourceOf("VIDGEN_BASE_URL", io) : "--base-url"}`),
-    );
+    const source = flag === undefined ? sourceOf("VIDGEN_BASE_URL", io) : "--base-url";
+    checks.push(pass("base URL", `${baseUrl}, from ${source}`));
   } catch (error) {
     const fix = "Correct it: such as https://video.example, without a password, ? or #.";
     return { checks: [failWith("base URL", error, fix)], baseUrl, apiKey };
@@ -41,21 +38,22 @@ function sourceOf(variable: "VIDGEN_API_KEY" | "VIDGEN_BASE_URL", io: Io): strin
   return io.env[variable] ? variable : configPath(io);
 }
 
-/** The last four characters tell one key from another. They would be too much of a short one. */
+/** The last four characters tell one key from another; of a short key they would give away too much. */
 function shorten(apiKey: string): string {
   return apiKey.length < 16 ? "set" : `ends in ${apiKey.slice(-4)}`;
 }
 
-export type Address = { baseUrl: string; apiKey: string | undefined };
+type Address = { baseUrl: string; apiKey: string | undefined };
 
 const answerLimitMs = 15_000;
 
-/** Sends one free request, as any command would, and reports what it shows: proxy, name, connection, answer and clock. */
+/** Sends one free request, as any command would, and reports what it shows: proxy, name, connection, reply and clock. */
 export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
-  const proxy = proxyFor(address.baseUrl, io.env);
+  const { baseUrl, apiKey = "none" } = address;
+  const url = new URL(baseUrl);
+  const proxy = proxyFor(baseUrl, io.env);
   const proxyCheck = pass("proxy", proxy === undefined ? "none is used" : `${proxy}, from the environment`);
   const start = io.now();
-  const limit = io.limit(answerLimitMs, io.signal, new Error(`no answer within ${answerLimitMs / 1000} s`));
   let date: string | null = null;
   const fetch: Io["fetch"] = async (url, init) => {
     const response = await io.fetch(url, init);
@@ -63,34 +61,31 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
     return response;
   };
   try {
-    const api = createApi({ baseUrl: address.baseUrl, apiKey: address.apiKey ?? "none", fetch });
-    const reply = await api.status(randomUUID(), limit.signal);
-    const answer = judgeReply(reply, address, Math.round(io.now() - start));
-    const url = new URL(address.baseUrl);
+    const probe = await probeService({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch });
+    const answer = judgeProbe(probe, address, Math.round(io.now() - start));
     const connection = url.protocol === "https:" ? "made, and its certificate is trusted" : "made, without TLS";
-    return [proxyCheck, foundName(url, proxy), pass("connection", connection), answer, ...judgeClock(date, io.date())];
+    return [proxyCheck, passDns(url, proxy), pass("connection", connection), answer, ...judgeClock(date, io.date())];
   } catch (error) {
-    if (io.signal.aborted) throw io.signal.reason;
-    return [proxyCheck, ...judgeFailure(error, new URL(address.baseUrl), proxy)];
-  } finally {
-    limit.clear();
+    if (io.signal.aborted) throw error;
+    return [proxyCheck, ...judgeFailure(error, url, proxy)];
   }
 }
 
 /** The proxy of a request to `address`, without its password, by the rules of undici's EnvHttpProxyAgent; `undefined` for none. */
 export function proxyFor(address: string, env: Io["env"]): string | undefined {
   const { protocol, hostname, port } = new URL(address);
+  const { httpProxy, httpsProxy, noProxy } = readProxies(env);
   const isHttps = protocol === "https:";
-  const proxy = (isHttps && (env.https_proxy ?? env.HTTPS_PROXY)) || (env.http_proxy ?? env.HTTP_PROXY);
-  if (!proxy || isLoopback(hostname)) return undefined;
+  const proxy = (isHttps && httpsProxy) || httpProxy;
   const names = [`.${hostname}`, `.${hostname}:${port || (isHttps ? 443 : 80)}`];
-  const exceptions = (env.no_proxy || env.NO_PROXY || "").toLowerCase().split(/[,\s]/).filter(Boolean);
-  const isException = (entry: string) => names.some((name) => name.endsWith(`.${entry.replace(/^\*?\./, "")}`));
-  if (exceptions.some((entry) => entry === "*" || isException(entry))) return undefined;
+  const isException = (entry: string) =>
+    entry === "*" || names.some((name) => name.endsWith(`.${entry.replace(/^\*?\./, "")}`));
+  const exceptions = noProxy.toLowerCase().split(/[,\s]/).filter(Boolean);
+  if (proxy === "" || exceptions.some(isException)) return undefined;
   return URL.canParse(proxy) ? new URL(proxy).origin : "an address that is none";
 }
 
-function foundName({ hostname }: URL, proxy: string | undefined): Check {
+function passDns({ hostname }: URL, proxy: string | undefined): Check {
   if (proxy !== undefined) return pass("dns", "left to the proxy");
   const isAddress = isIP(hostname.replace(/[[\]]/g, "")) > 0;
   return pass("dns", isAddress ? `${hostname} needs none` : `${hostname} is found`);
@@ -102,13 +97,13 @@ const certificateFix =
 const firewallFix = "Check the network and its firewall; where a proxy is needed, HTTPS_PROXY names it.";
 const loopbackFix = "Is anything running there? `vidgen serve` starts the local service.";
 
-/** The check that failed, after those that must have passed. */
+/** The check that failed, after the checks that must have passed before it. */
 function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Check[] {
   const code = systemCode(error) ?? "";
   const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
   if (/^(ENOTFOUND|EAI_)/.test(code))
     return [failed("dns", proxy === undefined ? "Check the base URL's spelling, and the network." : proxyFix)];
-  const dns = foundName(url, proxy);
+  const dns = passDns(url, proxy);
   if (/^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
     return [dns, failed("connection", certificateFix)];
   if (code === "") return [dns, failed("service", "Check the base URL and the network, then run it again.")];
@@ -116,29 +111,28 @@ function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Chec
   return [dns, failed("connection", proxy === undefined ? directFix : proxyFix)];
 }
 
-/** The id that was asked for is made up. A service that answers "not found" has accepted the key. */
-function judgeReply(reply: Reply, { baseUrl, apiKey }: Address, ms: number): Check {
-  const { status } = reply;
-  const said = describeReply(reply);
-  const isDenied = status === 401 || status === 403;
-  if (isDenied && apiKey === undefined) return pass("service", `${baseUrl} answers in ${ms} ms, and asks for a key`);
-  if (isDenied) {
+function judgeProbe({ verdict, said }: Probe, { baseUrl, apiKey }: Address, ms: number): Check {
+  if (verdict === "accepted") {
+    const accepts = apiKey === undefined ? "" : ", and accepts the key";
+    return pass("service", `${baseUrl} answers in ${ms} ms${accepts}`);
+  }
+  if (verdict === "denied" && apiKey === undefined)
+    return pass("service", `${baseUrl} answers in ${ms} ms, and asks for a key`);
+  if (verdict === "denied") {
     const fix = "`vidgen login` saves another key; VIDGEN_API_KEY goes before it.";
     return fail("service", `it does not accept the key: ${said}`, { code: "auth", fix });
   }
-  if (isTransient(status)) {
+  if (verdict === "unavailable") {
     const fix = "The service has trouble of its own: try again later.";
     return fail("service", `it cannot answer now: ${said}`, { code: "network", fix });
   }
-  const isExpected = isRecord(reply.json) && (status === 404 || status < 300);
-  const accepts = apiKey === undefined ? "" : ", and accepts the key";
-  if (isExpected) return pass("service", `${baseUrl} answers in ${ms} ms${accepts}`);
   const fix = "Check the base URL.";
   return fail("service", `it does not answer as the service does: ${said}`, { code: "rejected", fix });
 }
 
 const maxClockErrorMs = 60_000;
 
+/** Empty when the reply has no usable Date header. */
 function judgeClock(dateHeader: string | null, now: Date): Check[] {
   const serviceMs = Date.parse(dateHeader ?? "");
   if (Number.isNaN(serviceMs)) return [];

@@ -1,7 +1,7 @@
 import type { Row, Topic } from "./topics.ts";
 import type { CommandTree, Flag } from "./tree.ts";
 
-/** The manual page `vidgen(1)` in roff's man macros, made of the same tables as the help. No date, so that a build can be repeated. */
+/** The manual page `vidgen(1)` in roff's man macros, made of the same tables as the help. It has no date, so that builds are reproducible. */
 export function formatManual(program: CommandTree, topics: readonly Topic[], version: string): string {
   const { name, description, commands = [], examples, flags } = program;
   const lines = [
@@ -54,18 +54,18 @@ function paragraph(words: string): string {
   return line(words).replace(/`([^`]*)`/g, "\\fB$1\\fR");
 }
 
-/** Before its first colon, and not as a sentence. */
+/** The description up to its first colon, as the NAME section wants it. */
 function firstPart(description: string): string {
   const [first = ""] = description.split(":");
   return first.charAt(0).toLowerCase() + first.slice(1);
 }
 
-/** A line of text, which must not be taken for a request even where it begins with a dot or an apostrophe. */
+/** A line of text; roff would read one that begins with a dot or an apostrophe as a request. */
 function line(words: string): string {
   return text(words).replace(/^(?=[.'])/, "\\&");
 }
 
-/** What roff would read as its own, escaped; its backquote and apostrophe would come out curled. */
+/** Escapes the characters that are special to roff, or that it prints as typographic ones. */
 function text(words: string): string {
   return words
     .replaceAll("\\", "\\e")

@@ -4,37 +4,33 @@ import { detailsOf } from "../command.ts";
 
 export type Row = readonly [term: string, meaning: string];
 
-/** A part of a topic: words, then a list of terms. */
-export type Section = { text: string; rows: readonly Row[] };
+/** A part of a topic: a paragraph, then a list of terms. */
+type Section = { text: string; rows: readonly Row[] };
 
 /** `document` is what `--json` prints. */
 export type Topic = { name: string; summary: string; sections: Section[]; document: unknown };
 
 export const topicNames = ["exit-codes", "environment", "output", "directives"] as const;
 
-/** What `vidgen help <topic>` tells, made from the tables that the code itself goes by. */
+/** What `vidgen help <topic>` tells, made from the code's own tables. */
 export function createTopics(program: CommandUnknownOpts): Topic[] {
   const codes = Object.entries(exits).map(([name, { exit, meaning }]) => ({ code: exit, name, meaning }));
-  const stdout = stdoutOf(program);
+  const codeRows = codes.map(({ code, name, meaning }): Row => [`${String(code).padEnd(3)} ${name}`, meaning]);
+  const precedence = "A flag goes before the environment, that before the saved file, that before the default.";
+  const settingRows = variables.map(({ name, flag, meaning }): Row => [name, meaning + (flag ? ` (${flag})` : "")]);
+  const stdout = program.commands.flatMap((command): Row[] => {
+    const { prints } = detailsOf(command);
+    return prints === undefined ? [] : [[command.name(), prints]];
+  });
   const contents: Record<(typeof topicNames)[number], Omit<Topic, "name">> = {
     "exit-codes": {
       summary: "how a run can end",
-      sections: [
-        {
-          text: "The exit code of every command. With --json the name is `error.code`.",
-          rows: codes.map(({ code, name, meaning }) => [`${String(code).padEnd(3)} ${name}`, meaning]),
-        },
-      ],
+      sections: [{ text: "The exit code of every command. With --json the name is `error.code`.", rows: codeRows }],
       document: codes,
     },
     environment: {
       summary: "the variables that have a say",
-      sections: [
-        {
-          text: "A flag goes before the environment, that before the saved file, that before the default.",
-          rows: variables.map(({ name, flag, meaning }) => [name, flag === null ? meaning : `${meaning} (${flag})`]),
-        },
-      ],
+      sections: [{ text: precedence, rows: settingRows }],
       document: variables,
     },
     output: {
@@ -65,50 +61,26 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
   return topicNames.map((name) => ({ name, ...contents[name] }));
 }
 
-/** What each command prints on stdout; README's table of commands is tested against it. */
-export function stdoutOf(program: CommandUnknownOpts): Row[] {
-  return program.commands.flatMap((command): Row[] => {
-    const { prints } = detailsOf(command);
-    return prints === undefined ? [] : [[command.name(), prints]];
-  });
-}
-
-type Variable = {
-  name: string;
-  /** The flag that goes before it. */
-  flag: string | null;
-  meaning: string;
-};
-
-/** Every variable that has a say, vidgen's own first; README's table holds those. Tests compare them with what the code reads. */
-export const variables: readonly Variable[] = [
-  {
-    name: "VIDGEN_API_KEY",
-    flag: null,
-    meaning: "the API key; there is no flag for it, so that it never shows in a process list",
-  },
-  { name: "VIDGEN_BASE_URL", flag: "--base-url", meaning: "the service's address; https, except on this machine" },
-  { name: "VIDGEN_MODEL", flag: "--model", meaning: "the model, else `wan-2.5`" },
-  { name: "VIDGEN_HOME", flag: null, meaning: "the folder for all that vidgen keeps, instead of the platform's own" },
-  {
-    name: "HTTPS_PROXY",
-    flag: null,
-    meaning: "the proxy for https addresses; this machine itself is never asked for by it",
-  },
-  { name: "HTTP_PROXY", flag: null, meaning: "the proxy for http addresses" },
-  { name: "NO_PROXY", flag: null, meaning: "hosts that are reached without a proxy" },
-  { name: "NODE_EXTRA_CA_CERTS", flag: null, meaning: "a file with further certificate authorities; Node reads it" },
-  { name: "NO_COLOR", flag: "--no-color", meaning: "no colours" },
-  { name: "FORCE_COLOR", flag: "--color", meaning: "colours where there is no terminal; 0 or false: none" },
-  { name: "CLICOLOR_FORCE", flag: "--color", meaning: "the same; 0 says nothing" },
-  { name: "TERM", flag: null, meaning: "`dumb`: no colours and no moving line" },
-  { name: "CI", flag: "--no-input", meaning: "nothing is asked, and no line moves" },
-  {
-    name: "XDG_CONFIG_HOME",
-    flag: null,
-    meaning: "where Linux keeps settings; XDG_STATE_HOME and XDG_DATA_HOME likewise",
-  },
+/** The variables, each with the flag that overrides it. */
+const variableRows: readonly [name: string, flag: string | null, meaning: string][] = [
+  ["VIDGEN_API_KEY", null, "the API key; there is no flag for it, so that it never shows in a process list"],
+  ["VIDGEN_BASE_URL", "--base-url", "the service's address; https, except on this machine"],
+  ["VIDGEN_MODEL", "--model", "the model, else `wan-2.5`"],
+  ["VIDGEN_HOME", null, "the folder for all that vidgen keeps, instead of the platform's own"],
+  ["HTTPS_PROXY", null, "the proxy for https addresses; this machine itself is never asked for by it"],
+  ["HTTP_PROXY", null, "the proxy for http addresses"],
+  ["NO_PROXY", null, "hosts that are reached without a proxy"],
+  ["NODE_EXTRA_CA_CERTS", null, "a file with further certificate authorities; Node reads it"],
+  ["NO_COLOR", "--no-color", "no colours"],
+  ["FORCE_COLOR", "--color", "colours where there is no terminal; 0 or false: none"],
+  ["CLICOLOR_FORCE", "--color", "the same; 0 says nothing"],
+  ["TERM", null, "`dumb`: no colours and no moving line"],
+  ["CI", "--no-input", "nothing is asked, and no line moves"],
+  ["XDG_CONFIG_HOME", null, "where Linux keeps settings; XDG_STATE_HOME and XDG_DATA_HOME likewise"],
 ];
+
+/** Every variable that the code reads, vidgen's own first; README's table holds those. Tests compare both with the code. */
+export const variables = variableRows.map(([name, flag, meaning]) => ({ name, flag, meaning }));
 
 /** What `-o` takes. */
 const places: readonly Row[] = [
@@ -122,7 +94,7 @@ const places: readonly Row[] = [
   ["-", "the video itself on stdout"],
 ];
 
-/** The fields of `error` in the one document that an error is with `--json`. */
+/** The fields of `error` in the document that `--json` prints for an error. */
 export const errorFields: readonly Row[] = [
   ["code", "the name of the exit code"],
   ["message", "what happened, and whether it may have been charged"],

@@ -40,7 +40,7 @@ function describeFlag(option: Option) {
   return {
     ...{ usage, short, long, description },
     type: takesValue ? "string" : "boolean",
-    // `choices` brings a parser of its own; the only other one there is collects.
+    // commander sets `parseArg` for `choices` too; otherwise it is `collectValues`.
     repeatable: option.parseArg !== undefined && choices === null,
     default: takesValue ? (option.defaultValue ?? null) : false,
     choices,

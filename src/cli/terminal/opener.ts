@@ -3,27 +3,27 @@ import { pathToFileURL } from "node:url";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 
-type World = Pick<Io, "platform" | "env" | "launch">;
+type OpenerIo = Pick<Io, "platform" | "env" | "launch">;
 
 /**
- * Opens a file, by its absolute path, or an http(s) address with the platform's own program. Returns why it was not opened; `undefined` when it
- * was. No shell reads the place, and no program can take it for a flag.
+ * Opens a file, by its absolute path, or an http(s) address with the platform's own program. Returns why it was not opened, or
+ * `undefined`. No shell reads the place, and no program can take it for a flag.
  */
-export async function openPlace(place: string, world: World): Promise<string | undefined> {
-  const reason = findObstacle(world);
+export async function openPlace(place: string, io: OpenerIo): Promise<string | undefined> {
+  const reason = findObstacle(io);
   if (reason !== undefined) return reason;
   if (!isAbsolute(place) && !/^https?:\/\//.test(place)) return "it is neither a file nor a web address";
-  const [command, ...args] = openerOf(place, world.platform);
+  const [command, ...args] = openerOf(place, io.platform);
   try {
-    await world.launch(command, args);
+    await io.launch(command, args);
     return undefined;
   } catch (error) {
     return `${command} could not be started (${systemCode(error) ?? "for no known reason"})`;
   }
 }
 
-/** Why nobody would see what is opened; `undefined` when somebody would. */
-function findObstacle({ platform, env }: World): string | undefined {
+/** Why the user would not see an opened window; `undefined` when they would. */
+function findObstacle({ platform, env }: OpenerIo): string | undefined {
   if (env.CI) return "this is CI";
   if (env.SSH_CONNECTION || env.SSH_TTY) return "this is a session over ssh";
   const hasDisplay = platform === "darwin" || platform === "win32" || Boolean(env.DISPLAY || env.WAYLAND_DISPLAY);

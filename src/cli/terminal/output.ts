@@ -4,33 +4,33 @@ import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createSpinner } from "./spinner.ts";
 
-/** The flags of every command that say what is printed, and how. */
-export type Manner = { json: boolean; quiet: boolean; verbose: boolean; color: boolean | undefined };
+/** The global flags that control what is printed. */
+export type OutputFlags = { json: boolean; quiet: boolean; verbose: boolean; color: boolean | undefined };
 
 /** Results go to stdout, everything for a person to stderr. */
-export type Output = Manner & {
-  /** Whether progress is one line that is redrawn, at a terminal; elsewhere each state is a line of its own. */
+export type Output = OutputFlags & {
+  /** Whether progress is one line that is redrawn, as at a terminal; else each state is printed as a line. */
   isLive: boolean;
   /**
-   * Prints the result of a command: `text`, with a link to `href` at a terminal that is known to show links; with `--json` the document.
+   * Prints the result of a command: `text`, as a link to `href` where the terminal shows links; with `--json` the document.
    * Throws `output` when stdout cannot be written.
    */
   result(text: string, document: unknown, href?: string): Promise<void>;
   /** Prints text on stdout as it is, such as help. */
   print(text: string): void;
-  /** Resolves once that is written. Throws `output` when stdout cannot be written. */
+  /** Resolves once everything given to `print` is written. Throws `output` when stdout cannot be written. */
   printed(): Promise<void>;
-  /** Prints a line for a person. */
+  /** Prints a line on stderr, unless `--quiet`. */
   note(text: string): void;
   /** Shows what the command is doing now. */
   progress(state: string): void;
   /** Clears the line that shows progress. */
-  rest(): void;
+  clearProgress(): void;
   /** Prints a line with `--verbose`. */
   trace(text: string): void;
   /** Replaces a secret in everything that is printed from now on. */
   hide(secret: string): void;
-  /** The text without the secrets, for what is saved to disk. */
+  /** The text with the hidden secrets replaced. */
   redact(text: string): string;
   /** Prints an error and returns the exit code. */
   fail(error: unknown): number;
@@ -38,15 +38,15 @@ export type Output = Manner & {
   flush(): Promise<void>;
 };
 
-type World = Pick<Io, "stdout" | "stderr" | "env">;
+type OutputIo = Pick<Io, "stdout" | "stderr" | "env">;
 
-export function createOutput(manner: Manner, { stdout, stderr, env }: World): Output {
+export function createOutput(flags: OutputFlags, { stdout, stderr, env }: OutputIo): Output {
   const { hide, redact } = createRedaction();
-  // With --json a program reads stderr: nothing but the error's document may be on it, unless a person watches.
-  const isQuiet = manner.quiet || (manner.json && !stderr.isTTY);
-  // ora would clear a line without end at a terminal that reports no columns.
+  // With --json a program reads stderr, so only the error's document goes there, unless stderr is a terminal.
+  const isQuiet = flags.quiet || (flags.json && !stderr.isTTY);
+  // ora would clear lines in an endless loop at a terminal that reports 0 columns.
   const isLive = stderr.isTTY === true && stderr.columns !== 0 && env.TERM !== "dumb" && !env.CI && !isQuiet;
-  const color = new Chalk({ level: colorLevel(manner, stderr, env) });
+  const color = new Chalk({ level: colorLevel(flags, stderr, env) });
   const spinner = createSpinner(stderr, color.level > 0);
   const withLink = (text: string, href: string | undefined) => {
     const isLink = href !== undefined && isPlainUrl(href) && redact(href) === href && stdout.isTTY && showsLinks(env);
@@ -57,11 +57,11 @@ export function createOutput(manner: Manner, { stdout, stderr, env }: World): Ou
   let lastState = "";
 
   return {
-    ...manner,
+    ...flags,
     isLive,
     async result(text, document, href) {
       spinner.stop();
-      const body = manner.json ? jsonText(document, redact) : withLink(redact(plain(text)), href);
+      const body = flags.json ? jsonText(document, redact) : withLink(redact(plain(text)), href);
       if (body !== "") await write(stdout, `${body}\n`);
     },
     print(text) {
@@ -79,30 +79,30 @@ export function createOutput(manner: Manner, { stdout, stderr, env }: World): Ou
       else if (state !== lastState) writeLine(state);
       lastState = state;
     },
-    rest: spinner.stop,
+    clearProgress: spinner.stop,
     redact,
     trace(text) {
-      if (manner.verbose) writeLine(text);
+      if (flags.verbose) writeLine(text);
     },
     hide,
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
-      if (manner.json) stderr.write(`${jsonText(errorDocument(error), redact)}\n`);
+      if (flags.json) stderr.write(`${jsonText(errorDocument(error), redact)}\n`);
       else stderr.write(redact(errorText(error, color)));
-      if (manner.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
+      if (flags.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
       return error.exit;
     },
     async flush() {
       spinner.stop();
-      // A background job would be stopped by a terminal with `stty tostop`, even for an empty write.
+      // With `stty tostop` a terminal stops a background job that writes, even an empty string.
       const pending = [stdout, stderr].filter((stream) => stream.writableLength > 0);
       await Promise.all(pending.map((stream) => new Promise((resolve) => stream.write("", resolve))));
     },
   };
 }
 
-/** The error as `--json` shows it: one document, in the service's own way of naming fields. */
+/** The error as `--json` prints it. */
 export function errorDocument({ code, message, hint, id, httpStatus }: VidgenError) {
   return { error: { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null } };
 }
@@ -118,12 +118,12 @@ export function plainLine(text: string): string {
   return plain(text).replace(/\s+/g, " ").trim();
 }
 
-/** Whether nothing in a URL could end the link that it is printed in. */
+/** Whether the URL is free of characters that could end the terminal's escape sequence. */
 function isPlainUrl(url: string): boolean {
   return /^[\x21-\x7e]+$/.test(url);
 }
 
-/** Whether the terminal is known to show links (OSC 8). tmux and screen repeat their terminal's variables, and show no links. */
+/** Whether the terminal is known to show links (OSC 8). tmux and screen inherit the variables of their terminal, but show no links. */
 function showsLinks(env: Io["env"]): boolean {
   if (env.TMUX || env.STY || /^(tmux|screen|dumb)/.test(env.TERM ?? "") || env.CI) return false;
   if (env.WT_SESSION || env.KITTY_WINDOW_ID || env.KONSOLE_VERSION || env.TERM === "alacritty") return true;
@@ -133,8 +133,8 @@ function showsLinks(env: Io["env"]): boolean {
 }
 
 /**
- * JSON in which control characters that JSON allows are escaped too. Each string is redacted before it becomes JSON: a secret with a quote in
- * it would look different afterwards.
+ * JSON that also escapes control characters which JSON allows. Strings are redacted before they are encoded: encoding changes a secret
+ * with a quote in it.
  */
 function jsonText(document: unknown, redact: (text: string) => string): string {
   const redacted = (_: string, value: unknown) => {
@@ -149,8 +149,8 @@ function jsonText(document: unknown, redact: (text: string) => string): string {
   );
 }
 
-/** Writes to stdout. A closed pipe is no error: in `| head` the reader has what it wanted. */
-function write(stream: Io["stdout"], text: string | Uint8Array): Promise<void> {
+/** Rejects with `output` when the write fails. A closed pipe is no error: in `| head` the reader has what it wanted. */
+function write(stream: Io["stdout"], text: string): Promise<void> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
       if (!error || systemCode(error) === "EPIPE" || systemCode(error) === "ERR_STREAM_DESTROYED") return resolve();
@@ -161,11 +161,9 @@ function write(stream: Io["stdout"], text: string | Uint8Array): Promise<void> {
   });
 }
 
-export type ColorLevel = 0 | 1;
-
-/** Decided once per stream: flags, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, then whether it is a terminal. */
-export function colorLevel(manner: Pick<Manner, "color">, stream: { isTTY?: boolean }, env: Io["env"]): ColorLevel {
-  if (manner.color !== undefined) return manner.color ? 1 : 0;
+/** 1 for colours, 0 for none; by flags, then NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE, then whether it is a terminal. */
+export function colorLevel(flags: Pick<OutputFlags, "color">, stream: { isTTY?: boolean }, env: Io["env"]): 0 | 1 {
+  if (flags.color !== undefined) return flags.color ? 1 : 0;
   if (env.NO_COLOR) return 0;
   if (env.FORCE_COLOR && env.FORCE_COLOR !== "0" && env.FORCE_COLOR !== "false") return 1;
   if (env.FORCE_COLOR === "0" || env.FORCE_COLOR === "false") return 0;

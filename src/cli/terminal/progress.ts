@@ -1,132 +1,100 @@
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
-/** What a person is told of one generation while it is followed and downloaded. */
-export type Progress = {
-  onNote(text: string): void;
-  /** The service's own word for the state of a generation that has not ended. */
+/** Receives the updates of one generation while it is followed and downloaded. */
+type Progress = {
+  /** The service's own word for the status of a generation that has not ended. */
   onState(status: string): void;
-  /** The bytes of its video. */
+  /** The bytes of its video; `total` is `undefined` when the size is not known. */
   onProgress(received: number, total: number | undefined): void;
-  /** How long a generation like this one took, in milliseconds. */
-  expect(typicalMs: number | undefined): void;
   stop(): void;
 };
 
-export type Board = {
+/** What is known of a generation besides its id; `typicalMs` is how long its model typically takes. */
+type About = { model?: string | undefined; typicalMs?: number | undefined };
+
+type ProgressDisplay = {
   /** Shows a generation from now until its `stop`. */
-  follow(id: string, model: string | undefined): Progress;
+  follow(id: string, about?: About): Progress;
 };
 
 /** The bytes of a video so far, and the first count with its time, from which the speed follows. */
 type Download = { received: number; total: number | undefined; firstReceived: number; startedAt: number };
 
 /** A generation that is followed; times in milliseconds. */
-type Task = {
-  id: string;
-  model: string | undefined;
-  startedAt: number;
-  status: string;
-  typicalMs: number | undefined;
-  download: Download | undefined;
-};
+type Task = About & { id: string; startedAt: number; status: string; download?: Download };
 
-/** All generations that one command follows now, and how many it has followed before. */
+/** The generations that one command follows, and how many it has followed before. */
 type Tasks = { running: Set<Task>; done: number; startedAt: number };
 
 const redrawMs = 1_000;
 const downloadRedrawMs = 200;
-/** Without a terminal, a line this often shows that the command is alive. */
+/** Without a terminal a line is printed this often, so that the command does not look stuck. */
 const heartbeatMs = 30_000;
 
 /** Shows the generations of a command: at a terminal one line that is redrawn; elsewhere a line for each change, and one every 30 s. */
-export function createBoard(output: Output, io: Pick<Io, "now" | "sleep">): Board {
+export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "sleep">): ProgressDisplay {
   const tasks: Tasks = { running: new Set(), done: 0, startedAt: 0 };
-  const renderer = createRenderer(tasks, output, io);
-  let redrawing = new AbortController();
-  return {
-    follow(id, model) {
-      const task: Task = {
-        ...{ id, model, startedAt: io.now(), status: "processing" },
-        ...{ typicalMs: undefined, download: undefined },
-      };
-      const isFirst = tasks.running.size === 0;
-      if (isFirst) tasks.startedAt = io.now();
-      tasks.running.add(task);
-      renderer.showChange(task);
-      if (isFirst) {
-        redrawing = new AbortController();
-        renderer.redrawUntil(redrawing.signal);
-      }
-      const stop = () => {
-        if (!tasks.running.delete(task)) return;
-        tasks.done++;
-        if (tasks.running.size > 0) return;
-        redrawing.abort();
-        output.rest();
-      };
-      return { ...updatesOf(task, renderer, output, io), onNote: output.note, stop };
-    },
-  };
-}
-
-type Renderer = ReturnType<typeof createRenderer>;
-
-function createRenderer(tasks: Tasks, output: Output, io: Pick<Io, "now" | "sleep">) {
   let drawnAt = 0;
+  let redrawing = new AbortController();
   const draw = () => {
     drawnAt = io.now();
-    const text = describeTasks(tasks, io.now(), output.isLive);
+    const text = describeTasks(tasks, drawnAt, output.isLive);
     if (output.isLive) output.progress(text);
     else output.note(text);
   };
-  const redraw = async (signal: AbortSignal) => {
+  const redraw = async ({ signal }: AbortController) => {
     for (;;) {
       await io.sleep(output.isLive ? redrawMs : heartbeatMs, signal);
       draw();
     }
   };
+  const showChange = (task: Task) => {
+    if (output.isLive) draw();
+    else output.progress(stateOf(task, task.id));
+  };
+  const setStatus = (task: Task, said: string) => {
+    const status = output.redact(said).replace(/\s+/g, " ").trim().slice(0, 40);
+    if (status === task.status) return;
+    task.status = status;
+    showChange(task);
+  };
+  const setDownload = (task: Task, received: number, total: number | undefined) => {
+    const before = task.download;
+    // A download that was restarted is measured from its new start.
+    const isContinued = before !== undefined && received >= before.received;
+    const first = isContinued ? before : { firstReceived: received, startedAt: io.now() };
+    task.download = { ...first, received, total };
+    if (before === undefined) showChange(task);
+    else if (output.isLive && io.now() - drawnAt >= downloadRedrawMs) draw();
+  };
+  const stop = (task: Task) => {
+    if (!tasks.running.delete(task)) return;
+    tasks.done++;
+    if (tasks.running.size > 0) return;
+    redrawing.abort();
+    output.clearProgress();
+  };
   return {
-    redrawUntil: (signal: AbortSignal) => void redraw(signal).catch(() => {}),
-    showChange(task: Task) {
-      if (output.isLive) draw();
-      else output.progress(stateOf(task, task.id));
-    },
-    showBytes() {
-      if (output.isLive && io.now() - drawnAt >= downloadRedrawMs) draw();
+    follow(id, about = {}) {
+      const task: Task = { ...about, id, startedAt: io.now(), status: "processing" };
+      tasks.running.add(task);
+      if (tasks.running.size === 1) {
+        tasks.startedAt = io.now();
+        redrawing = new AbortController();
+        redraw(redrawing).catch(() => {});
+      }
+      showChange(task);
+      return {
+        onState: (status) => setStatus(task, status),
+        onProgress: (received, total) => setDownload(task, received, total),
+        stop: () => stop(task),
+      };
     },
   };
 }
 
-function updatesOf(
-  task: Task,
-  renderer: Renderer,
-  output: Pick<Output, "redact">,
-  io: Pick<Io, "now">,
-): Pick<Progress, "onState" | "onProgress" | "expect"> {
-  return {
-    expect(typicalMs) {
-      task.typicalMs = typicalMs;
-    },
-    onState(said) {
-      const status = output.redact(said).replace(/\s+/g, " ").trim().slice(0, 40);
-      if (status === task.status) return;
-      task.status = status;
-      renderer.showChange(task);
-    },
-    onProgress(received, total) {
-      const before = task.download;
-      // A download that starts over is counted from its new start.
-      const isContinued = before !== undefined && received >= before.received;
-      const first = isContinued ? before : { firstReceived: received, startedAt: io.now() };
-      task.download = { ...first, received, total };
-      if (before === undefined) renderer.showChange(task);
-      else renderer.showBytes();
-    },
-  };
-}
-
-/** All tasks in one line; `isShort` where the full id is shown elsewhere. */
+/** All tasks in one line; `isShort` shortens the ids. */
 function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort: boolean): string {
   const [only, ...others] = running;
   if (only && others.length === 0 && done === 0) return describeTask(only, now, isShort);
@@ -141,7 +109,7 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
   return `${state}  ${formatTime(now - task.startedAt)}${typically}`;
 }
 
-/** What happens to one generation, under the name `id`. */
+/** What is done with one generation, called `id` in the text. */
 function stateOf({ status, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
   const words = [model, status === "processing" ? "" : status].filter(Boolean);
@@ -168,7 +136,7 @@ function formatBytes(bytes: number): string {
 
 const longWaitMs = 15_000;
 
-/** Waits; with `isWanted` the terminal rings after a wait of more than 15 s, however it ended. A person's own Ctrl-C needs no bell. */
+/** Runs `wait`; with `isWanted` rings the terminal's bell if it took more than 15 s, also when it failed, but not after Ctrl-C. */
 export async function ringAfter<Result>(isWanted: boolean, wait: () => Promise<Result>, io: Io): Promise<Result> {
   const start = io.now();
   try {

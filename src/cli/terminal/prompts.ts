@@ -1,17 +1,29 @@
 import { isUtf8 } from "node:buffer";
 import { readFile } from "node:fs/promises";
-import { systemReason, usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 
-export type AskOptions = { input: boolean };
+type AskOptions = { input: boolean };
 
 /** Whether a person can be asked: stdin and stderr are terminals that can show a prompt, this is no CI, and `--no-input` was not given. */
 export function canAsk(options: AskOptions, io: Io): boolean {
   return options.input && io.stdin.isTTY === true && io.stderr.isTTY === true && !io.env.CI && io.env.TERM !== "dumb";
 }
 
-/** Answers are checked before they count: `true`, or what is wrong with them. */
+/** Validates an answer: `true`, or the message that is shown before the question is asked again. */
 export type Check = (answer: string) => true | string;
+
+/** Makes a `Check` of a function that throws for a wrong answer; `message` replaces the error's own. */
+export function checkedBy(check: (answer: string) => unknown, message?: string): Check {
+  return (answer) => {
+    try {
+      check(answer);
+      return true;
+    } catch (error) {
+      return message ?? asVidgenError(error).message;
+    }
+  };
+}
 
 export async function askText(message: string, validate: Check, io: Io): Promise<string> {
   const { input } = await import("@inquirer/prompts");
@@ -30,7 +42,7 @@ export async function askChoice(message: string, choices: Choice[], initial: str
   return ask((context) => select({ message, choices, default: initial, pageSize: 12 }, context), io);
 }
 
-/** Asks for a yes, which has to be typed. Throws `interrupted` for a no. */
+/** Asks for a yes; Enter alone is a no. Throws `interrupted` for a no. */
 export async function askYes(message: string, io: Io): Promise<void> {
   const { confirm } = await import("@inquirer/prompts");
   const isYes = await ask((context) => confirm({ message, default: false }, context), io);
@@ -41,7 +53,7 @@ type Context = { input: Io["stdin"]; output: Io["stderr"]; signal: AbortSignal }
 
 /** Asks on stderr, so that stdout stays free for the result. Throws `interrupted` at Ctrl-C, and when the input ends. */
 async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io): Promise<Answer> {
-  // At Ctrl-D and at the end of its input, readline pauses the input and closes. The prompt would wait for ever.
+  // readline pauses its input at Ctrl-D and at the end of stdin; without an abort the prompt would wait for ever.
   const inputEnd = new AbortController();
   const onPause = () => inputEnd.abort();
   io.stdin.once("pause", onPause);
@@ -80,8 +92,8 @@ export async function readStdin(io: Io): Promise<Buffer> {
 }
 
 /**
- * The text of a prompt as it was typed: itself, "-" for stdin, "@path" for a file; without one, what is piped in. `undefined` when there
- * is none of these. Throws `usage` for a file that cannot be read, and for what is not text: it would cost credits all the same.
+ * The text of a prompt as it was typed: itself, "-" for stdin, "@path" for a file; without an argument, what is piped in. `undefined` when
+ * there is no prompt. Throws `usage` for a file that cannot be read, and for bytes that are not text: they would cost credits all the same.
  */
 export async function readPrompt(typed: string | undefined, io: Io): Promise<string | undefined> {
   if (typed === "-") return textOf(await readStdin(io), "on stdin").trim();

@@ -9,64 +9,57 @@ import type { Collected } from "../context.ts";
 import { openPlace } from "./opener.ts";
 import type { Output } from "./output.ts";
 
-export type PrintOptions = {
+/** The video that a command ends with. */
+export type Result = {
+  /** As `--json` shows it. */
+  document: object;
+  /** Where it was saved; without a file it is at `videoUrl`. */
+  file: string | undefined;
+  videoUrl: string;
+  /** The local service runs inside this process: its URLs end with the command. */
+  isInProcess: boolean;
+};
+
+/** A generation that has just completed; `--json` leaves out URLs that end with this process. */
+export function collectedResult({ generation, videoUrl, file }: Collected, isInProcess: boolean): Result {
+  const urls = isInProcess ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
+  return { document: { ...generation, ...urls, ...(file === undefined ? {} : { file }) }, file, videoUrl, isInProcess };
+}
+
+/** A video that an earlier run has saved: the service is not asked about it. */
+export function savedResult(id: string, file: string): Result {
+  return { document: { id, status: "completed", file }, file, videoUrl: "", isInProcess: false };
+}
+
+type PrintOptions = {
   /** `-o` as it was typed. */
   place: string | undefined;
-  isHere: boolean;
-  /** Whether it is to be opened, too. */
   open: boolean;
-  /** What else `--json` shows. */
+  /** Further fields of the `--json` document. */
   extra?: object;
   output: Output;
 };
 
-/** The result on stdout: the video itself for `-o -`, else the saved file, else the address. */
-export async function printCollected(collected: Collected, options: PrintOptions, io: Io): Promise<void> {
-  const { file, videoUrl } = collected;
-  if (options.place === "-" && file !== undefined) return streamTo(io.stdout, file);
-  const document = { ...options.extra, ...describe(collected, options.isHere) };
-  await options.output.result(file ?? videoUrl, document, hrefOf(collected, options, io));
-  if (options.open) await open(collected, options, io);
-}
-
-type SavedOptions = Pick<PrintOptions, "open" | "extra" | "output">;
-
-/** A video that an earlier run has saved: its file, for which the service need not be asked. */
-export async function printSaved(id: string, file: string, options: SavedOptions & { io: Io }): Promise<void> {
-  const { open: isOpened, extra, output, io } = options;
-  const place = { file, videoUrl: "" };
-  await output.result(file, { ...extra, ...describeSaved(id, file) }, hrefOf(place, { isHere: false }, io));
-  if (isOpened) await open(place, { isHere: false, output }, io);
-}
-
-/** The same as `--json` shows it. */
-export function describeSaved(id: string, file: string): object {
-  return { id, status: "completed", file };
-}
-
-type Place = Pick<Collected, "file" | "videoUrl">;
-
-/** Where a click leads; nowhere when the address ends with this process, or the file is on another machine than the one that shows it. */
-function hrefOf({ file, videoUrl }: Place, { isHere }: Pick<PrintOptions, "isHere">, { env }: Io): string | undefined {
-  if (file === undefined) return isHere ? undefined : videoUrl;
-  return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
-}
-
-/** What is not opened is there all the same. */
-async function open(
-  { file, videoUrl }: Place,
-  { isHere, output }: Pick<PrintOptions, "isHere" | "output">,
-  io: Io,
-): Promise<void> {
-  const isGone = file === undefined && isHere;
-  const reason = isGone ? "its address ends with this command" : await openPlace(file ? resolve(file) : videoUrl, io);
+/** Prints the video itself for `-o -`, else the saved file, else the URL; opens it with `--open`. */
+export async function printResult(result: Result, options: PrintOptions, io: Io): Promise<void> {
+  const { document, file, videoUrl } = result;
+  const { place, open, extra, output } = options;
+  if (place === "-" && file !== undefined) return streamTo(io.stdout, file);
+  await output.result(file ?? videoUrl, { ...extra, ...document }, hrefOf(result, io));
+  const reason = open ? await openResult(result, io) : undefined;
   if (reason !== undefined) output.note(`Not opened: ${reason}.`);
 }
 
-/** A completed generation as `--json` shows it; addresses that end with this process are left out. */
-export function describe({ generation, videoUrl, file }: Collected, isHere: boolean): object {
-  const urls = isHere ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
-  return { ...generation, ...urls, ...(file === undefined ? {} : { file }) };
+/** The link's address; `undefined` when the URL ends with this process, or the terminal is on another machine than the file. */
+function hrefOf({ file, videoUrl, isInProcess }: Result, { env }: Io): string | undefined {
+  if (file === undefined) return isInProcess ? undefined : videoUrl;
+  return env.SSH_CONNECTION || env.SSH_TTY ? undefined : pathToFileURL(resolve(file)).href;
+}
+
+/** Returns why it was not opened. */
+async function openResult({ file, videoUrl, isInProcess }: Result, io: Io): Promise<string | undefined> {
+  if (file !== undefined) return openPlace(resolve(file), io);
+  return isInProcess ? "its address ends with this command" : openPlace(videoUrl, io);
 }
 
 type CheckOptions = { output: Output; open?: boolean };
@@ -84,7 +77,7 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
 async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
   try {
     await pipeline(createReadStream(file), stdout, { end: false });
-    // That was handed over to the stream; what follows it is told when all of it has gone.
+    // The pipeline ends when the stream has taken the bytes; this callback comes when they are written.
     await new Promise<void>((resolve, reject) => stdout.write("", (error) => (error ? reject(error) : resolve())));
   } catch (error) {
     const code = systemCode(error);

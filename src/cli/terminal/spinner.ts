@@ -2,9 +2,9 @@ import type { Ora } from "ora";
 import type { Io } from "../../io.ts";
 
 /** The one line of a terminal that is redrawn. */
-export type Spinner = { show(text: string): void; stop(): void };
+type Spinner = { show(text: string): void; stop(): void };
 
-/** ora loads with the first text. It keeps other writes to the terminal above its line, and shows the cursor again when the process exits. */
+/** Loads ora with the first text. ora keeps other writes above its line, and shows the cursor again when the process exits. */
 export function createSpinner(stderr: Io["stderr"], hasColor: boolean): Spinner {
   let ora: Ora | undefined;
   let isLoading = false;
@@ -24,7 +24,7 @@ export function createSpinner(stderr: Io["stderr"], hasColor: boolean): Spinner 
   return {
     show(next) {
       text = next;
-      // Without ora the command continues, only without its spinner.
+      // A command does not fail because its spinner cannot be loaded.
       if (!isLoading) load().catch(() => {});
       isLoading = true;
       draw();
@@ -36,7 +36,7 @@ export function createSpinner(stderr: Io["stderr"], hasColor: boolean): Spinner 
   };
 }
 
-/** A line that the terminal wraps could not be cleared once its width changes. */
+/** Cuts the text to one row: a wrapped line cannot be cleared after the terminal's width has changed. */
 function cut(text: string, width: number): string {
   const letters = [...text];
   return letters.length <= width ? text : `${letters.slice(0, Math.max(0, width - 1)).join("")}…`;

@@ -2,7 +2,7 @@ import { appendFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { models } from "../../../src/client/models.ts";
-import { createWorld } from "../../vidgen.ts";
+import { baseUrl, createWorld } from "../../vidgen.ts";
 
 const ids = async (world: Awaited<ReturnType<typeof createWorld>>) =>
   (await world.vidgen("__complete", "--", "status")).stdout.split("\n").map((line) => line.split("\t")[0]);
@@ -23,22 +23,26 @@ test("nothing is offered where nothing was started, and nothing is said", async 
   expect(await world.vidgen("__complete", "--", "status")).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
+/** The lines of a journal about a generation that was accepted. */
+function accepted(id: string): string {
+  const line = { at: "2026-01-01T00:00:00.000Z", attempt: id };
+  const intent = { ...line, kind: "intent", base_url: baseUrl, request: { prompt: "a fox", model: "wan-2.5" } };
+  return `${JSON.stringify(intent)}\n${JSON.stringify({ ...line, kind: "accepted", id })}\n`;
+}
+
 test("ids that a shell would have to quote are left out, and lines that are torn", async () => {
   const world = await createWorld();
   const evil = ["$(touch x)", "`x`", "a b", "-o", "a'", "~", "*", "a;b", "x\n", "ö", "", "a/b", "{a,b}"];
-  const lines = ["good-1", ...evil, "good_2.x"].map((id) =>
-    JSON.stringify({ at: "x", kind: "accepted", attempt: id, id }),
-  );
+  const lines = ["good-1", ...evil, "good_2.x"].map(accepted);
   mkdirSync(world.home, { recursive: true });
-  appendFileSync(join(world.home, "journal.jsonl"), `${lines.join("\n")}\n[]\nnull\n{"kind":"acc`);
+  appendFileSync(join(world.home, "journal.jsonl"), `${lines.join("")}[]\nnull\n{"kind":"acc`);
   expect(await ids(world)).toEqual(["good_2.x", "good-1", ""]);
 });
 
-test("of a long journal the newest thirty are offered, from its end alone", async () => {
+test("of a long journal the newest thirty are offered", async () => {
   const world = await createWorld();
-  const line = (i: number) => JSON.stringify({ at: "x", kind: "accepted", attempt: `${i}`, id: `id-${i}` });
   mkdirSync(world.home, { recursive: true });
-  const many = Array.from({ length: 5_000 }, (_, i) => `${line(i)}\n`);
+  const many = Array.from({ length: 5_000 }, (_, i) => accepted(`id-${i}`));
   appendFileSync(join(world.home, "journal.jsonl"), many.join(""));
   expect(await ids(world)).toEqual([...Array.from({ length: 30 }, (_, i) => `id-${4_999 - i}`), ""]);
 });

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
 import { chmod, mkdir, readdir, stat, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { expect, test } from "vitest";
-import { describeOtherDisk } from "../../../src/cli/doctor/machine.ts";
 import { apiKey, baseUrl, createWorld, type Fault, failure } from "../../vidgen.ts";
 
 type Shown = { name: string; state: string; says: string; fix: string | null };
@@ -151,13 +150,6 @@ test.skipIf(!existsSync("/proc/self"))("a folder that takes no files fails, thou
   const { run, failed } = await examine(undefined, { VIDGEN_HOME: "/proc" });
   expect([run.code, failed.map(({ name }) => name)]).toEqual([9, ["journal", "local service"]]);
   for (const { says } of failed) expect(says).toContain("cannot be written: ");
-});
-
-test("the room of a folder on another file system is told", async () => {
-  expect((await examine()).find("journal")?.says).toMatch(/journal\.jsonl(; \S+ GB free there)?$/);
-  expect(await describeOtherDisk(resolve("."))).toBe("");
-  if (existsSync("/dev/shm"))
-    expect(await describeOtherDisk("/dev/shm/not/there/yet")).toMatch(/^; \S+ GB free there$/);
 });
 
 test("what was tried leaves nothing behind", async () => {

@@ -1,21 +1,21 @@
 import { expect, test } from "vitest";
-import { buildRequest, type Wish } from "../../../src/cli/commands/request.ts";
+import { buildRequest, type RequestInput } from "../../../src/cli/commands/request.ts";
 
 const image = (name: string) => `https://images.example/${name}.png`;
 const [one, two, three, four, five] = [image("1"), image("2"), image("3"), image("4"), image("5")] as const;
 const elements = "kling-1.6-elements";
 
-function build(wish: Partial<Wish> = {}) {
-  return buildRequest({ prompt: "a fox", model: "veo-3.1", images: [], set: [], ...wish });
+function build(input: Partial<RequestInput> = {}) {
+  return buildRequest({ prompt: "a fox", model: "veo-3.1", images: [], set: [], ...input });
 }
 
-function wire(wish: Partial<Wish>): unknown {
-  return JSON.parse(JSON.stringify(build(wish)));
+function wire(input: Partial<RequestInput>): unknown {
+  return JSON.parse(JSON.stringify(build(input)));
 }
 
-function refuses(wish: Partial<Wish>, message: string | RegExp): void {
-  expect(() => build(wish)).toThrow(message);
-  expect(() => build(wish)).toThrow(expect.objectContaining({ code: "usage" }));
+function refuses(input: Partial<RequestInput>, message: string | RegExp): void {
+  expect(() => build(input)).toThrow(message);
+  expect(() => build(input)).toThrow(expect.objectContaining({ code: "usage" }));
 }
 
 test("the least is a prompt and a model", () => {
@@ -96,8 +96,8 @@ test.each([
   ["prompt=another", {}, { prompt: "another" }],
   ["aspectRatio=wide", { aspectRatio: "16:9" }, { aspectRatio: "wide" }],
   ["callback_url=x", {}, { callback_url: "x" }],
-])("--set %s has the last word", (setting, wish, fields) => {
-  expect(wire({ ...wish, set: [setting] })).toEqual({ prompt: "a fox", model: "veo-3.1", ...fields });
+])("--set %s has the last word", (setting, input, fields) => {
+  expect(wire({ ...input, set: [setting] })).toEqual({ prompt: "a fox", model: "veo-3.1", ...fields });
 });
 
 test("of two settings of one field the later one counts", () => {

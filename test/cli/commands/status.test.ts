@@ -1,3 +1,5 @@
+import { mkdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createWorld, failure, isStart, mediaUrl } from "../../vidgen.ts";
 
@@ -108,4 +110,14 @@ test("reads a reply that is wrapped in data", async () => {
   const world = await createWorld();
   world.faults.push(() => Response.json({ data: { id: unknownId, status: "processing" } }));
   expect(await world.vidgen("status", unknownId)).toMatchObject({ code: 0, stdout: `${unknownId}\tprocessing\n` });
+});
+
+test("an id needs no journal: one that cannot be read is in the way of neither status nor wait", async () => {
+  const { world, id } = await withGeneration();
+  const journal = join(world.home, "journal.jsonl");
+  await rm(journal);
+  await mkdir(journal);
+  expect(await world.vidgen("status", id)).toMatchObject({ code: 0, stdout: `${id}\tprocessing\n` });
+  expect(await world.vidgen("wait", id)).toMatchObject({ code: 0, stdout: `${mediaUrl}/${id}.mp4\n` });
+  expect(await world.vidgen("status", unknownId)).toMatchObject({ code: 10 });
 });

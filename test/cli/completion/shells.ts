@@ -48,9 +48,11 @@ echo
 
 /** The service's ids, and what people asked for, may be as evil as what they type. */
 function journal(): string {
+  const at = "2026-01-01T00:00:00.000Z";
+  const base_url = "https://api.video.example";
   const start = (attempt: string, id: string, prompt: string) => [
-    { at: "2026-01-01T00:00:00.000Z", kind: "intent", attempt, base_url: "x", request: { prompt, model: "wan-2.5" } },
-    { at: "2026-01-01T00:00:00.000Z", kind: "accepted", attempt, id },
+    { at, kind: "intent", attempt, base_url, request: { prompt, model: "wan-2.5" } },
+    { at, kind: "accepted", attempt, id },
   ];
   const lines = [
     ...start("1", "first-one", "a fox $(touch hacked) `touch hacked` 'x"),

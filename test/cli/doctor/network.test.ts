@@ -9,7 +9,7 @@ const cases: [string, Env, string | undefined][] = [
   ["https://api.video.example", {}, undefined],
   ["https://api.video.example", { HTTP_PROXY: other }, "http://other.example"],
   ["https://api.video.example", { HTTPS_PROXY, https_proxy: other }, "http://other.example"],
-  ["https://api.video.example", { HTTPS_PROXY, https_proxy: "" }, undefined],
+  ["https://api.video.example", { HTTPS_PROXY, https_proxy: "" }, HTTPS_PROXY],
   ["https://api.video.example", { HTTPS_PROXY, NO_PROXY: "*" }, undefined],
   ["https://api.video.example", { HTTPS_PROXY, NO_PROXY: "x.example, video.example" }, undefined],
   ["https://api.video.example", { HTTPS_PROXY, no_proxy: "*.video.example" }, undefined],

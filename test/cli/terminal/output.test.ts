@@ -1,12 +1,12 @@
 import { Writable } from "node:stream";
 import { expect, test, vi } from "vitest";
-import { colorLevel, createOutput, type Manner, plainLine } from "../../../src/cli/terminal/output.ts";
+import { colorLevel, createOutput, type OutputFlags, plainLine } from "../../../src/cli/terminal/output.ts";
 import { plain } from "../../../src/client/credentials.ts";
 import { VidgenError } from "../../../src/errors.ts";
 
 const secret = "canary-key-0123456789";
 
-type Scene = Partial<Manner> & {
+type Scene = Partial<OutputFlags> & {
   isTTY?: boolean;
   columns?: number;
   env?: Record<string, string>;
@@ -36,10 +36,10 @@ function createStreams({ isTTY = false, columns = 80, failing, isSlow }: Scene =
 
 /** An output, and what it has written so far. */
 function createScene(scene: Scene = {}) {
-  const { isTTY: _, columns: __, env = {}, failing: ___, isSlow: ____, ...flags } = scene;
+  const { isTTY: _, columns: __, env = {}, failing: ___, isSlow: ____, ...given } = scene;
   const { written, streams } = createStreams(scene);
-  const manner = { json: false, quiet: false, verbose: false, color: undefined, ...flags };
-  return { output: createOutput(manner, { ...streams, env }), written };
+  const flags = { json: false, quiet: false, verbose: false, color: undefined, ...given };
+  return { output: createOutput(flags, { ...streams, env }), written };
 }
 
 test.each([
@@ -226,7 +226,7 @@ test("elsewhere than at a terminal a state is a line, said once", () => {
   const { output, written } = createScene();
   for (const _ of ["once", "again"]) output.progress("Generating");
   output.progress("Saving");
-  output.rest();
+  output.clearProgress();
   expect(output.isLive).toBe(false);
   expect(written.stderr).toBe("Generating\nSaving\n");
 });
@@ -253,7 +253,7 @@ test("at a terminal the state is a moving line, gone when a result comes", async
   expect(written.stderr).toMatch(/A note\.\n[^\n]*Generating {2}1 s \[key\]/);
   await output.result("done", {});
   const shown = written.stderr;
-  output.rest();
+  output.clearProgress();
   await output.flush();
   expect(written.stderr).toBe(shown);
   expect(written.stdout).toBe("done\n");
@@ -303,7 +303,7 @@ test.each([
 test("a terminal that has no columns gets lines: to clear one of them would take for ever", () => {
   const { output, written } = createScene({ isTTY: true, columns: 0 });
   output.progress("Generating 1");
-  output.rest();
+  output.clearProgress();
   expect(output.isLive).toBe(false);
   expect(written.stderr).toBe("Generating 1\n");
 });

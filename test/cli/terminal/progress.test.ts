@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Output } from "../../../src/cli/terminal/output.ts";
-import { createBoard } from "../../../src/cli/terminal/progress.ts";
+import { createProgressDisplay } from "../../../src/cli/terminal/progress.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { createWorld, isStart } from "../../vidgen.ts";
 
@@ -16,21 +16,19 @@ function createScene(isLive: boolean) {
     isLive,
     note: (text: string) => void lines.push(text),
     progress: (state: string) => void lines.push(state),
-    rest: () => void rests++,
+    clearProgress: () => void rests++,
     redact: (text: string) => text.replaceAll(key, "[key]"),
   };
-  const board = createBoard(output as unknown as Output, clock);
-  return { clock, board, lines, rests: () => rests };
+  const display = createProgressDisplay(output as unknown as Output, clock);
+  return { clock, display, lines, rests: () => rests };
 }
 
 test("at a terminal it counts the time, and says how long it typically takes", async () => {
-  const { clock, board, lines, rests } = createScene(true);
-  const progress = board.follow(id, "veo-3.1");
-  await clock.sleep(2_500);
-  progress.expect(10_000);
-  await clock.sleep(60_000);
+  const { clock, display, lines, rests } = createScene(true);
+  const progress = display.follow(id, { model: "veo-3.1", typicalMs: 10_000 });
+  await clock.sleep(62_500);
   progress.stop();
-  expect(lines[0]).toBe("Generating 1b4e28ba (veo-3.1)  0 s");
+  expect(lines[0]).toBe("Generating 1b4e28ba (veo-3.1)  0 s, typically 10 s");
   expect(lines).toContain("Generating 1b4e28ba (veo-3.1)  5 s, typically 10 s");
   expect(lines).toContain("Generating 1b4e28ba (veo-3.1)  1 min 2 s, typically 10 s");
   const count = lines.length;
@@ -39,8 +37,8 @@ test("at a terminal it counts the time, and says how long it typically takes", a
 });
 
 test("the service's own word for the state is shown when it is another", async () => {
-  const { clock, board, lines } = createScene(true);
-  const progress = board.follow(id, undefined);
+  const { clock, display, lines } = createScene(true);
+  const progress = display.follow(id);
   progress.onState("queued\nfor a  while");
   await clock.sleep(1_500);
   progress.onState("processing");
@@ -56,8 +54,8 @@ test("the service's own word for the state is shown when it is another", async (
 });
 
 test("a download has its size, its speed and the time left", async () => {
-  const { clock, board, lines } = createScene(true);
-  const progress = board.follow(id, "veo-3.1");
+  const { clock, display, lines } = createScene(true);
+  const progress = display.follow(id, { model: "veo-3.1" });
   progress.onProgress(1_000_000, 40_000_000);
   await clock.sleep(2_000);
   expect(lines.at(-1)).toBe("Saving the video of 1b4e28ba  1.0 MB of 40.0 MB");
@@ -72,16 +70,16 @@ test("a download has its size, its speed and the time left", async () => {
 });
 
 test("a thousand pieces of a video are not a thousand lines", () => {
-  const { board, lines } = createScene(true);
-  const progress = board.follow(id, undefined);
+  const { display, lines } = createScene(true);
+  const progress = display.follow(id);
   for (let i = 1; i <= 1_000; i++) progress.onProgress(i * 1_000, 1_000_000);
   progress.stop();
   expect(lines.length).toBeLessThan(4);
 });
 
 test("several share one line", async () => {
-  const { clock, board, lines, rests } = createScene(true);
-  const [one, two, three] = ["a", "b", "c"].map((name) => board.follow(`${name}-id`, undefined));
+  const { clock, display, lines, rests } = createScene(true);
+  const [one, two, three] = ["a", "b", "c"].map((name) => display.follow(`${name}-id`));
   two?.onProgress(1, 2);
   await clock.sleep(1_500);
   one?.stop();
@@ -95,9 +93,8 @@ test("several share one line", async () => {
 });
 
 test("elsewhere each change is a line, and so is every half minute", async () => {
-  const { clock, board, lines } = createScene(false);
-  const progress = board.follow(id, "veo-3.1");
-  progress.expect(80_000);
+  const { clock, display, lines } = createScene(false);
+  const progress = display.follow(id, { model: "veo-3.1", typicalMs: 80_000 });
   await clock.sleep(65_000);
   progress.onState("queued");
   progress.onState("queued");
@@ -146,7 +143,7 @@ test("--quiet is silent but for errors, however long it takes", async () => {
 });
 
 test("a long state is cut when no key is in it any more", () => {
-  const { board, lines } = createScene(true);
-  board.follow(id, "veo-3.1").onState(`failed for ${key}`);
+  const { display, lines } = createScene(true);
+  display.follow(id, { model: "veo-3.1" }).onState(`failed for ${key}`);
   expect(lines.at(-1)).toContain("failed for [key]");
 });

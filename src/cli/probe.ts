@@ -1,0 +1,39 @@
+import { randomUUID } from "node:crypto";
+import { createApi } from "../client/api.ts";
+import { describeReply, type Reply } from "../client/reply.ts";
+import { isTransient } from "../client/retry.ts";
+import { isRecord } from "../client/schema.ts";
+import type { Io } from "../io.ts";
+
+export type Probe = {
+  /** `foreign`: no reply of this service; `unusual`: an error, but not because of the key. */
+  verdict: "accepted" | "denied" | "unavailable" | "foreign" | "unusual";
+  /** The reply in a few words. */
+  said: string;
+  httpStatus: number;
+};
+
+type ProbeOptions = { baseUrl: string; apiKey: string; limitMs: number };
+
+/**
+ * Checks a key with one free request: the status of a made-up id (interface 4.2). A service that answers "not found" has accepted the key.
+ * Rejects as `fetch` does, and when there is no reply within `limitMs`.
+ */
+export async function probeService({ baseUrl, apiKey, limitMs }: ProbeOptions, io: Io): Promise<Probe> {
+  const limit = io.limit(limitMs, io.signal, new Error(`no answer within ${limitMs / 1000} s`));
+  try {
+    const reply = await createApi({ baseUrl, apiKey, fetch: io.fetch }).status(randomUUID(), limit.signal);
+    return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status };
+  } catch (error) {
+    throw io.signal.aborted ? io.signal.reason : error;
+  } finally {
+    limit.clear();
+  }
+}
+
+function judge({ status, json }: Reply): Probe["verdict"] {
+  if (status === 401 || status === 403) return "denied";
+  if (isTransient(status)) return "unavailable";
+  if (isRecord(json) && (status < 300 || status === 404)) return "accepted";
+  return status < 400 ? "foreign" : "unusual";
+}
