@@ -27,9 +27,9 @@ type Details = {
   cause?: unknown;
 };
 
-/** The one error that people meet: `code` names it, `message` says what happened, `hint` what to do next. */
+/** The one error that users see: `code` names it, `message` says what happened, `hint` what to do next. */
 export class VidgenError extends Error {
-  /** What Node shows of an error begins with it; the build shortens the name of the class itself. */
+  /** Node prints an error by this name; the minifier shortens that of the class itself. */
   static override readonly name = "VidgenError";
   readonly code: ErrorCode;
   readonly hint: string | undefined;
@@ -53,7 +53,7 @@ export class VidgenError extends Error {
     return exits[this.code].exit;
   }
 
-  /** The same error with what was missing filled in; a further hint goes below the first. */
+  /** A copy in which the details fill in what was not set; a second hint goes below the first. */
   with(details: Details): VidgenError {
     return new VidgenError(this.code, this.message, {
       hint: [this.hint, details.hint].filter((hint) => hint !== undefined).join("\n") || undefined,
@@ -64,7 +64,7 @@ export class VidgenError extends Error {
     });
   }
 
-  /** The same error where several generations are spoken of: its message says which of them it is about. */
+  /** A copy whose message names the generation, for a command that prints errors of several. */
   about(id: string): VidgenError {
     if (this.message.includes(id)) return this;
     return new VidgenError(this.code, `${id}: ${this.message}`, { ...this, cause: this.cause });
@@ -76,10 +76,10 @@ export function usage(message: string, hint?: string): VidgenError {
   return new VidgenError("usage", message, { hint });
 }
 
-/** The way on where the service cannot be reached. */
+/** The hint for a service that cannot be reached. */
 export const doctorHint = "`vidgen doctor` looks for what is in the way.";
 
-/** Anything thrown, as the one error. What is not a `VidgenError` already is a defect of vidgen. */
+/** Returns anything thrown as a `VidgenError`: what is none yet is a defect of vidgen (`bug`). */
 export function asVidgenError(error: unknown): VidgenError {
   if (error instanceof VidgenError) return error;
   const message = error instanceof Error ? error.message : String(error);
@@ -89,7 +89,7 @@ export function asVidgenError(error: unknown): VidgenError {
   });
 }
 
-/** The reason a system call or a connection failed, such as "ECONNREFUSED", looked for down the chain of causes. */
+/** The code of a failed system call or connection, such as "ECONNREFUSED": the first in the error's chain of causes. */
 export function systemCode(error: unknown): string | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     if ("code" in at && typeof at.code === "string") return at.code;
@@ -112,13 +112,13 @@ const reasons: Readonly<Record<string, string>> = {
   EMFILE: "too many files are open",
 };
 
-/** Why a file or folder could not be used, in words; `own` are those for the place at hand. */
-export function systemReason(error: unknown, own: Readonly<Record<string, string>> = {}): string {
+/** Why a file or folder could not be used, in words; `overrides` has the words that fit the caller better. */
+export function systemReason(error: unknown, overrides: Readonly<Record<string, string>> = {}): string {
   const code = systemCode(error) ?? "";
-  return own[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
+  return overrides[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
-/** The error of what has to be done before anything is paid for. */
+/** An error that came before anything was sent: its message says so. */
 export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);
   const { code, message, hint } = known;

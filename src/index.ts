@@ -1,7 +1,13 @@
-import { createClient as createSharedClient } from "./client/client.ts";
+import { resolve } from "node:path";
+import {
+  createClient as createSharedClient,
+  type ClientOptions as SharedClientOptions,
+  type DownloadOptions as SharedDownloadOptions,
+} from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import type { Completed } from "./client/follow.ts";
 import { createFetch } from "./client/http.ts";
+import { openJournal } from "./client/journal.ts";
 import { checkModel } from "./client/models.ts";
 import { checkPrompt, type Generation, isRecord, parseJson, type Started, type StartRequest } from "./client/schema.ts";
 import { asVidgenError, systemCode, usage, VidgenError } from "./errors.ts";
@@ -11,61 +17,48 @@ export { defaultModel, type Model, models } from "./client/models.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";
 export type { Completed, Generation, Started, StartRequest };
 
-export type ClientOptions = {
-  /** The service's address; https, except on this machine. */
-  baseUrl: string;
-  apiKey: string;
+export type ClientOptions = Omit<SharedClientOptions, "journal"> & {
   /** A file in which each start is written down before it is sent, as the CLI does; without one nothing is written down. */
   journal?: string;
-  /** Called with what a person may want to know meanwhile, such as that the service is hard to reach. */
-  onNote?(text: string): void;
 };
 
-/** What every call takes: its promise rejects with `interrupted` once `signal` aborts. */
+/** The option of every call: its promise rejects with `interrupted` once `signal` aborts. */
 export type CallOptions = { signal?: AbortSignal };
 
-export type FollowOptions = CallOptions & {
-  /** How long to wait for the end; in milliseconds, 15 minutes by default. */
-  timeoutMs?: number;
-  /** Between two polls, in milliseconds; by default what the interface recommends. */
-  intervalMs?: number;
-};
+export type FollowOptions = CallOptions & Pick<SharedDownloadOptions, "timeoutMs" | "intervalMs">;
 
-export type DownloadOptions = FollowOptions & {
-  /** Replaces a file that exists. */
-  overwrite?: boolean;
-  /** Both in bytes; `total` is `undefined` where the media address does not say. */
-  onProgress?(received: number, total: number | undefined): void;
-};
+export type DownloadOptions = FollowOptions & Pick<SharedDownloadOptions, "overwrite" | "onProgress">;
 
 export type Client = {
   /**
-   * Starts a generation (interface 4.1). It costs credits, so the request is sent once: again only when not a byte of the first was
-   * written, or when the service put it off. Rejects with `unknown` where it may have been charged, and with nothing else then: the error's
-   * `attempt` is the Idempotency-Key that was sent. A `signal` that aborts while the request is out waits 10 s for its id.
+   * Starts a generation (interface 4.1). It costs credits, so the request is sent once; it is retried only when no byte of it was written,
+   * or when the service answered "not now" (429, 421, 425). Rejects with `unknown`, and only with that, when it may have been charged: the
+   * error's `attempt` is the Idempotency-Key that was sent. When `signal` aborts after the request was sent, it waits 10 s for the id.
    */
   start(request: StartRequest, options?: CallOptions): Promise<Started & { attempt: string }>;
-  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. */
+  /** Polls a generation once (interface 4.2), with retries for 30 s until there is an answer. */
   status(id: string, options?: CallOptions): Promise<Generation>;
-  /** Follows a generation until it has completed. Rejects with `failed`, with `pending` when the time is over. */
+  /** Polls a generation until it has completed. Rejects with `failed`, or with `pending` at the timeout. */
   follow(id: string, options?: FollowOptions): Promise<Completed>;
   /**
    * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash); names in braces
-   * are filled in as by the CLI's -o. The file gets its name only when it is whole. Rejects with `output` where it cannot be saved, or exists.
+   * are filled in as by the CLI's -o. The file gets its name only when it is whole. Rejects with `output` when it exists or cannot be saved.
    */
   download(id: string, place: string, options?: DownloadOptions): Promise<Completed & { file: string }>;
 };
 
-/** A client of the service: the one that the CLI is made of. What it rejects with is a `VidgenError`; throws `usage` itself. */
+/** Creates a client of the service, the same as the CLI's. Throws `usage` for bad options. Its calls reject with a `VidgenError`. */
 export function createClient(options: ClientOptions): Client {
   const { hide, redact } = createRedaction();
   const { journal } = options;
   const apiKey = String(options.apiKey);
   hide(apiKey.trim());
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
-  // Signals, streams and the process's end are left to whoever uses the library.
+  // Signals, streams and the exit of the process belong to the program that uses the library.
   const io = { ...systemClock, pid: process.pid, isRunning, fetch: createFetch(process.env) };
-  const client = createSharedClient({ baseUrl: String(options.baseUrl), apiKey, journal, onNote }, io);
+  const baseUrl = String(options.baseUrl);
+  const opened = journal === undefined ? undefined : openJournal(resolve(journal), io);
+  const client = createSharedClient({ baseUrl, apiKey, journal: opened, onNote }, io);
   const restate = (error: VidgenError) => restateError(error, journal, redact);
 
   return {
@@ -109,7 +102,7 @@ async function run<Result>(
   }
 }
 
-/** An error in the library's words: its hints name the CLI's commands. */
+/** A copy for the library's users: the hints of the original name commands of the CLI. */
 function restateError(error: VidgenError, journal: string | undefined, redact: (text: string) => string): VidgenError {
   const { id, httpStatus, attempt, cause } = error;
   const message = plain(redact(error.message));
@@ -119,20 +112,18 @@ function restateError(error: VidgenError, journal: string | undefined, redact: (
   return new VidgenError("unknown", message, { id, httpStatus, attempt, cause, hint });
 }
 
-/** A copy, so that what is sent is what the journal says, even if the caller changes the object meanwhile. */
+/** A checked copy: the caller may change the object while the journal is written, before the request is sent. */
 function copyRequest(request: StartRequest): StartRequest {
-  const copy = parseJson(toJson(request));
-  if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
-    throw usage("A request is an object with a prompt and a model.");
-  return { ...copy, prompt: checkPrompt(copy.prompt), model: checkModel(copy.model) };
-}
-
-function toJson(value: unknown): string {
+  let text: string | undefined;
   try {
-    return JSON.stringify(value) ?? "";
+    text = JSON.stringify(request);
   } catch (cause) {
     throw new VidgenError("usage", "The request cannot be written as JSON.", { cause });
   }
+  const copy = parseJson(text ?? "");
+  if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
+    throw usage("A request is an object with a prompt and a model.");
+  return { ...copy, prompt: checkPrompt(copy.prompt), model: checkModel(copy.model) };
 }
 
 /** A listener that throws must not stop a download that was paid for. */

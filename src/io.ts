@@ -1,20 +1,20 @@
 import type { Readable, Writable } from "node:stream";
 
-/** A time limit: `signal` aborts when the time is over or the parent aborts; `clear` ends it. */
-export type Limit = { signal: AbortSignal; clear(): void };
+/** A time limit: `signal` aborts when the time is over or the parent aborts. `restart` gives it its whole time again, `clear` ends it. */
+export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
-/** `unsentSignal` aborts the request as long as no byte of it was written, and does nothing after that. */
+/** `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
   body?: string;
   unsentSignal?: AbortSignal;
 };
 
-/** The part of a `Response` that is used: to load the class of Node takes as long as all of its fetch. */
+/** The part of a `Response` that is used: Node's own class would load all of Node's fetch. */
 export type HttpResponse = {
   status: number;
-  headers: Pick<Headers, "get" | "has">;
-  /** To be read at once: the sender is not held back. Leaving the loop early, or an abort of the request, ends the reply. */
+  headers: Pick<Headers, "get">;
+  /** To be read without pauses: there is no back-pressure. Leaving the loop early, or an abort of the request, closes the connection. */
   body: AsyncIterable<Uint8Array> | null;
   text(): Promise<string>;
 };
@@ -31,37 +31,37 @@ export type Io = {
   /** Such as "20.18.1". */
   nodeVersion: string;
   pid: number;
-  /** The user's number; `undefined` on Windows. */
+  /** The user id; `undefined` on Windows. */
   uid: number | undefined;
   /** The home folder, or "" where there is none. */
   home: string;
   /**
-   * fetch-shaped. When it rejects, the error's `sent` says whether any byte of the request was written. A POST gets a connection of its
-   * own, so that a stale one cannot make its outcome unclear. Redirects are never followed.
+   * Like `fetch`. When it rejects, the error's `sent` says whether any byte of the request was written. A POST gets a connection of its
+   * own: a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
-  /** Milliseconds on a monotonic clock, for every duration and deadline. */
+  /** Milliseconds on a monotonic clock, for durations and deadlines. */
   now(): number;
-  /** The time of day, for people and other machines. */
+  /** The time of day, for what users and other machines read. */
   date(): Date;
   /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   limit(ms: number, parent: AbortSignal, reason: Error): Limit;
-  /** Whether a process with this number runs on this machine. */
+  /** Whether a process with this id runs on this machine. */
   isRunning(pid: number): boolean;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */
   signal: AbortSignal;
-  /** Aborts at the second one: the command must end at once. */
+  /** Aborts at the second of these: the command must end at once. */
   leave: AbortSignal;
 };
 
 /** The part of `Io` that waits and tells the time. */
 export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
 
-/** Node keeps a timer's delay in 31 bits; a longer one would fire at once. */
-const longestTimerMs = 2 ** 31 - 1;
+/** Node keeps a timer's delay in 31 bits; a longer delay would fire at once. */
+const maxTimerMs = 2 ** 31 - 1;
 
 /** The real clock. No other code sets timers. */
 export const systemClock: Clock = {
@@ -70,19 +70,19 @@ export const systemClock: Clock = {
   async sleep(ms, signal) {
     signal?.throwIfAborted();
     const end = performance.now() + ms;
-    for (let left = ms; left > 0; left = end - performance.now()) await timer(Math.min(left, longestTimerMs), signal);
+    for (let left = ms; left > 0; left = end - performance.now()) await timer(Math.min(left, maxTimerMs), signal);
   },
   limit(ms, parent, reason) {
     const controller = new AbortController();
     const onParent = () => controller.abort(parent.reason);
-    const timeout = setTimeout(() => controller.abort(reason), Math.min(ms, longestTimerMs));
+    const timeout = setTimeout(() => controller.abort(reason), Math.min(ms, maxTimerMs));
     parent.addEventListener("abort", onParent, { once: true });
     if (parent.aborted) onParent();
     const clear = () => {
       clearTimeout(timeout);
       parent.removeEventListener("abort", onParent);
     };
-    return { signal: controller.signal, clear };
+    return { signal: controller.signal, restart: () => void timeout.refresh(), clear };
   },
 };
 

@@ -61,7 +61,10 @@ export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
         timers.delete(timer);
         parent.removeEventListener("abort", onParent);
       };
-      return { signal: controller.signal, clear };
+      const restart = () => {
+        timer.at = now + ms;
+      };
+      return { signal: controller.signal, restart, clear };
     },
   };
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { createApi, type Reply } from "../client/api.ts";
-import { describeReply } from "../client/look.ts";
+import { createApi } from "../client/api.ts";
+import { describeReply, type Reply } from "../client/reply.ts";
 import { isTransient } from "../client/retry.ts";
 import { isRecord } from "../client/schema.ts";
 import type { Io } from "../io.ts";

@@ -1,26 +1,15 @@
-import type { FetchInit, HttpResponse, Io } from "../io.ts";
-import { parseJson, type StartRequest } from "./schema.ts";
+import type { FetchInit, Io } from "../io.ts";
+import { type Reply, readReply } from "./reply.ts";
+import type { StartRequest } from "./schema.ts";
 
-/** A reply of the service, read to its end or to where it was cut. */
-export type Reply = {
-  status: number;
-  retryAfter: string | null;
-  text: string;
-  /** The body as JSON; `undefined` when it is none. */
-  json: unknown;
-  /** Set when the body broke off: why. */
-  cut?: unknown;
-};
-
-/** `signal` ends the start request whatever comes of it; `unsentSignal` only while no byte of it was written. */
-export type StartSignals = { signal: AbortSignal; unsentSignal: AbortSignal };
-
-/** The service's two endpoints. */
 export type Api = {
   /** The service's base URL, without a slash at its end. */
   baseUrl: string;
-  /** POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. */
-  start(request: StartRequest, attempt: string, signals: StartSignals): Promise<Reply>;
+  /**
+   * POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. `attempt` is its
+   * Idempotency-Key.
+   */
+  start(request: StartRequest, attempt: string, signals: Pick<FetchInit, "signal" | "unsentSignal">): Promise<Reply>;
   /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
   status(id: string, signal: AbortSignal): Promise<Reply>;
 };
@@ -46,35 +35,4 @@ export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io[
 export function startInit(request: StartRequest, attempt: string) {
   const headers = { "Content-Type": "application/json", "Idempotency-Key": attempt };
   return { method: "POST", headers, body: JSON.stringify(request) };
-}
-
-/** No reply of this interface comes near it; what is larger is cut there. */
-const longestReply = 1024 * 1024;
-
-async function readReply(response: HttpResponse): Promise<Reply> {
-  const { text, cut } = await readText(response, longestReply);
-  const reply: Reply = {
-    status: response.status,
-    retryAfter: response.headers.get("Retry-After"),
-    text,
-    json: parseJson(text),
-  };
-  return cut === undefined ? reply : { ...reply, cut };
-}
-
-/** The text of a body of at most `limit` bytes; where it breaks off or goes on, `cut` says why, and the text so far is kept. */
-export async function readText(response: HttpResponse, limit: number): Promise<{ text: string; cut?: unknown }> {
-  const decoder = new TextDecoder();
-  let text = "";
-  let length = 0;
-  try {
-    for await (const chunk of response.body ?? []) {
-      length += chunk.byteLength;
-      if (length > limit) return { text, cut: new Error(`the reply is longer than ${limit} bytes`) };
-      text += decoder.decode(chunk, { stream: true });
-    }
-  } catch (cut) {
-    return { text, cut };
-  }
-  return { text: text + decoder.decode() };
 }

@@ -6,13 +6,13 @@ import { createApi } from "./api.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./credentials.ts";
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
 import type { Entry, Line } from "./history.ts";
-import { type Journal, openJournal } from "./journal.ts";
-import { lookPatiently } from "./look.ts";
-import { fillWords, type Naming } from "./naming.ts";
+import type { Journal } from "./journal.ts";
+import { fillWords, type Words } from "./naming.ts";
 import { claimPlace, findSaved } from "./place.ts";
+import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
-import { start } from "./start.ts";
+import { type StartOptions as PaidStartOptions, start } from "./start.ts";
 import type { Target } from "./target.ts";
 
 /** What a client may use of the outside world. */
@@ -23,21 +23,13 @@ export type ClientOptions = {
   baseUrl: string;
   apiKey: string;
   /** Where each start is written down before it is sent; without one nothing is written down. */
-  journal?: string | Journal | undefined;
-  /** Called with what a person may want to know meanwhile, such as that the service is hard to reach. */
+  journal?: Omit<Journal, "path"> | undefined;
+  /** Called with news for the user, such as that the service is hard to reach. */
   onNote?: ((text: string) => void) | undefined;
 };
 
-export type StartOptions = {
-  /** An abort while the request is out waits 10 s for its id. */
-  signal: AbortSignal;
-  /** Ends those 10 s. */
-  leave?: AbortSignal | undefined;
-  /** The Idempotency-Key; a UUID. */
-  attempt?: string | undefined;
-  /** Where the video is to go, for the journal. */
-  place?: string | undefined;
-};
+export type StartOptions = Pick<PaidStartOptions, "signal"> &
+  Partial<Pick<PaidStartOptions, "leave" | "attempt" | "place">>;
 
 export type FollowOptions = {
   signal: AbortSignal;
@@ -53,8 +45,8 @@ export type ClaimOptions = {
   overwrite?: boolean | undefined;
   /** The generation, where it exists already: then the name of the file is known too. */
   id?: string | undefined;
-  /** What the file is named after, where the journal does not know. */
-  words?: Omit<Naming, "id"> | undefined;
+  /** What the file is named after when the journal does not know the generation. */
+  words?: Words | undefined;
   /** The first number to try for `{n}`. */
   first?: number | undefined;
   /** Takes over a `.part` that an earlier process left, and leaves an unfinished one for a later process. */
@@ -71,7 +63,7 @@ export type Client = {
   baseUrl: string;
   /** Starts a generation (interface 4.1), after the rules of the paid request: see `start.ts`. Rejects as that does. */
   start(request: StartRequest, options: StartOptions): Promise<Started & { attempt: string }>;
-  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `lookPatiently` does. */
+  /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
   follow(id: string, options: FollowOptions): Promise<Completed>;
@@ -81,8 +73,7 @@ export type Client = {
   download(id: string, place: string | Target, options: DownloadOptions): Promise<Completed & { file: string }>;
   /** What the journal knows of this service, newest first. */
   entries(): Promise<Entry[]>;
-  find(id: string): Promise<Entry | undefined>;
-  /** The whole video of a generation where `place` would save it, and whether the journal knows it as that of this very generation. */
+  /** The whole video that is where `place` would save this generation's, and whether the journal says that it is this one's. */
   findSaved(id: string, place: string): Promise<{ file: string; isWrittenDown: boolean } | undefined>;
 };
 
@@ -91,10 +82,10 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
   const apiKey = checkApiKey(options.apiKey);
   const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
-  const journal = withoutKey(chooseJournal(options.journal, io), apiKey);
+  const journal = withoutKey(options.journal ?? noJournal, apiKey);
   const onNote = options.onNote ?? (() => {});
   const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
-  /** Started by this client and not followed yet: the service may not know their ids everywhere. */
+  /** The ids that this client has started and not followed yet: a part of the service may not know them. */
   const fresh = new Set<string>();
   /** The `.part` files of this client, and which claim each belongs to. */
   const claimed = new Map<string, string>();
@@ -106,7 +97,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     return (await cached).filter((entry) => entry.base_url === baseUrl);
   };
   const find = async (id: string) => (await entries()).find((entry) => entry.id === id);
-  /** Writes a line about what has happened already: a journal that cannot be written is reported, and hides nothing. */
+  /** Appends a line about what has happened already, so a failure to write is only a note. */
   const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
   async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
@@ -131,29 +122,30 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     if (place === "") throw usage("The place for the video is empty.");
     const { overwrite = false, id, first = 1, resume = false } = how;
     const unique = randomUUID();
-    const entry = id === undefined ? undefined : await find(id);
-    const naming = { ...(entry ? wordsOf(entry) : how.words), id };
-    // Two claims of this client never share a file: the journal alone, which names the process, would let the second one take over.
+    // A video that was paid for can be claimed even where the journal cannot be read.
+    const entry = id === undefined ? undefined : await find(id).catch(() => undefined);
+    const words = entry ? wordsOf(entry) : (how.words ?? {});
+    const naming = id === undefined ? undefined : { id, ...words };
+    // Two claims of this client must not share a file. The journal cannot tell them apart: it names their process.
     const isOurs = (file: string) => (claimed.get(file) ?? unique) === unique;
     const isLeftBehind = (pids: number[]) => pids.every((pid) => pid === io.pid || !io.isRunning(pid));
     const mayTakeOver = async (file: string) => {
-      const pids = resume && isOurs(file) ? await journal.claimants(file) : [];
+      const pids = resume && isOurs(file) ? await journal.claimants(file).catch(() => []) : [];
       return pids.length > 0 && isLeftBehind(pids);
     };
     const onPart = async (file: string) => {
       if (isOurs(file)) claimed.set(file, unique);
-      // Without this line another process cannot tell that this one has ended; that is no reason to stop.
+      // Without this line no later process can take the file over; the video itself does not need it.
       await journal.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
     };
     const date = dayOf(entry, io);
-    const target = await claimPlace(place, { overwrite, unique, naming, first, date, onPart, mayTakeOver });
+    const target = await claimPlace(place, { overwrite, unique, naming, words, first, date, onPart, mayTakeOver });
     return resume ? target : { ...target, keep() {} };
   }
 
   async function followAndSave(id: string, target: Target, how: DownloadOptions) {
     const { timeoutMs, intervalMs } = readTimes(how, pace);
     const start = io.now();
-    // A video that was paid for is saved even where the journal cannot be read.
     const entry = await find(id).catch(() => undefined);
     await target.settle({ id, ...wordsOf(entry) });
     const completed = await followAndRecord(id, how);
@@ -175,16 +167,15 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       return { ...started, attempt };
     },
     async status(id, { signal }) {
-      const generation = await lookPatiently(api, id, io, signal, onNote);
+      const generation = await pollUntilAnswered(api, id, io, signal, onNote);
       const { status } = generation;
       if (status !== "completed" && status !== "failed") return generation;
       const entry = await find(id).catch(() => undefined);
       if (entry?.status !== "processing") return generation;
-      // The journal does not know yet how the generation ended.
+      // The journal still has it as running.
       const reason = failedError(id, generation).message;
-      await journal
-        .append(status === "completed" ? { kind: status, id } : { kind: status, id, reason })
-        .catch(() => {});
+      const line: Line = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
+      await journal.append(line).catch(() => {});
       cached = undefined;
       return generation;
     },
@@ -196,7 +187,6 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
-    find,
     async findSaved(id, place) {
       const entry = await find(id);
       // With `{n}` each download gets a new file.
@@ -216,22 +206,17 @@ function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: FollowOptions, pa
   return { timeoutMs, intervalMs: intervalMs === undefined ? pace : () => intervalMs };
 }
 
-type OwnJournal = Omit<Journal, "path">;
+const noJournal = { append: async () => {}, entries: async () => [], claimants: async () => [] };
 
-function chooseJournal(journal: ClientOptions["journal"], io: ClientIo): OwnJournal {
-  if (journal === undefined) return { append: async () => {}, entries: async () => [], claimants: async () => [] };
-  return typeof journal === "string" ? openJournal(resolve(journal), io) : journal;
-}
-
-/** The lines hold words of the service, which may repeat the key. */
-function withoutKey(journal: OwnJournal, apiKey: string): OwnJournal {
+/** The reasons in the lines are the service's own words, which may repeat the key. */
+function withoutKey(journal: Omit<Journal, "path">, apiKey: string): Omit<Journal, "path"> {
   const { hide, redact } = createRedaction();
   hide(apiKey);
   const redacted = (line: Line): Line => ("reason" in line ? { ...line, reason: redact(line.reason) } : line);
   return { ...journal, append: (line) => journal.append(redacted(line)) };
 }
 
-/** The day when the generation was started, in UTC: the same in each process. */
+/** The UTC day when the generation was started, today without one: `{date}` is the same in each process that saves it. */
 function dayOf(entry: Entry | undefined, io: Pick<Io, "date">): string {
   return (entry?.at ?? io.date().toISOString()).slice(0, 10);
 }

@@ -2,18 +2,18 @@ import { link, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { foldLines, isOpen, parseLine, parseLines } from "./history.ts";
 import { appendText, oldPath, readJournal } from "./journal.ts";
 
-const largestBytes = 10_000_000;
+const maxBytes = 10_000_000;
 const keptMs = 90 * 24 * 3600 * 1000;
-/** A compaction takes a second; a lock that is older was left by one that was killed. */
+/** A compaction takes a second; an older lock was left by one that was killed. */
 const staleLockMs = 10 * 60_000;
 
 /**
- * Takes what ended more than 90 days ago out of a journal past 10 MB. Another process may append at any moment, and this one may be killed
- * at any moment: the file that is replaced stays readable beside the new one until all its lines are known to be in that.
+ * Removes what ended more than 90 days ago from a journal that is larger than 10 MB. Another process may append at any moment, and this one
+ * may be killed at any moment: the old file stays readable beside the new one until all its lines are known to be in that.
  */
 export async function compactJournal(path: string, now: Date): Promise<void> {
   const size = (await stat(path).catch(() => undefined))?.size ?? 0;
-  if (size <= largestBytes) return;
+  if (size <= maxBytes) return;
   const lock = `${path}.lock`;
   if (!(await takeLock(lock, now))) return;
   try {
@@ -46,18 +46,18 @@ async function replace(path: string, now: Date): Promise<void> {
   await file.sync();
   await file.close();
   await rename(fresh, path);
-  // Whoever had the old file open may have appended to it until the rename, and looks for the new one after that.
+  // A process that had the old file open may have appended to it until the rename; later appends go to the new one.
   const after = await readFile(old);
   if (after.length > before.length) await appendText(path, after.subarray(before.length).toString("utf8"));
   await rm(old);
 }
 
-/** Up to the last line's end: what comes behind it may be half of a line that is being written. */
+/** The bytes up to the last newline: the rest may be half of a line that is being written. */
 function wholeLines(bytes: Buffer): Buffer {
   return bytes.subarray(0, bytes.lastIndexOf(0x0a) + 1);
 }
 
-/** A compaction that was killed has left the file it replaced: what it holds goes back first. */
+/** Merges the old file of a compaction that was killed back into the journal. */
 async function mergeLeftover(path: string, old: string): Promise<void> {
   if (!(await stat(old).catch(() => undefined))) return;
   const isSame = (await stat(old)).ino === (await stat(path)).ino;
@@ -69,7 +69,7 @@ async function mergeLeftover(path: string, old: string): Promise<void> {
   await rm(old);
 }
 
-/** The lines of everything but the generations that ended before `since`, and those no longer of use. */
+/** The text without unreadable lines, generations that ended and were started before `since`, and claims from before `since`. */
 function withoutFinished(text: string, since: Date): string {
   const gone = foldLines(parseLines(text)).filter((entry) => isFinished(entry) && new Date(entry.at) < since);
   const names = new Set(gone.flatMap(({ attempt, id }) => [attempt, id]));
@@ -86,7 +86,7 @@ function withoutFinished(text: string, since: Date): string {
     .join("");
 }
 
-/** An unknown attempt is never finished: it may have been charged, and somebody may still look for it. */
+/** An unknown attempt is never finished: it may have been charged, and its user may still look for it. */
 function isFinished(entry: Parameters<typeof isOpen>[0]): boolean {
   return ["refused", "unsent", "failed", "completed"].includes(entry.status) && !isOpen(entry);
 }

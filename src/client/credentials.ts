@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { stripVTControlCharacters } from "node:util";
 import { usage } from "../errors.ts";
 
-/** A base URL without a slash at its end. It must be https, loopback excepted: the key travels with each request. */
+/** Returns the base URL without a slash at its end. Throws `usage` unless it is https or loopback: each request carries the key. */
 export function checkBaseUrl(text: string, source: string): string {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
   if (url?.username || url?.password)
@@ -21,39 +21,33 @@ export function isLoopback(hostname: string): boolean {
   return isIP(hostname) === 4 && hostname.startsWith("127.");
 }
 
-/** A key as it is typed or piped, without the white space around it; only characters that a header can hold. */
+/** The key without the white space around it. Throws `usage` for one with characters that a header cannot hold. */
 export function checkApiKey(text: string): string {
   const key = text.trim();
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw usage(key === "" ? "The API key is empty." : "The API key holds a space or a character that no key can have.");
 }
 
-export type Redaction = {
-  /** From now on `redact` takes it out of every text. */
-  hide(secret: string): void;
-  redact(text: string): string;
-};
-
-/** Keeps secrets out of what is shown or written down, as they are and as others may write them. */
-export function createRedaction(): Redaction {
+/** Keeps secrets out of what is shown or written down: `redact` removes each one that `hide` was given, also in its encoded forms. */
+export function createRedaction() {
   const hidden: string[] = [];
   return {
-    hide(secret) {
-      // A shorter one could be part of anything, and nobody's secret.
+    hide(secret: string): void {
+      // A shorter text is no real key, and may be part of many words.
       if (secret.length >= 8) hidden.push(...formsOf(secret));
     },
-    redact: (text) => hidden.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text),
+    redact: (text: string): string => hidden.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text),
   };
 }
 
 /** A secret as it is, percent-encoded, in base64, and in JSON. */
-export function formsOf(secret: string): string[] {
+function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);
   const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];
   return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];
 }
 
-/** Text without anything that could move the cursor, colour a terminal or turn the reading direction; lines and tabs stay. */
+/** Text without characters that move the cursor, colour a terminal or change the reading direction; newlines and tabs stay. */
 export function plain(text: string): string {
   return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
 }

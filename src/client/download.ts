@@ -2,8 +2,8 @@ import { writeSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, HttpResponse, Io } from "../io.ts";
-import { describeFailure } from "./look.ts";
 import { faultOfMp4 } from "./mp4.ts";
+import { describeFailure } from "./reply.ts";
 import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
 import { outputError } from "./target.ts";
 
@@ -14,37 +14,37 @@ export type DownloadOptions = {
   /** Called before the first byte of a video with a strong ETag is written. */
   onEtag(etag: string): Promise<void>;
   /** Asks the service for a new address, when the first one has expired. */
-  freshUrl(): Promise<string>;
+  freshUrl(signal: AbortSignal): Promise<string>;
   /** Both in bytes; `total` is `undefined` where the media address does not say. */
   onProgress(received: number, total: number | undefined): void;
   onNote(text: string): void;
 };
 
-type World = Clock & Pick<Io, "fetch">;
+type DownloadIo = Clock & Pick<Io, "fetch">;
 
 type Outcome =
   | { kind: "whole" }
   | { kind: "trouble"; reason: string; waitMs?: number | undefined }
   | { kind: "expired"; reason: string };
 
-/** What the file holds: how much of which version of the video. Without a strong ETag the download cannot be resumed. */
+/** How many bytes the file holds, and of which version of the video. Without a strong ETag the download cannot be resumed. */
 type Part = { size: number; etag: string | undefined; total: number | undefined };
 
 const maxTries = 10;
 const maxRedirects = 5;
-/** When no byte comes for this long, the request is aborted and the download retried. */
+/** A request for which no byte comes for this long is aborted and retried. */
 const stallMs = 30_000;
 /** A longer Retry-After is cut to this. */
 const maxWaitMs = 60_000;
-/** After this much progress the retries are counted from the start again. */
+/** An attempt that brings this much resets the count of retries. */
 const progressBytes = 1_000_000;
 
 /**
- * Fetches a video into an open file until it is a whole .mp4. After a failure the download is resumed, if a strong ETag tells that
- * it is the same video (RFC 9110, section 13.1.5), else it starts again. The address gets no Authorization header. Throws `output` when
- * the video cannot be fetched or written, or the signal's reason.
+ * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a strong ETag tells that it is the
+ * same video (RFC 9110, section 13.1.5), else it starts again. The address gets no Authorization header. Throws `output` when the video
+ * cannot be fetched or written, or the signal's reason.
  */
-export async function download(url: string, file: FileHandle, options: DownloadOptions, io: World): Promise<void> {
+export async function download(url: string, file: FileHandle, options: DownloadOptions, io: DownloadIo): Promise<void> {
   const have: Part = { size: (await onDisk(file.stat())).size, etag: options.etag, total: undefined };
   let from = url;
   let isFresh = false;
@@ -55,7 +55,7 @@ export async function download(url: string, file: FileHandle, options: DownloadO
     if (outcome.kind === "expired") {
       if (isFresh) throw new VidgenError("output", `The video's address has expired: ${outcome.reason}.`);
       isFresh = true;
-      from = await askForFreshUrl(outcome.reason, options);
+      from = await requestFreshUrl(outcome.reason, options);
       continue;
     }
     if (have.size - before >= progressBytes) tries = 1;
@@ -65,9 +65,9 @@ export async function download(url: string, file: FileHandle, options: DownloadO
   }
 }
 
-async function askForFreshUrl(reason: string, options: DownloadOptions): Promise<string> {
+async function requestFreshUrl(reason: string, options: DownloadOptions): Promise<string> {
   try {
-    return await options.freshUrl();
+    return await options.freshUrl(options.signal);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const { message } = asVidgenError(error);
@@ -79,14 +79,16 @@ async function fetchOnce(
   url: string,
   file: FileHandle,
   have: Part,
-  { options, io }: { options: DownloadOptions; io: World },
+  { options, io }: { options: DownloadOptions; io: DownloadIo },
 ): Promise<Outcome> {
-  const stall = createStall(options.signal, io);
+  const limit = io.limit(stallMs, options.signal, new Error("nothing came for 30 s"));
+  const done = new AbortController();
+  const signal = AbortSignal.any([limit.signal, done.signal]);
   try {
-    const response = await fetchMedia(url, rangeHeaders(have), { signal: stall.signal, fetch: io.fetch });
+    const response = await fetchMedia(url, rangeHeaders(have), { signal, fetch: io.fetch });
     const total = await prepare(response, file, have, options);
-    if (total === "other") return judgeStatus(response, io);
-    if (total !== "nothing more") await writeBody(response, file, have, { total, options, onBytes: stall.rewind });
+    if (total === "no video") return readFailure(response, io);
+    if (total !== "complete") await writeBody(response, file, have, { total, options, onBytes: limit.restart });
     const fault = await onDisk(faultOfMp4(file));
     if (fault === undefined) return { kind: "whole" };
     await restart(file, have);
@@ -96,7 +98,9 @@ async function fetchOnce(
     if (error instanceof VidgenError) throw error;
     return { kind: "trouble", reason: describeFailure(error) };
   } finally {
-    stall.end();
+    limit.clear();
+    // Closes a connection whose reply has not been read.
+    done.abort();
   }
 }
 
@@ -106,18 +110,18 @@ function rangeHeaders({ size, etag }: Part): Record<string, string> {
 
 /**
  * Prepares the file for the body of this response: keeps what it holds, or empties it. Returns the size of the whole video, or `undefined`
- * where the response does not say; "nothing more" when the file holds all of it, "other" when the response has no video.
+ * where the response does not say; "complete" when the file holds all of it already, "no video" for another status.
  */
 async function prepare(
   response: HttpResponse,
   file: FileHandle,
   have: Part,
   options: DownloadOptions,
-): Promise<number | undefined | "nothing more" | "other"> {
+): Promise<number | undefined | "complete" | "no video"> {
   const { status, headers } = response;
   const range = /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "");
   if (status === 416 && have.size > 0) {
-    if (Number(range?.[3]) === have.size) return "nothing more";
+    if (Number(range?.[3]) === have.size) return "complete";
     await restart(file, have);
     throw new Error("the video has changed");
   }
@@ -129,15 +133,16 @@ async function prepare(
     await restart(file, have);
     throw new Error("the video has changed");
   }
-  if (status !== 200) return "other";
+  if (status !== 200) return "no video";
   await restart(file, have);
+  // Lengths and ranges count encoded bytes; the file gets decoded ones.
+  if (headers.get("Content-Encoding") !== null) return undefined;
   const etag = headers.get("ETag");
   if (etag?.startsWith('"')) {
     have.etag = etag;
     await options.onEtag(etag);
   }
-  // The Content-Length of a decoded body is that of the coded one.
-  const length = headers.has("Content-Encoding") ? null : headers.get("Content-Length");
+  const length = headers.get("Content-Length");
   have.total = length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
   return have.total;
 }
@@ -149,7 +154,7 @@ async function restart(file: FileHandle, have: Part): Promise<void> {
   have.total = undefined;
 }
 
-async function judgeStatus(response: HttpResponse, io: Clock): Promise<Outcome> {
+function readFailure(response: HttpResponse, io: Clock): Outcome {
   const { status, headers } = response;
   const reason = `HTTP ${status}`;
   if (isTransient(status))
@@ -158,7 +163,7 @@ async function judgeStatus(response: HttpResponse, io: Clock): Promise<Outcome> 
   throw new VidgenError("output", `The video's address answers ${reason}.`, { httpStatus: status });
 }
 
-/** GET with the few redirects that media addresses use; from https only to https. */
+/** GET that follows redirects, at most five, and from https only to https. */
 async function fetchMedia(
   url: string,
   range: Record<string, string>,
@@ -195,7 +200,7 @@ async function writeBody(response: HttpResponse, file: FileHandle, have: Part, w
   }
 }
 
-/** Writes synchronously, so that nothing is received while the disk is busy: see `neverPaused` in `http.ts`. */
+/** Writes synchronously, so that nothing is received while the disk is busy: see `unlimitedBytes` in `http.ts`. */
 function writeChunk(chunk: Uint8Array, file: FileHandle, have: Part): void {
   try {
     for (let done = 0; done < chunk.byteLength; ) {
@@ -208,33 +213,7 @@ function writeChunk(chunk: Uint8Array, file: FileHandle, have: Part): void {
   }
 }
 
-/** The signal of one request: it aborts when no byte comes for 30 s, and with `end`, which closes a connection whose reply is not read. */
-function createStall(parent: AbortSignal, clock: Clock) {
-  const controller = new AbortController();
-  let limit = startLimit();
-  function startLimit() {
-    const next = clock.limit(stallMs, parent, new Error("nothing came for 30 s"));
-    next.signal.addEventListener("abort", () => controller.abort(next.signal.reason), { once: true });
-    if (next.signal.aborted) controller.abort(next.signal.reason);
-    return next;
-  }
-  let since = clock.now();
-  return {
-    signal: controller.signal,
-    rewind() {
-      if (clock.now() - since < 1_000) return;
-      since = clock.now();
-      limit.clear();
-      limit = startLimit();
-    },
-    end() {
-      limit.clear();
-      controller.abort();
-    },
-  };
-}
-
-/** Turns a failure of the file system into `output`, which is final: unlike one of the network, a retry does not help. */
+/** Turns a failure of the file system into `output`, which is not retried. */
 function onDisk<Result>(work: Promise<Result>): Promise<Result> {
   return work.catch((error) => {
     throw outputError(error, "the video");

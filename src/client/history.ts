@@ -6,27 +6,28 @@ import { parseJson, type StartRequest } from "./schema.ts";
 const text = z.string();
 const at = z.iso.datetime();
 
-/** A request as it was sent; words of the wrong type read as empty, since they are only shown. */
+/** A request as it was sent; a prompt or model of the wrong type reads as empty, since it is only shown. */
 const sentRequest = z.looseObject({ prompt: z.catch(text, ""), model: z.catch(text, "") });
 
 /** What the journal holds, one JSON object a line. It never holds a key. */
 const lineSchema = z.discriminatedUnion("kind", [
   /** Before the request that costs money. `place` is `-o` as it was typed. */
   z.object({
-    ...{ kind: z.literal("intent"), at, attempt: text, base_url: z.url() },
-    ...{ request: sentRequest, place: z.optional(text) },
+    kind: z.literal("intent"),
+    at,
+    attempt: text,
+    base_url: z.url(),
+    request: sentRequest,
+    place: z.optional(text),
   }),
-  z.object({
-    ...{ kind: z.literal("accepted"), at, attempt: text, id: text },
-    remaining_credits: z.optional(z.number()),
-  }),
+  z.object({ kind: z.literal("accepted"), at, attempt: text, id: text, remaining_credits: z.optional(z.number()) }),
   z.object({ kind: z.enum(["refused", "unsent", "unknown"]), at, attempt: text, reason: text }),
-  /** `watched`: it was seen running before, so that the line's time is that of its end. */
+  /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
   z.object({ kind: z.literal("completed"), at, id: text, watched: z.optional(z.boolean()) }),
   z.object({ kind: z.literal("failed"), at, id: text, reason: text }),
   /** A `.part` file and the process that writes it. */
   z.object({ kind: z.literal("claim"), at, file: text, pid: z.number() }),
-  /** A video has begun to come into its `.part`; by the strong ETag the download can be resumed. */
+  /** A download into a `.part` file has begun; its strong ETag allows to resume it. */
   z.object({ kind: z.literal("part"), at, id: text, file: text, etag: text }),
   z.object({ kind: z.literal("saved"), at, id: text, file: text }),
 ]);
@@ -42,33 +43,33 @@ export function parseLines(text: string): DatedLine[] {
   return text.split("\n").flatMap((line) => parseLine(line) ?? []);
 }
 
-/** `undefined` for what is no line: torn by a crash, or written by a later version. */
+/** `undefined` for a line that cannot be read: torn by a crash, or written by a later version. */
 export function parseLine(line: string): DatedLine | undefined {
   return line === "" ? undefined : lineSchema.safeParse(parseJson(line)).data;
 }
 
-/** One generation, or the attempt at one, as the lines about it add up. */
+/** One attempt to start a generation, and the generation where it has one: the sum of its lines. */
 export type Entry = {
   attempt: string;
   /** When it was started; ISO 8601, UTC. */
   at: string;
   base_url: string;
   request: StartRequest;
-  place: string | undefined;
-  /** `starting` while the request is out, and for good where its process died before it knew more. */
+  place?: string | undefined;
+  /** `starting` while the request is out; it stays so when the process died before the outcome was written. */
   status: "starting" | "refused" | "unsent" | "unknown" | "processing" | "completed" | "failed";
-  id: string | undefined;
-  remaining_credits: number | undefined;
-  /** From its start to its end, in milliseconds, where that was watched. */
-  took_ms: number | undefined;
+  id?: string;
+  remaining_credits?: number | undefined;
+  /** From its start to its end, in milliseconds; set when this machine polled it until then. */
+  took_ms?: number;
   /** Why it was refused, is unknown, or failed. */
-  reason: string | undefined;
-  part: { file: string; etag: string } | undefined;
+  reason?: string;
+  part?: { file: string; etag: string };
   /** Where it was saved. */
-  file: string | undefined;
+  file?: string;
 };
 
-/** The generations that the lines tell of, oldest first. A state that ends a generation stays. */
+/** Folds the lines into one entry for each attempt, oldest first. A generation that has ended does not change its status again. */
 export function foldLines(lines: DatedLine[]): Entry[] {
   const attempts = new Map<string, Entry>();
   const ids = new Map<string, Entry>();
@@ -85,9 +86,7 @@ export function foldLines(lines: DatedLine[]): Entry[] {
 }
 
 function newEntry({ attempt, at, base_url, request, place }: DatedLine & { kind: "intent" }): Entry {
-  const nothing = { id: undefined, remaining_credits: undefined, took_ms: undefined, reason: undefined };
-  const blank = { ...nothing, part: undefined, file: undefined };
-  return { attempt, at, base_url, request, place, status: "starting", ...blank };
+  return { attempt, at, base_url, request, place, status: "starting" };
 }
 
 function fold(entry: Entry, line: DatedLine): void {
@@ -124,7 +123,7 @@ function fold(entry: Entry, line: DatedLine): void {
   }
 }
 
-/** Whether there is still something to do for it: it runs, or its video was to be saved and is not. */
+/** Whether it still runs, or its video was to be saved and is not. */
 export function isOpen(entry: Entry): boolean {
   if (entry.id === undefined) return false;
   if (entry.status === "processing") return true;
@@ -137,8 +136,8 @@ export type Reusable = Entry & { id: string };
 const reusableMs = 24 * 3600 * 1000;
 
 /**
- * The generation to resume instead of paying for the same request again: an entry of the last 24 hours that did not fail; `undefined` when there is none. Throws `unknown` when the newest such attempt may have been charged, but its id never
- * came: starting another could pay twice.
+ * The generation to resume instead of paying for the same request again: an entry of the last 24 hours that did not fail; `undefined` when
+ * there is none. Throws `unknown` when an attempt at it may have been charged, but its id never came: starting another could pay twice.
  */
 export function findReusable(entries: Entry[], request: StartRequest, now: Date): Reusable | undefined {
   const isSame = (entry: Entry) =>

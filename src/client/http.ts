@@ -9,14 +9,14 @@ const maxStatusConnections = 64;
 
 /**
  * undici 7 throws where nobody can catch it when a server closes the connection while undici's parser is paused (nodejs/undici#5360; 8 has
- * the fix, but wants Node 22). undici pauses the parser when this many bytes wait to be read, so with this limit it never does. In return
- * a reader must not wait between two pieces of a reply, or they pile up: `download.ts` writes each piece synchronously.
+ * the fix, but needs Node 22). undici pauses the parser when this many bytes wait to be read, so with this limit it never does. In return
+ * a reader must not wait between two chunks, or they pile up in memory: `download.ts` writes each chunk synchronously.
  */
-const neverPaused = Number.MAX_SAFE_INTEGER;
+const unlimitedBytes = Number.MAX_SAFE_INTEGER;
 
 /**
- * Creates `Io["fetch"]` over undici, which is loaded with the first request. It honours the proxies that `env` names, but not for this machine.
- * A process of vidgen's own passes `nodeVersion`, and lets a flag of V8 be set; a library must not set one.
+ * Creates `Io["fetch"]` over undici, which is loaded with the first request. It honours the proxies that `env` names, except for this
+ * machine. Only the CLI passes `nodeVersion`, which allows to set a V8 flag: a library must not change its process.
  */
 export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetch"] {
   let loading: ReturnType<typeof loadAgents> | undefined;
@@ -47,22 +47,22 @@ async function loadAgents(env: Io["env"], nodeVersion: string) {
   const clientFactory = (proxy: URL, options: object) => failOnce(new Pool(proxy, options));
   const proxies = { ...readProxies(env), clientFactory };
   const openAgent = (options: Agent.Options): Dispatcher => new EnvHttpProxyAgent({ ...options, ...proxies });
-  // A video gets connections of its own: one that takes long must not keep a status request waiting.
+  // Videos have connections of their own: a long download must not keep a status request waiting.
   return { openAgent, forStatus: openAgent({ connections: maxStatusConnections }), forVideos: openAgent({}) };
 }
 
 /**
- * Node 20 compiles undici's WebAssembly parser a second time, optimized, from the first reply on, and at its end the process waits 90 ms
- * for that. With this budget (bytes of code run, by default 1.8 million) the parser does not get there, and a video encoder soon does.
+ * Node 20 compiles undici's WebAssembly parser a second time, optimized, after the first reply, and the process waits 90 ms for that before
+ * it exits. With this budget (bytes of code run, 1.8 million by default) only long work such as video encoding is optimized.
  */
 function keepParserUnoptimized(): void {
   setFlagsFromString("--wasm-tiering-budget=1000000000");
 }
 
-/** The proxies that the environment names; "" is none. What NO_PROXY says goes past them, and this machine. */
+/** The proxies that the environment names, "" for none; requests to NO_PROXY's hosts and to this machine use none. */
 export function readProxies(env: Io["env"]) {
   const noProxy = env.no_proxy || env.NO_PROXY || "";
-  // undici takes "*" for everything only when it stands alone.
+  // undici reads "*" as every host only when it is the whole value.
   const isEverything = noProxy.split(/[\s,]/).includes("*");
   return {
     httpProxy: env.http_proxy || env.HTTP_PROXY || "",
@@ -71,7 +71,7 @@ export function readProxies(env: Io["env"]) {
   };
 }
 
-/** A proxy that hangs up gives UND_ERR_SOCKET, which undici takes for something that passes: it would connect again without end. */
+/** A proxy that closes the connection gives UND_ERR_SOCKET, on which undici would reconnect endlessly; another error ends the request. */
 function failOnce(toProxy: Dispatcher): Dispatcher {
   const connect = toProxy.connect.bind(toProxy);
   const connectOnce = (options: Dispatcher.ConnectOptions) =>
@@ -85,11 +85,11 @@ function requestOptions(url: string, init: FetchInit, signal: AbortSignal): Disp
   const { origin, pathname, search } = new URL(url);
   const { method = "GET", body = null } = init;
   const headers = { "User-Agent": "vidgen", ...init.headers };
-  const options = { origin, path: pathname + search, headers, body, signal, highWaterMark: neverPaused };
+  const options = { origin, path: pathname + search, headers, body, signal, highWaterMark: unlimitedBytes };
   return { ...options, method: method as Dispatcher.HttpMethod };
 }
 
-/** undici notices an abort only once it is connected; the caller is told at once. */
+/** Rejects as soon as the signal aborts: undici itself rejects only once it is connected. */
 export function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
     const onAbort = () => reject(signal.reason);
@@ -101,15 +101,15 @@ export function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal
 
 async function toResponse({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<HttpResponse> {
   const get = (name: string) => [headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
-  // Whoever reads the body is told of its error; a body that nobody reads must not end the process.
+  // A reader of the body gets its error; without a reader or this listener the error would end the process.
   body.on("error", () => {});
   const coding = get("Content-Encoding");
   const decoded = coding === null ? body : await decode(body, coding);
   const text = async () => (await import("node:stream/consumers")).text(decoded);
-  return { status: statusCode, headers: { get, has: (name) => get(name) !== null }, body: decoded, text };
+  return { status: statusCode, headers: { get }, body: decoded, text };
 }
 
-/** Decodes a reply with a Content-Encoding, though requests ask for none; one in an unknown coding stays as it is. */
+/** Decodes a body with a Content-Encoding, which some servers send unasked; an unknown coding is left as it is. */
 async function decode(body: Readable, coding: string): Promise<Readable> {
   const { createBrotliDecompress, createGunzip, createInflate } = await import("node:zlib");
   const decoders = new Map([
@@ -123,9 +123,9 @@ async function decode(body: Readable, coding: string): Promise<Readable> {
 }
 
 /**
- * Tells whether a request's headers went to the socket, by undici's own account: an error code cannot, since ECONNRESET covers both. The
- * Idempotency-Key in the headers tells this request from others; without one the answer is the careful one. The signal it returns is that of
- * `init`, and aborts with `unsentSignal` too, as long as nothing was sent.
+ * Watches whether undici writes a request's headers to the socket: an error code cannot tell, since ECONNRESET covers both cases. The
+ * Idempotency-Key in the headers identifies the request; one without a key counts as sent. The returned signal aborts with the signal of
+ * `init`, and with `unsentSignal` as long as nothing was sent.
  */
 function watchRequest(init: FetchInit) {
   const attempt = init.headers?.["Idempotency-Key"];

@@ -8,13 +8,13 @@ export type Journal = {
   path: string;
   /** Resolves when the line is on the disk. Throws `output` when it cannot be written. */
   append(line: Line): Promise<void>;
-  /** What this machine has started, newest first. Lines that a crash has torn are passed over. */
+  /** What this machine has started, newest first. Lines that a crash has torn are skipped. */
   entries(): Promise<Entry[]>;
-  /** The processes that have claimed, or tried to claim, a `.part` file. */
+  /** The process ids that have claimed, or tried to claim, a `.part` file. */
   claimants(file: string): Promise<number[]>;
 };
 
-/** The journal at a path; it comes into being with its first line. Several processes may append at once. */
+/** The journal at a path; the first line creates the file. Several processes may append at once. */
 export function openJournal(path: string, clock: Pick<Clock, "date">): Journal {
   return {
     path,
@@ -37,12 +37,9 @@ export function openJournal(path: string, clock: Pick<Clock, "date">): Journal {
   };
 }
 
-/**
- * Appends with one write and one fsync, to whichever file bears the name once that is done: a compaction may have put another in its
- * place meanwhile.
- */
+/** Appends with one write and one fsync, and once more when a compaction has replaced the file meanwhile. */
 export async function appendText(path: string, text: string): Promise<void> {
-  for (let isThere = false; !isThere; ) {
+  for (let isAppended = false; !isAppended; ) {
     const file = await open(path, "a+", 0o600);
     try {
       const { size, ino, mode } = await file.stat();
@@ -51,30 +48,26 @@ export async function appendText(path: string, text: string): Promise<void> {
       const { bytesWritten } = await file.write(bytes);
       await file.datasync();
       if (bytesWritten < bytes.length) throw Object.assign(new Error("short write"), { code: "ENOSPC" });
-      isThere = (await inodeOf(path)) === ino;
+      isAppended = (await stat(path).catch(() => undefined))?.ino === ino;
     } finally {
       await file.close();
     }
   }
 }
 
-/** Whether a crash has left a line without its end. */
+/** Whether a crash has left the last line without its newline. */
 async function endsTorn(file: FileHandle, size: number): Promise<boolean> {
   if (size === 0) return false;
   const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
   return buffer[0] !== 0x0a;
 }
 
-async function inodeOf(path: string): Promise<number | undefined> {
-  return (await stat(path).catch(() => undefined))?.ino;
-}
-
-/** Where a compaction keeps the file it replaces, until nothing of it can be missing any more. */
+/** Where a compaction keeps the file that it replaces, until all lines of that are known to be in the new one. */
 export function oldPath(path: string): string {
   return `${path}.old`;
 }
 
-/** The whole text, with that of a compaction under way or broken off before it; lines may come twice. Empty when there is none. */
+/** The whole text, after that of the file that an unfinished compaction replaces; lines may come twice. Empty when there is none. */
 export async function readJournal(path: string): Promise<string> {
   const [old, now] = await Promise.all([oldPath(path), path].map(readOptional));
   return `${old}\n${now}`;

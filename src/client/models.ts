@@ -4,7 +4,7 @@ import { usage } from "../errors.ts";
 export type Model = {
   id: string;
   characteristic: string;
-  /** How many images it wants, where the interface says so (section 8). */
+  /** How many images it takes, where the interface says so (section 8). */
   images?: { min: number; max: number };
 };
 
@@ -19,20 +19,17 @@ export const models: readonly Model[] = [
   { id: "minimax", characteristic: "ultra-realistic humans" },
 ];
 
-/** What `generate` uses when nobody says otherwise: "best value" in the interface's own words. */
+/** The default: the interface calls it "best value". */
 export const defaultModel = "wan-2.5";
 
-/** Common ones, to choose from; the interface takes any. */
+/** Suggestions: the interface takes any ratio. */
 export const aspectRatios = ["16:9", "9:16", "1:1", "4:3", "3:4", "21:9"] as const;
 
 export function findModel(id: string): Model | undefined {
   return models.find((model) => model.id === id);
 }
 
-/**
- * Lets a known model pass, and an unknown one too: the service may have gained models since. Throws a usage error for what is most
- * likely a slip of the fingers.
- */
+/** Returns the model's id as it is, also an unknown one: the service may have new models. Throws `usage` for one that looks mistyped. */
 export function checkModel(id: string): string {
   if (id.trim() === "") throw usage("The model is empty.", "`vidgen models` lists them.");
   if (findModel(id)) return id;
@@ -44,15 +41,15 @@ export function checkModel(id: string): string {
   throw usage(`There is no model "${id}". Did you mean ${nearest}?`, `To send it just as typed: --set model=${id}`);
 }
 
-/** The candidate that a word is most likely a slip of the fingers of; `undefined` when none is at most `most` letters away. */
-export function findSimilar(word: string, candidates: readonly string[], most = 2): string | undefined {
+/** The candidate that was probably meant by a mistyped word; `undefined` when none is at most two letters away. */
+export function findSimilar(word: string, candidates: readonly string[]): string | undefined {
   const typed = word.toLowerCase();
   const distances = candidates.map((candidate) => ({ candidate, distance: editDistance(typed, candidate) }));
   const [nearest] = distances.sort((a, b) => a.distance - b.distance);
-  return nearest && nearest.distance <= most ? nearest.candidate : undefined;
+  return nearest && nearest.distance <= 2 ? nearest.candidate : undefined;
 }
 
-/** Levenshtein's: how many single letters have to be added, dropped or changed. */
+/** The Levenshtein distance: how many single letters have to be added, removed or changed. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

@@ -1,7 +1,10 @@
 import { usage } from "../errors.ts";
 
-/** What a file name is made of: the person's own words, and the first part of the id. */
-export type Naming = { id: string; prompt?: string | undefined; model?: string | undefined };
+/** The prompt and the model that a file is named after. */
+export type Words = { prompt?: string | undefined; model?: string | undefined };
+
+/** All that a file is named after. */
+export type Naming = Words & { id: string };
 
 /** Such as "a-red-fox-runs-wan-2.5-1b4e28ba.mp4". Nothing in it can be a path, whatever the service sends as an id. */
 export function fileName({ id, prompt, model }: Naming): string {
@@ -16,31 +19,13 @@ function firstPart(id: string): string {
   return id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) || "video";
 }
 
-/** An id as a part of a file name; whatever could be a path is removed. */
-function idWord(id: string): string {
-  const word = id
-    .replace(/[^A-Za-z0-9-]+/g, "")
-    .replace(/^-+|-+$/g, "")
-    .slice(0, 64);
-  return harmless(word, "video");
+/** A word that can be a file's whole name: Windows treats some as devices, with any extension. An empty one becomes `fallback`. */
+function safeWord(word: string, fallback: string): string {
+  return /^(con|prn|aux|nul|com\d|lpt\d)$/i.test(word) ? `${word}_` : word || fallback;
 }
 
-/** A prompt as a part of a file name. */
-function promptWord(prompt: string | undefined): string {
-  return harmless(slug(prompt ?? "", 48), "video");
-}
-
-/** A model's id as a part of a file name. */
-function modelWord(model: string | undefined): string {
-  return harmless(slug(model ?? "", 24), "model");
-}
-
-/** Windows treats some names as devices, with any extension. */
-function harmless(word: string, otherwise: string): string {
-  return /^(con|prn|aux|nul|com\d|lpt\d)$/i.test(word) ? `${word}_` : word || otherwise;
-}
-
-function slug(text: string, longest: number): string {
+/** Lower-case words joined by hyphens, cut between two of them where they are longer than `maxBytes`. */
+function slug(text: string, maxBytes: number): string {
   const words = text
     .normalize("NFC")
     .toLowerCase()
@@ -51,10 +36,10 @@ function slug(text: string, longest: number): string {
     .replace(/\.+(?=-|$)|(?<=-|^)\.+/g, "")
     .replace(/-+/g, "-")
     .replace(/^-|-$/g, "");
-  if (byteLength(whole) <= longest) return whole;
+  if (byteLength(whole) <= maxBytes) return whole;
   let cut = "";
   for (const letter of whole) {
-    if (byteLength(cut + letter) > longest) break;
+    if (byteLength(cut + letter) > maxBytes) break;
     cut += letter;
   }
   return cut.replace(/-[^-]*$/, "");
@@ -73,7 +58,7 @@ const anyName = names.join("|");
 
 const hint = `In braces it takes ${names.map((name) => `{${name}}`).join(", ")}.`;
 
-/** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in the name of a folder: that has to exist before anything is paid. */
+/** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in a folder's name: the folder must exist before the start. */
 export function checkTemplate(place: string): void {
   for (const [, name = ""] of place.matchAll(/\{([^{}]*)\}/g)) {
     if (names.some((known) => known === name)) continue;
@@ -90,17 +75,22 @@ export function isDistinct(place: string): boolean {
   return /\{(id|n)\}/.test(place);
 }
 
-/** Replaces the names that have a value; the other names stay. No value may be a path. */
+/** Replaces the names in braces that have a value, and leaves the others. The values must hold no path. */
 export function fillIn(place: string, values: Partial<Record<Name, string>>): string {
   return place.replace(new RegExp(`\\{(${anyName})\\}`, "g"), (whole, name: Name) => values[name] ?? whole);
 }
 
-/** Fills in the prompt, the model and the day, such as "2026-01-31"; the id may not be known yet. */
-export function fillWords(place: string, naming: Omit<Naming, "id">, date: string): string {
-  return fillIn(place, { slug: promptWord(naming.prompt), model: modelWord(naming.model), date });
+/** Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". */
+export function fillWords(place: string, { prompt = "", model = "" }: Words, date: string): string {
+  const words = { slug: safeWord(slug(prompt, 48), "video"), model: safeWord(slug(model, 24), "model") };
+  return fillIn(place, { ...words, date });
 }
 
-/** Fills in the id. */
+/** Fills in `{id}`, without the characters that could make it a path. */
 export function fillId(place: string, id: string): string {
-  return fillIn(place, { id: idWord(id) });
+  const word = id
+    .replace(/[^A-Za-z0-9-]+/g, "")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, 64);
+  return fillIn(place, { id: safeWord(word, "video") });
 }

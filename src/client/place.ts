@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { systemCode } from "../errors.ts";
 import { faultOfMp4 } from "./mp4.ts";
-import { fileName, fillId, fillIn, fillWords, type Naming } from "./naming.ts";
+import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "./naming.ts";
 import {
   type ClaimOptions,
   checkFree,
@@ -16,71 +16,54 @@ import {
   type Target,
 } from "./target.ts";
 
-export type PlaceOptions = Omit<ClaimOptions, "naming"> & {
-  naming: Omit<Naming, "id"> & { id?: string | undefined };
+type PlaceOptions = ClaimOptions & {
+  words: Words;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;
-  /** Where `{n}` begins to look for a name that is free. */
+  /** The first number to try for `{n}`. */
   first: number;
 };
 
 /**
- * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws `output` as
- * `claimTarget` does.
+ * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws as `claimTarget`
+ * does.
  */
 export async function claimPlace(place: string, options: PlaceOptions): Promise<Target> {
   for (let n = options.first; ; n++) {
     const numbered = fillIn(place, { n: String(n) });
-    const filled = fillWords(numbered, options.naming, options.date);
+    const filled = fillWords(numbered, options.words, options.date);
     const isNumbered = numbered !== place;
-    if (isNumbered && (await isTaken(filled))) continue;
     try {
-      return { ...(await claimFilled(numbered, filled, options)), place: numbered };
+      if (isNumbered && (await isTaken(filled))) continue;
+      // A folder that is missing is a typing error, unless its name comes from the template.
+      if (dirname(numbered) !== dirname(filled)) await mkdir(dirname(filled), { recursive: true });
+      return { ...(await claimTarget(filled, options)), place: numbered };
     } catch (error) {
-      // Somebody else may have taken the number meanwhile.
-      if (!isNumbered || !isExistsError(error)) throw error;
+      // Another process may have taken the number meanwhile.
+      if (!isNumbered || !isExistsError(error)) throw outputError(error, filled);
     }
   }
 }
 
-async function claimFilled(template: string, filled: string, options: PlaceOptions): Promise<Target> {
-  const { id, ...words } = options.naming;
-  const naming = id === undefined ? undefined : { id, ...words };
-  // A folder that is missing is a typing error, unless its name comes from the template.
-  if (dirname(template) !== dirname(filled))
-    await mkdir(dirname(filled), { recursive: true }).catch((error) => {
-      throw outputError(error, filled);
-    });
-  const claim = filled.includes("{id}") ? claimNamedById : claimTarget;
-  return claim(filled, { ...options, naming });
-}
-
 /**
  * Claims a file, a folder (one that exists, or a name that ends in a slash), or for "-" a temporary file, which the caller streams to
- * stdout. Throws `output` when it cannot be written, or exists and `overwrite` is not set.
+ * stdout. Only `{id}` is filled in. Throws `output` when the file cannot be written, or exists and `overwrite` is not set.
  */
 export async function claimTarget(output: string, options: ClaimOptions): Promise<Target> {
   try {
     if (output === "-") return await claimTemporary();
-    const folder = await folderOf(output);
-    if (folder === undefined) return await claimFile(output, { output, nameOf: () => output }, options);
-    return await claimLater(folder, { output, nameOf: (naming) => join(folder, fileName(naming)) }, options);
+    if (output.includes("{id}"))
+      return await claimLater(dirname(output), { output, nameOf: ({ id }) => fillId(output, id) }, options);
+    if (/[/\\]$/.test(output)) await mkdir(output, { recursive: true });
+    const nameOf = (naming: Naming) => join(output, fileName(naming));
+    if ((await kindOf(output)) === "folder") return await claimLater(output, { output, nameOf }, options);
+    return await claimFile(output, { output, nameOf: () => output }, options);
   } catch (error) {
     throw outputError(error, output);
   }
 }
 
-/** As `claimTarget`, for a file with `{id}` in its name. */
-async function claimNamedById(output: string, options: ClaimOptions): Promise<Target> {
-  const nameOf = ({ id }: Naming) => fillId(output, id);
-  try {
-    return await claimLater(dirname(output), { output, nameOf }, options);
-  } catch (error) {
-    throw outputError(error, output);
-  }
-}
-
-/** The file is named after the generation. Until that has an id, the `.part` has a temporary name. */
+/** Claims a file that is named after its generation. Until that has an id, the `.part` has a temporary name. */
 async function claimLater(folder: string, named: Named, options: ClaimOptions): Promise<Target> {
   if (options.naming) return claimFile(named.nameOf(options.naming), named, options);
   return claimPart(join(folder, `.vidgen-${options.unique}.part`), named, options);
@@ -93,7 +76,7 @@ async function claimFile(path: string, named: Named, options: ClaimOptions): Pro
   });
   const target = await claimPart(`${path}.part`, named, options);
   try {
-    // The process whose `.part` was there may have finished its video since the first check.
+    // The process that wrote an earlier `.part` may have finished the video since the first check.
     await checkFree(path, options.overwrite);
     return target;
   } catch (error) {
@@ -115,15 +98,6 @@ async function claimTemporary(): Promise<Target> {
   };
 }
 
-/** The folder that `output` names, created where it ends in a slash; `undefined` when it names a file. */
-async function folderOf(output: string): Promise<string | undefined> {
-  if (/[/\\]$/.test(output)) {
-    await mkdir(output, { recursive: true });
-    return output;
-  }
-  return (await kindOf(output)) === "folder" ? output : undefined;
-}
-
 /** Whether the file exists, or is being saved. */
 async function isTaken(path: string): Promise<boolean> {
   return (await kindOf(path)) !== "none" || (await kindOf(`${path}.part`)) !== "none";
@@ -134,11 +108,11 @@ export async function isFolder(output: string): Promise<boolean> {
   return /[/\\]$/.test(output) || (await kindOf(output)) === "folder";
 }
 
-/** Adds what to do when the folder of a file does not exist. */
+/** Adds a hint for a file whose folder does not exist. */
 function withFolderHint(error: unknown, path: string): unknown {
   const folder = dirname(path);
   if (systemCode(error) !== "ENOENT" || folder === ".") return error;
-  // A name that a shell would not read literally is left out.
+  // The command is left out when a shell would not read the name literally.
   const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
   return outputError(error, path).with({
     hint: `Make it first${command}, or end -o in / for a folder that is made.`,

@@ -1,11 +1,11 @@
-/** Full jitter: a random wait of up to 15 s that doubles its bound with each failure. In milliseconds. */
+/** Back-off with full jitter, in milliseconds: random, below a bound that doubles with each failure, up to 15 s. */
 export function backoffMs(failures: number, random: number = Math.random()): number {
   return random * Math.min(15_000, 500 * 2 ** failures);
 }
 
 /**
- * What a Retry-After header asks for, in milliseconds from `now`; `undefined` when there is none or it is neither digits nor an IMF date
- * (RFC 9110, section 10.2.3).
+ * The wait that a Retry-After header asks for, in milliseconds from `now`; `undefined` when there is none or it is neither digits nor an IMF
+ * date (RFC 9110, section 10.2.3).
  */
 export function retryAfterMs(header: string | null, now: Date): number | undefined {
   if (header === null) return undefined;
@@ -16,22 +16,19 @@ export function retryAfterMs(header: string | null, now: Date): number | undefin
   return Number.isNaN(at) ? undefined : Math.max(0, at - now.getTime());
 }
 
-/** Statuses after which reading again may help: 408, 429 and the service's own trouble. */
+/** HTTP statuses after which a poll or download is retried: 408, 429 and server errors. */
 export function isTransient(status: number): boolean {
   return status === 408 || status === 429 || status >= 500;
 }
 
-/** Statuses of a start request that say "not now": it was not carried out, so sending it again is safe. */
+/** HTTP statuses that mean "not now": the start request was not processed, so it can be sent again. */
 export function isNotNow(status: number): boolean {
   return status === 429 || status === 421 || status === 425;
 }
 
 /** Failures to connect that a retry does not change: the name does not exist, or the certificate is not trusted. */
-export function isFinalConnectFailure(code: string | undefined): boolean {
-  return (
-    code !== undefined &&
-    /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_|UND_ERR_INVALID_|(ERR_)?MODULE_NOT_FOUND)/.test(
-      code,
-    )
+export function isFinalConnectFailure(code = ""): boolean {
+  return /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_|UND_ERR_INVALID_|(ERR_)?MODULE_NOT_FOUND)/.test(
+    code,
   );
 }

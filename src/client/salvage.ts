@@ -1,8 +1,8 @@
 import { isRecord, parseJson, readStarted, type Started, saysNo } from "./schema.ts";
 
 /**
- * What a start reply that was cut still says, when the id inside its `data` arrived whole; `undefined` otherwise. An id is taken from
- * nowhere else: a prompt that is echoed may hold anything.
+ * Reads a start reply whose body was cut; `undefined` unless the id inside its `data` arrived whole. An id anywhere else does not count: a
+ * prompt that is echoed may hold anything.
  */
 export function salvageStarted(text: string): Started | undefined {
   const json = parseJson(repairJson(text));
@@ -32,7 +32,7 @@ function repairJson(text: string): string {
   return text.slice(0, whole.end) + close(whole.open);
 }
 
-/** A bracket that is open, and those around it. */
+/** An open bracket, by the one that closes it, and the open brackets around it. */
 type Open = { closing: string; outer: Open | undefined };
 
 function endOfString(text: string, start: number): number {

@@ -21,10 +21,10 @@ export type Generation = {
   [field: string]: unknown;
 };
 
-/** A field that a program can do without: of the wrong type it reads as absent. */
+/** A field that the client can do without: a value of the wrong type reads as null. */
 const optionalText = z.catch(z.nullish(z.string()), null);
 
-/** Strict about what a program needs to go on, `id` and `status`; further fields are kept. */
+/** Strict about `id` and `status`, which the client needs; further fields are kept. */
 const generationSchema: z.ZodMiniType<Generation> = z.looseObject({
   id: z.string().check(z.regex(/^[^\s\p{C}]{1,200}$/u)),
   status: z.string(),
@@ -44,22 +44,22 @@ const credits = z.catch(z.optional(z.number()), undefined);
 
 export type Started = { generation: Generation; remaining_credits: number | undefined };
 
-/** Reads the start reply (interface 2.3), also without its envelope; `undefined` where there is no id to go on with. */
+/** Reads the start reply (interface 2.3), also without its envelope; `undefined` when it has no usable id. */
 export function readStarted(json: unknown): Started | undefined {
   if (!isRecord(json)) return undefined;
   const generation = asGeneration(withStatus(json.data)) ?? asGeneration(withStatus(json));
   return generation && { generation, remaining_credits: credits.parse(json.remaining_credits) };
 }
 
-/** A start reply that has an id but no readable status is still accepted: the state it starts in is `processing`. */
+/** A start reply with an id but no readable status is accepted: a generation starts as `processing`. */
 function withStatus(started: unknown): unknown {
   if (!isRecord(started) || typeof started.status === "string") return started;
   return { ...started, status: "processing" };
 }
 
 /**
- * Reads the status reply (interface 4.2), flat or inside `data`; `undefined` where it is neither. Where it names no id it is taken to speak
- * of the one that was asked for.
+ * Reads the status reply (interface 4.2), flat or inside `data`; `undefined` when it is neither. A reply without an id counts as one about
+ * `askedId`.
  */
 export function readGeneration(json: unknown, askedId: string): Generation | undefined {
   for (const candidate of isRecord(json) ? [json, json.data] : []) {
@@ -69,7 +69,7 @@ export function readGeneration(json: unknown, askedId: string): Generation | und
   return undefined;
 }
 
-/** Whether a reply says outright that it did not work, whatever its HTTP status. */
+/** Whether a reply has `success: false`, whatever its HTTP status. */
 export function saysNo(json: unknown): boolean {
   return isRecord(json) && json.success === false;
 }
@@ -86,7 +86,7 @@ export function errorText(json: unknown): string | undefined {
   return undefined;
 }
 
-/** Throws `usage` for a prompt that says nothing. */
+/** Returns the prompt as it is. Throws `usage` for one that is only white space. */
 export function checkPrompt(text: string): string {
   if (text.trim() === "") throw usage("The prompt is empty.");
   return text;
@@ -96,7 +96,7 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** JSON.parse that returns `undefined` for what is no JSON, and drops `__proto__`, which could only do harm. */
+/** Like JSON.parse, but returns `undefined` for what is no JSON, and drops `__proto__`, which could change an object's prototype. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text, (key, value) => (key === "__proto__" ? undefined : value));

@@ -1,21 +1,22 @@
 import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import type { Api, Reply } from "./api.ts";
+import type { Api } from "./api.ts";
+import type { Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
-import { describeFailure, describeReply, refusal } from "./look.ts";
+import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
 import { salvageStarted } from "./salvage.ts";
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "./schema.ts";
 
 export type StartOptions = {
-  /** Names this attempt to the service and to people; a UUID. */
+  /** The attempt's id, a UUID: the Idempotency-Key, and its name in the journal and in errors. */
   attempt: string;
   /** `-o` as it was typed, for the journal. */
   place: string | undefined;
   journal: Pick<Journal, "append">;
-  /** The first Ctrl-C: a request that is out gets 10 s more, so that its id is not lost. */
+  /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
   signal: AbortSignal;
-  /** The second Ctrl-C: ends those 10 s. */
+  /** Aborts at the second Ctrl-C, which ends those 10 s. */
   leave: AbortSignal;
   onNote(text: string): void;
 };
@@ -26,7 +27,7 @@ type Final = { kind: "refused" | "unknown"; error: VidgenError };
 /** How the start ended, in the journal's words. */
 type End = Accepted | Final | { kind: "unsent"; error: VidgenError };
 
-/** What may be retried. */
+/** The outcomes that may be retried. */
 type Retry =
   | { kind: "unsent"; reason: string; isFinal: boolean }
   | { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
@@ -40,13 +41,13 @@ const unsentLimitMs = 60_000;
 const notNowLimitMs = 120_000;
 /** The shortest wait after "not now", whatever Retry-After says. */
 const minWaitMs = 500;
-/** How long the first Ctrl-C waits for the id. */
+/** How long a sent request may still take after the first Ctrl-C. */
 const interruptLimitMs = 10_000;
 
 /**
  * Starts a generation (interface 4.1). The request costs money, so the journal has it first, and it is sent once: it is retried only when no
  * byte of it was written, or when the service said "not now" (429, 421, 425). Throws `network` (nothing was sent), `unknown` (it may have been
- * charged), what the service's refusal means, or `output` when the journal could not be written: then nothing was sent.
+ * charged), the code of the service's refusal, or `output` when the journal could not be written: then nothing was sent.
  */
 export async function start(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Started> {
   const { attempt, place, journal } = options;
@@ -54,35 +55,32 @@ export async function start(api: Api, request: StartRequest, options: StartOptio
     throw beforePaying(error);
   });
   const end = await startUntilKnown(api, request, options, clock);
-  const line =
-    end.kind === "accepted"
-      ? ({
-          kind: end.kind,
-          attempt,
-          id: end.started.generation.id,
-          remaining_credits: end.started.remaining_credits,
-        } as const)
-      : ({ kind: end.kind, attempt, reason: end.error.message } as const);
   // The outcome is reported even where the journal can no longer be written.
-  await journal.append(line).catch((error) => options.onNote(asVidgenError(error).message));
+  await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));
   if (end.kind === "accepted") return end.started;
   throw end.error;
+}
+
+function outcomeLine(end: End, attempt: string): Line {
+  if (end.kind !== "accepted") return { kind: end.kind, attempt, reason: end.error.message };
+  const { generation, remaining_credits } = end.started;
+  return { kind: "accepted", attempt, id: generation.id, remaining_credits };
 }
 
 async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<End> {
   const begin = clock.now();
   let wasSentBefore = false;
   for (let failures = 0; ; failures++) {
-    if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
+    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, wasSentBefore);
     const outcome = await attemptOnce(api, request, options, clock);
     if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
     wasSentBefore ||= outcome.kind === "not now";
-    if (options.signal.aborted) return stopped(options.signal, wasSentBefore);
-    const askedMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
-    const waitMs = Math.max(askedMs, backoffMs(failures));
+    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, wasSentBefore);
+    const minimumMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
+    const waitMs = Math.max(minimumMs, backoffMs(failures));
     const limitMs = outcome.kind === "unsent" ? unsentLimitMs : notNowLimitMs;
     const isOver = clock.now() + waitMs - begin > limitMs;
-    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return givenUp(outcome);
+    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return retriesExhausted(outcome);
     const what = outcome.kind === "unsent" ? "Nothing was sent" : "Not accepted yet";
     options.onNote(`${what} (${outcome.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`);
     await clock.sleep(waitMs, options.signal).catch(() => {});
@@ -90,34 +88,34 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
 }
 
 async function attemptOnce(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Outcome> {
-  const patience = createPatience(options, clock);
+  const limit = createAnswerLimit(options, clock);
   try {
-    const signals = { signal: patience.signal, unsentSignal: options.signal };
+    const signals = { signal: limit.signal, unsentSignal: options.signal };
     return classify(await api.start(request, options.attempt, signals), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
-      if (patience.signal.aborted && options.signal.aborted) return left(options);
-      return unknown(describeFailure(error), options.attempt);
+      if (limit.signal.aborted && options.signal.aborted) return interruptedWhileSent(options);
+      return unknownOutcome(describeFailure(error), options.attempt);
     }
     return { kind: "unsent", reason: describeFailure(error), isFinal: isFinalConnectFailure(systemCode(error)) };
   } finally {
-    patience.clear();
+    limit.clear();
   }
 }
 
-/** Ends the request after two minutes, at the second Ctrl-C, or ten seconds after the first. */
-function createPatience(options: StartOptions, clock: Clock) {
+/** A signal that aborts after two minutes, at the second Ctrl-C, or ten seconds after the first. */
+function createAnswerLimit(options: StartOptions, clock: Clock) {
   const limit = clock.limit(answerLimitMs, options.leave, new Error("no answer within 120 s"));
   const controller = new AbortController();
-  const over = new AbortController();
+  const cleared = new AbortController();
   const onLimit = () => controller.abort(limit.signal.reason);
   const wait = async () => {
-    // A request that was not sent yet ends at once: there is nothing to wait for.
-    await clock.sleep(50, over.signal);
+    // An unsent request ends at once, and clears this limit: nothing is said then.
+    await clock.sleep(50, cleared.signal);
     options.onNote(
       "The request is out: waiting up to 10 s for its id. Ctrl-C again leaves at once; it may be charged.",
     );
-    await clock.sleep(interruptLimitMs, over.signal);
+    await clock.sleep(interruptLimitMs, cleared.signal);
     controller.abort(options.signal.reason);
   };
   const onInterrupt = () => void wait().catch(() => {});
@@ -125,64 +123,66 @@ function createPatience(options: StartOptions, clock: Clock) {
   options.signal.addEventListener("abort", onInterrupt, { once: true });
   const clear = () => {
     limit.clear();
-    over.abort();
+    cleared.abort();
     options.signal.removeEventListener("abort", onInterrupt);
   };
   return { signal: controller.signal, clear };
 }
 
-/** What an answer to the start request means. Pure: the class table of the paid request, in code. */
+/** What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. */
 export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const { status } = reply;
   const reason = describeReply(reply);
   if (isNotNow(status))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
-  if (status >= 400 && status < 500 && status !== 408) return refused(reply);
-  if (status < 200 || status >= 300) return unknown(reason, attempt, status);
-  // Some servers end a reply that was cut as if it were whole.
+  if (status >= 400 && status < 500 && status !== 408) return refusedOutcome(reply);
+  if (status < 200 || status >= 300) return unknownOutcome(reason, attempt, status);
+  // Some servers end a truncated body as if it were whole: JSON that does not parse is salvaged too.
   const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
   if (salvaged) return { kind: "accepted", started: salvaged };
-  if (reply.cut !== undefined) return unknown(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
-  if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refused(reply);
+  if (reply.cut !== undefined)
+    return unknownOutcome(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
+  if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refusedOutcome(reply);
   const started = readStarted(reply.json);
   if (started) return { kind: "accepted", started };
-  return unknown(`an answer without an id (HTTP ${status})`, attempt, status);
+  return unknownOutcome(`an answer without an id (HTTP ${status})`, attempt, status);
 }
 
-function refused(reply: Reply): Final {
+function refusedOutcome(reply: Reply): Final {
   const error = refusal(reply);
   const hint = "`vidgen generate --help` shows the flags, `vidgen models` the models.";
   return { kind: "refused", error: error.hint === undefined ? error.with({ hint }) : error };
 }
 
-/** Whether a byte of the request was written; where `fetch` does not say, the careful answer is yes. */
+/** Whether a byte of the request was written; yes where `fetch` does not say, since a retry could charge twice. */
 function wasSent(error: unknown): boolean {
   return !(error instanceof Error && "sent" in error && error.sent === false);
 }
 
-function unknown(reason: string, attempt: string, httpStatus?: number): Final {
+function unknownOutcome(reason: string, attempt: string, httpStatus?: number): Final {
   const message = `The request was sent, but no usable answer came: ${reason}. It may have been charged (attempt ${attempt}).`;
-  const hint = `It was not sent again, and is written down: \`vidgen list --status unknown\`. ${lookFirst}`;
+  const hint = `It was not sent again, and is written down: \`vidgen list --status unknown\`. ${accountHint}`;
   return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint, attempt }) };
 }
 
-const lookFirst = "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
+const accountHint =
+  "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
 
-function left(options: StartOptions): Final {
+function interruptedWhileSent(options: StartOptions): Final {
   const { code } = asVidgenError(options.signal.reason);
   const { attempt } = options;
   const message = `Left before the answer came. It may have been charged (attempt ${attempt}).`;
-  return { kind: "unknown", error: new VidgenError(code, message, { hint: lookFirst, attempt }) };
+  return { kind: "unknown", error: new VidgenError(code, message, { hint: accountHint, attempt }) };
 }
 
-/** Interrupted between two requests: what was sent before was answered with "not now". */
-function stopped(signal: AbortSignal, wasSentBefore: boolean): End {
+/** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */
+function interruptedBetweenRequests(signal: AbortSignal, wasSentBefore: boolean): End {
   const { code, message } = asVidgenError(signal.reason);
   if (wasSentBefore) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
   return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
 }
 
-function givenUp(outcome: Retry): End {
+function retriesExhausted(outcome: Retry): End {
   const { reason } = outcome;
   if (outcome.kind === "unsent") {
     const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;

@@ -10,32 +10,32 @@ export type Target = {
   part: FileHandle;
   /** Where the `.part` is, as an absolute path. */
   partPath(): string;
-  /** Names the `.part` after the generation, once that is known, so that a later process finds it. */
+  /** Renames the `.part` after the generation, once its id is known, so that a later process finds it. */
   settle(naming: Naming): Promise<void>;
-  /** From now on `release` leaves the `.part`: the download can be resumed. */
+  /** Makes `release` leave the `.part`: the download can be resumed. */
   keep(): void;
-  /** Renames the finished `.part` to the name of the video and returns that. Throws `output` when such a file has appeared meanwhile. */
+  /** Renames the finished `.part` to the path of the video and returns that. Throws `output` when such a file has appeared meanwhile. */
   commit(naming: Naming): Promise<string>;
-  /** Gives the claim up, and deletes the `.part`; does nothing after `commit`. */
+  /** Ends the claim and deletes the `.part`; does nothing after `commit`. */
   release(): Promise<void>;
 };
 
 export type ClaimOptions = {
   overwrite: boolean;
-  /** A word that no other claim uses. */
+  /** Part of the names of temporary files: no other claim has the same. */
   unique: string;
-  /** Set when the generation is known: then the name of a file in a folder is known too. */
+  /** Set when the generation exists already: then the file's name is known too. */
   naming?: Naming | undefined;
-  /** Called with the absolute path of a `.part` before that is created, so that a crash leaves none without an owner on record. */
+  /** Called with the absolute path of a `.part` before that is created, to record its owner: a crash must not leave one without. */
   onPart?(partPath: string): Promise<void>;
-  /** Whether a `.part` that exists was left by a process that has ended. */
+  /** Returns whether a `.part` that exists was left by a process that has ended. */
   mayTakeOver?(partPath: string): Promise<boolean>;
 };
 
-/** `-o`, and the name of the file once the generation is known. */
+/** `-o` as it was typed, and the path of the file once the generation is known. */
 export type Named = { output: string; nameOf(naming: Naming): string };
 
-/** Creates a `.part` file, or takes over one that was left. */
+/** Creates a `.part` file, or takes over one that an ended process has left. */
 export async function claimPart(firstPath: string, { output, nameOf }: Named, options: ClaimOptions): Promise<Target> {
   let partPath = firstPath;
   const part = await openPart(partPath, options);
@@ -121,8 +121,8 @@ export async function kindOf(path: string): Promise<"none" | "file" | "folder" |
   return found.isFile() || found.isSymbolicLink() ? "file" : "other";
 }
 
-async function unlessMissing<Found>(looking: Promise<Found>): Promise<Found | undefined> {
-  return looking.catch((error) => {
+function unlessMissing<Found>(found: Promise<Found>): Promise<Found | undefined> {
+  return found.catch((error) => {
     if (systemCode(error) === "ENOENT") return undefined;
     throw error;
   });
@@ -134,7 +134,7 @@ async function renameNew(from: string, to: string): Promise<void> {
     await link(from, to);
   } catch (error) {
     if (systemCode(error) === "EEXIST") throw existsError(to);
-    // A file system without hard links: the check has to do.
+    // A file system without hard links: a check just before the rename is the best there is.
     await checkFree(to, false);
     return rename(from, to);
   }

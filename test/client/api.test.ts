@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { createApi, readText, startInit } from "../../src/client/api.ts";
+import { createApi, startInit } from "../../src/client/api.ts";
+import { readText } from "../../src/client/reply.ts";
 import type { FetchInit } from "../../src/io.ts";
 
 const apiKey = "canary-key-0123456789";

@@ -5,8 +5,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import process from "node:process";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
-import { readText } from "../../src/client/api.ts";
 import { createFetch } from "../../src/client/http.ts";
+import { readText } from "../../src/client/reply.ts";
 import { createCertificate } from "../faults/certificate.ts";
 
 const size = 12_000_003;

@@ -19,7 +19,7 @@ type Scene = { id?: string; prompt?: string; model?: string; first?: number };
 async function save(folder: string, template: string, scene: Scene = {}): Promise<string> {
   const { prompt = "A red fox", model = "wan-2.5", first = 1 } = scene;
   const options = { overwrite: false, unique: `u${Math.random()}`, date: "2026-01-31", first };
-  const target = await claimPlace(join(folder, template), { ...options, naming: { prompt, model } });
+  const target = await claimPlace(join(folder, template), { ...options, words: { prompt, model } });
   const naming = { id: scene.id ?? id, prompt, model };
   await target.settle(naming);
   const path = await target.commit(naming);
@@ -119,3 +119,12 @@ test.each(["{id}/fox.mp4", "clips/{id}/", "a-{id}/{slug}.mp4"])("%s: an {id} in 
 test.each(["fox.mp4", "clips/{id}.mp4", "{model}/{id}", "a{b.mp4", "}{", "-", "."])("%s is taken", (place) => {
   expect(() => checkTemplate(place)).not.toThrow();
 });
+
+test.each(["{model}/{n}.mp4", "wan-2.5/{n}.mp4", "wan-2.5/{slug}.mp4"])(
+  "%s, where the folder's name is that of a file, cannot be saved to",
+  async (template) => {
+    const folder = await createFolder();
+    await writeFile(join(folder, "wan-2.5"), "");
+    await expect(save(folder, template)).rejects.toMatchObject({ code: "output", message: /^Cannot save / });
+  },
+);

@@ -84,6 +84,15 @@ describe("a download that broke off", () => {
     ]);
   });
 
+  test("starts again when the body came encoded: its ranges would count encoded bytes", async () => {
+    const { asked, etags } = await run([cut(20, { ETag: etag, "Content-Encoding": "gzip" }), whole]);
+    expect(asked).toEqual([
+      [null, null],
+      [null, null],
+    ]);
+    expect(etags).toEqual([etag]);
+  });
+
   test.each<[string, Answer]>([
     ["the range is ignored", whole],
     ["another place comes", partial({ "Content-Range": `bytes 10-${video.length - 1}/${video.length}`, ETag: etag })],

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Reply } from "../../src/client/api.ts";
+import type { Reply } from "../../src/client/reply.ts";
 import { classify } from "../../src/client/start.ts";
 
 const now = new Date("2026-01-01T00:00:00Z");

@@ -45,7 +45,7 @@ const tryAgain = "Check the base URL and the network, then run it again.";
 /** Checks a key with the service. Returns the note to print; throws when the key must not be saved. */
 async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string> {
   const { probeService } = await import("../probe.ts");
-  const { describeFailure } = await import("../../client/look.ts");
+  const { describeFailure } = await import("../../client/reply.ts");
   const probing = probeService({ baseUrl, apiKey, limitMs: checkLimitMs }, io);
   const { verdict, said, httpStatus } = await probing.catch((error) => {
     if (io.signal.aborted) throw error;

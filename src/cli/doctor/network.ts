@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { isLoopback } from "../../client/credentials.ts";
 import { readProxies } from "../../client/http.ts";
-import { describeFailure } from "../../client/look.ts";
+import { describeFailure } from "../../client/reply.ts";
 import { systemCode, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { type Probe, probeService } from "../probe.ts";

@@ -119,5 +119,7 @@ test("an id needs no journal: one that cannot be read is in the way of neither s
   await mkdir(journal);
   expect(await world.vidgen("status", id)).toMatchObject({ code: 0, stdout: `${id}\tprocessing\n` });
   expect(await world.vidgen("wait", id)).toMatchObject({ code: 0, stdout: `${mediaUrl}/${id}.mp4\n` });
+  const file = join(world.folder, "fox.mp4");
+  expect(await world.vidgen("wait", id, "-o", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
   expect(await world.vidgen("status", unknownId)).toMatchObject({ code: 10 });
 });

@@ -1,0 +1,96 @@
+import { systemCode, VidgenError } from "../errors.ts";
+import type { HttpResponse } from "../io.ts";
+import { errorText, isRecord, parseJson } from "./schema.ts";
+
+/** A reply of the service, with as much of its body as came. */
+export type Reply = {
+  status: number;
+  retryAfter: string | null;
+  text: string;
+  /** The body as JSON; `undefined` when it is none. */
+  json: unknown;
+  /** The error, when the body broke off or was too long. */
+  cut?: unknown;
+};
+
+/** Far more than any reply of the interface. */
+const maxReplyBytes = 1024 * 1024;
+
+export async function readReply(response: HttpResponse): Promise<Reply> {
+  const { status, headers } = response;
+  const { text, cut } = await readText(response, maxReplyBytes);
+  return { status, retryAfter: headers.get("Retry-After"), text, json: parseJson(text), cut };
+}
+
+/** Reads a body of at most `maxBytes`. When it breaks off or is longer, `cut` is the error, and the text so far is kept. */
+export async function readText(response: HttpResponse, maxBytes: number): Promise<{ text: string; cut?: unknown }> {
+  const decoder = new TextDecoder();
+  let text = "";
+  let length = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      length += chunk.byteLength;
+      if (length > maxBytes) return { text, cut: new Error(`the reply is longer than ${maxBytes} bytes`) };
+      text += decoder.decode(chunk, { stream: true });
+    }
+  } catch (cut) {
+    return { text, cut };
+  }
+  return { text: text + decoder.decode() };
+}
+
+/** The error for a reply that refuses the request, by its HTTP status and its text. */
+export function refusal(reply: Reply): VidgenError {
+  const said = describeReply(reply);
+  const httpStatus = reply.status;
+  if (lacksCredits(reply)) {
+    const hint = "Add credits to the account, then try again; `vidgen list` shows what each start had left.";
+    return new VidgenError("credits", `Credits are lacking: ${said}`, { httpStatus, hint });
+  }
+  if (httpStatus === 401 || httpStatus === 403) {
+    const hint = "Check the key: `vidgen login` saves another, VIDGEN_API_KEY overrides it.";
+    return new VidgenError("auth", `The service does not accept the API key: ${said}`, { httpStatus, hint });
+  }
+  if (httpStatus >= 300 && httpStatus < 400) {
+    const hint = "Redirects are never followed with a key: check the base URL.";
+    return new VidgenError("rejected", `The service redirects elsewhere: ${said}`, { httpStatus, hint });
+  }
+  return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus });
+}
+
+function lacksCredits(reply: Reply): boolean {
+  if (reply.status === 402) return true;
+  // Codes such as "insufficient_credits" are read as words.
+  const text = [errorText(reply.json), errorCode(reply.json)].join(" ").replaceAll("_", " ");
+  return /\b(insufficient|not enough|no|out of|lack\w*)\b.{0,20}\bcredits?\b|\bcredits?\b.{0,30}\b(insufficient|exhausted|used up|run out|too low|lack\w*)\b/i.test(
+    text,
+  );
+}
+
+function errorCode(json: unknown): string | undefined {
+  if (!isRecord(json)) return undefined;
+  return typeof json.code === "string" ? json.code : errorCode(json.error);
+}
+
+/** A reply in a few words: its message, if it has a readable one, and its HTTP status. */
+export function describeReply(reply: Reply): string {
+  const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : undefined);
+  return said === undefined ? `HTTP ${reply.status}` : `${shorten(said)} (HTTP ${reply.status})`;
+}
+
+/** Cuts at a space: half of an echoed key would not be recognised by the redaction. */
+function shorten(text: string): string {
+  return text.length <= 500 ? text : `${text.slice(0, 500).replace(/\S*$/, "")}…`;
+}
+
+function looksReadable(text: string): boolean {
+  const start = text.trim();
+  return start !== "" && start.length <= 500 && !/^[<[{"]/.test(start);
+}
+
+/** A connection's failure in a few words. */
+export function describeFailure(error: unknown): string {
+  const message = error instanceof Error && error.message !== "" ? error.message : String(systemCode(error) ?? error);
+  const code = systemCode(error);
+  return code === undefined || message.includes(code) ? message : `${message} (${code})`;
+}
