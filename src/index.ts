@@ -1,9 +1,5 @@
 import { resolve } from "node:path";
-import {
-  createClient as createSharedClient,
-  type ClientOptions as SharedClientOptions,
-  type DownloadOptions as SharedDownloadOptions,
-} from "./client/client.ts";
+import { createClient as createSharedClient, type DownloadOptions as SharedDownloadOptions } from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import type { Completed } from "./client/follow.ts";
 import { createFetch } from "./client/http.ts";
@@ -17,7 +13,12 @@ export { defaultModel, type Model, models } from "./client/models.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";
 export type { Completed, Generation, Started, StartRequest };
 
-export type ClientOptions = Omit<SharedClientOptions, "journal"> & {
+export type ClientOptions = {
+  /** The service's address; https, except on this machine. */
+  baseUrl: string;
+  apiKey: string;
+  /** Called with news for the user, such as that the service is hard to reach. */
+  onNote?: ((text: string) => void) | undefined;
   /** A file in which each start is written down before it is sent, as the CLI does; without one nothing is written down. */
   journal?: string;
 };

@@ -344,7 +344,7 @@ test.each([
   press?.(name);
   expect(leave.reason).toMatchObject({ code });
   expect(left).not.toHaveBeenCalled();
-  vi.advanceTimersByTime(500);
+  vi.advanceTimersByTime(3_000);
   expect(left).toHaveBeenCalledWith(exit);
 });
 
