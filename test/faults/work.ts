@@ -14,7 +14,7 @@ export async function inFolder<Result>(work: (folder: string) => Promise<Result>
 }
 
 /** A broken client may need its whole patience for each command: then what has been seen will do. */
-const longestMs = 200_000;
+const longestMs = 500_000;
 
 /** Does them all, so many at a time. Throws when that takes too long. */
 export async function side<Item>(items: Item[], atOnce: number, work: (item: Item) => Promise<void>): Promise<void> {
