@@ -108,8 +108,10 @@ async function renameNew(fresh: string, path: string): Promise<boolean> {
     await rename(fresh, path);
     return true;
   } catch (error) {
-    // Windows says EPERM for a folder that exists.
-    if (["ENOTEMPTY", "EEXIST", "EPERM"].includes(systemCode(error) ?? "") && (await exists(path))) return false;
+    const code = systemCode(error);
+    if (code === "ENOTEMPTY" || code === "EEXIST") return false;
+    // What Windows says of a folder that exists.
+    if (code === "EPERM" && (await exists(path))) return false;
     throw error;
   }
 }
