@@ -1,0 +1,239 @@
+import { randomUUID } from "node:crypto";
+import {
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  unlink,
+  utimes,
+  writeFile,
+} from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { systemCode } from "./errors.ts";
+import type { Clock } from "./io.ts";
+
+/** A process, told from every other one: also from a later process with its number, and from one in another container. */
+export type ProcessId = {
+  /** The boot of a machine; its host name where boots have no id. */
+  machine: string;
+  /** The PID namespace; `-` where there is none. */
+  namespace: string;
+  pid: number;
+  /** When it started, in the system's own units; `-` where that cannot be told. */
+  start: string;
+};
+
+/** The processes of this machine. */
+export type Processes = {
+  self(): Promise<ProcessId>;
+  /** When a process of this namespace started; `undefined` when there is none, and for one that has ended and was not yet reaped. */
+  startOf(pid: number): Promise<string | undefined>;
+};
+
+/** A thing that this process alone holds, until it releases it or ends. */
+export type Lease = {
+  /** Aborts when another process turns out to hold it: this process must stop writing. */
+  lost: AbortSignal;
+  release(): Promise<void>;
+};
+
+export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: ProcessId };
+
+type World = Pick<Clock, "date" | "limit"> & { processes: Processes };
+
+const refreshMs = 10_000;
+/** A holder on another machine, or in another container, shows that it lives by its refreshes alone. */
+const staleMs = 60_000;
+
+/**
+ * Acquires the lease at a path. Rejects with the system's error when it cannot be written.
+ *
+ * A lease is a folder with one empty file, whose name is the holder's. Both steps that change the holder are one rename, which the file
+ * system makes atomic: the folder appears with its file in it, and only where there is none; and a stale holder's file gets the name of the
+ * next holder, once. Hard links would do the same, but many mounted folders have none.
+ */
+export async function acquireLease(path: string, world: World): Promise<Acquired> {
+  const name = formatName(await world.processes.self());
+  const fresh = `${path}.${randomUUID()}`;
+  await mkdir(fresh, { recursive: true, mode: 0o700 });
+  try {
+    await writeFile(join(fresh, name), "", { mode: 0o600 });
+    await refresh(join(fresh, name), world);
+    for (;;) {
+      if (await renameNew(fresh, path)) break;
+      const [current] = await namesIn(path);
+      if (current === undefined) continue;
+      const holder = await findHolder(path, current, world);
+      if (holder) return { kind: "held", holder };
+      if (await succeed(path, { from: current, to: name }, world)) break;
+    }
+    return { kind: "acquired", lease: keep(join(path, name), path, world) };
+  } finally {
+    await rm(fresh, { recursive: true, force: true });
+  }
+}
+
+/** Whether a process that lives holds the lease at a path. */
+export async function isHeld(path: string, world: World): Promise<boolean> {
+  const [current] = await namesIn(path);
+  return current !== undefined && (await findHolder(path, current, world)) !== undefined;
+}
+
+const lockLimitMs = staleMs + 30_000;
+
+/** Runs `work` while this process holds the lease at a path; waits for those that hold it before. */
+export async function withLock<Result>(
+  path: string,
+  world: World & Pick<Clock, "now" | "sleep">,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const end = world.now() + lockLimitMs;
+  for (let waitMs = 5; ; waitMs = Math.min(waitMs * 2, 100)) {
+    const acquired = await acquireLease(path, world);
+    if (acquired.kind === "acquired") return await work().finally(acquired.lease.release);
+    if (world.now() > end) throw new Error(`process ${acquired.holder.pid} holds ${path}`);
+    await world.sleep(waitMs * (0.5 + Math.random()));
+  }
+}
+
+/** False when there is a lease already. An empty folder is one that was being released. */
+async function renameNew(fresh: string, path: string): Promise<boolean> {
+  try {
+    await rmdir(path).catch(() => {});
+    await rename(fresh, path);
+    return true;
+  } catch (error) {
+    const code = systemCode(error);
+    if (code === "ENOTEMPTY" || code === "EEXIST") return false;
+    // What Windows says of a folder that exists.
+    if (code === "EPERM" && (await exists(path))) return false;
+    throw error;
+  }
+}
+
+/** Takes the place of a stale holder; false when another process was quicker. */
+async function succeed(path: string, { from, to }: { from: string; to: string }, world: World): Promise<boolean> {
+  try {
+    // Before the rename, or another container could find the new name with the stale time.
+    await refresh(join(path, from), world);
+    await rename(join(path, from), join(path, to));
+    return true;
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return false;
+    throw error;
+  }
+}
+
+function keep(file: string, path: string, world: World): Lease {
+  const lost = new AbortController();
+  const over = new AbortController();
+  const run = async () => {
+    while (!over.signal.aborted && !lost.signal.aborted) {
+      await expiry(world, over.signal);
+      if (over.signal.aborted) return;
+      await refresh(file, world).catch((error) => {
+        // Any other trouble may pass before the lease is stale.
+        if (systemCode(error) === "ENOENT") lost.abort(new Error(`another process holds ${path}`));
+      });
+    }
+  };
+  void run();
+  return {
+    lost: lost.signal,
+    async release() {
+      over.abort();
+      await unlink(file).catch(() => {});
+      await rmdir(path).catch(() => {});
+    },
+  };
+}
+
+/** Resolves when it is time to refresh, or when that is no longer wanted. */
+function expiry(world: World, over: AbortSignal): Promise<void> {
+  const limit = world.limit(refreshMs, over, new Error("time to refresh"));
+  return new Promise<void>((resolve) => {
+    if (limit.signal.aborted) return resolve();
+    limit.signal.addEventListener("abort", () => resolve(), { once: true });
+  }).finally(limit.clear);
+}
+
+async function refresh(file: string, { date }: Pick<World, "date">): Promise<void> {
+  await utimes(file, date(), date());
+}
+
+/** The process that holds the lease; `undefined` when it is gone. */
+async function findHolder(path: string, name: string, world: World): Promise<ProcessId | undefined> {
+  const holder = parseName(name);
+  const self = await world.processes.self();
+  if (holder?.machine === self.machine && holder.namespace === self.namespace) {
+    return (await world.processes.startOf(holder.pid)) === holder.start ? holder : undefined;
+  }
+  const modified = await stat(join(path, name)).catch(() => undefined);
+  const isStale = !modified || world.date().getTime() - modified.mtimeMs > staleMs;
+  return isStale ? undefined : holder;
+}
+
+async function namesIn(path: string): Promise<string[]> {
+  try {
+    return await readdir(path);
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return [];
+    throw error;
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The token at the end tells two leases of one process apart. */
+function formatName({ machine, namespace, pid, start }: ProcessId): string {
+  return [machine, namespace, pid, start, randomUUID()].join("_");
+}
+
+function parseName(name: string): ProcessId | undefined {
+  const [machine, namespace, pid, start, token] = name.split("_");
+  if (!machine || !namespace || !start || !token || !/^\d+$/.test(pid ?? "")) return undefined;
+  return { machine, namespace, pid: Number(pid), start };
+}
+
+/** The real processes, as Linux tells of them; elsewhere a number in use counts as the process that is meant. */
+export function systemProcesses(pid: number, isRunning: (pid: number) => boolean): Processes {
+  let self: Promise<ProcessId> | undefined;
+  const startOf = async (other: number) => {
+    const text = await readOptional(`/proc/${other}/stat`);
+    // The name, in brackets, may hold spaces and brackets; field 3 comes after it.
+    const fields = /.*\) (.*)/s.exec(text ?? "")?.[1]?.split(" ");
+    if (fields) return /^[ZXx]$/.test(fields[0] ?? "") ? undefined : fields[19];
+    return isRunning(other) ? "-" : undefined;
+  };
+  const readSelf = async () => {
+    const boot = await readOptional("/proc/sys/kernel/random/boot_id");
+    const namespace = await readlink("/proc/self/ns/pid").catch(() => "-");
+    return {
+      machine: (boot ?? hostname()).trim().replace(/[^\w.-]|_/g, "-"),
+      namespace: namespace.replace(/\D/g, "") || "-",
+      pid,
+      start: (await startOf(pid)) ?? "-",
+    };
+  };
+  return {
+    self() {
+      self ??= readSelf();
+      return self;
+    },
+    startOf,
+  };
+}
+
+async function readOptional(path: string): Promise<string | undefined> {
+  return readFile(path, "utf8").catch(() => undefined);
+}

@@ -1,0 +1,156 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../src/io.ts";
+import {
+  type Acquired,
+  acquireLease,
+  isHeld,
+  type Lease,
+  type Processes,
+  systemProcesses,
+  withLock,
+} from "../src/lease.ts";
+import { createVirtualClock } from "./clock.ts";
+import { compile } from "./compiled.ts";
+
+function makePath(): string {
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-lease-"));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return join(folder, "thing.lease");
+}
+
+/** A container in which these processes run, each with its start time. */
+function container(starts: Record<number, string>, namespace = "1") {
+  const startOf = async (pid: number) => starts[pid];
+  const as = (pid: number): Processes => ({
+    self: async () => ({ machine: "boot-1", namespace, pid, start: starts[pid] ?? "-" }),
+    startOf,
+  });
+  return { starts, as };
+}
+
+function worldOf(processes: Processes, clock = createVirtualClock()) {
+  return { ...clock, processes };
+}
+
+function leaseOf(acquired: Acquired): Lease {
+  if (acquired.kind === "held") throw new Error(`held by ${acquired.holder.pid}`);
+  return acquired.lease;
+}
+
+test("a second process is told who holds it, also the same process, until it is released", async () => {
+  const path = makePath();
+  const { as } = container({ 7: "a", 8: "b" });
+  const [seven, eight] = [worldOf(as(7)), worldOf(as(8))];
+  const lease = leaseOf(await acquireLease(path, seven));
+  expect(await acquireLease(path, eight)).toMatchObject({ kind: "held", holder: { pid: 7 } });
+  expect(await acquireLease(path, seven)).toMatchObject({ kind: "held", holder: { pid: 7 } });
+  expect(await isHeld(path, eight)).toBe(true);
+  await lease.release();
+  expect(await isHeld(path, eight)).toBe(false);
+  expect(readdirSync(join(path, ".."))).toEqual([]);
+  leaseOf(await acquireLease(path, eight));
+});
+
+test.each([
+  ["has ended", undefined],
+  ["has ended, and its number is another process's now", "later"],
+])("a holder that %s holds nothing", async (_, start) => {
+  const path = makePath();
+  const machine = container({ 7: "a", 8: "b" });
+  await acquireLease(path, worldOf(machine.as(7)));
+  if (start === undefined) delete machine.starts[7];
+  else machine.starts[7] = start;
+  expect(await isHeld(path, worldOf(machine.as(8)))).toBe(false);
+  leaseOf(await acquireLease(path, worldOf(machine.as(8))));
+  expect(await isHeld(path, worldOf(machine.as(8)))).toBe(true);
+});
+
+test("a holder in another container lives as long as it refreshes, and stops once it finds another's name", async () => {
+  const path = makePath();
+  const clock = createVirtualClock();
+  const [one, other] = [container({ 7: "a" }), container({ 7: "a" }, "2")];
+  const first = leaseOf(await acquireLease(path, worldOf(one.as(7), clock)));
+  for (let i = 0; i < 8; i++) await clock.sleep(20_000);
+  expect(await acquireLease(path, worldOf(other.as(7), clock))).toMatchObject({ kind: "held" });
+
+  // The container is frozen: its own timers stand still.
+  const frozen = createVirtualClock();
+  const path2 = makePath();
+  const second = leaseOf(await acquireLease(path2, worldOf(one.as(7), frozen)));
+  const later = { ...frozen, date: () => new Date(frozen.date().getTime() + 61_000) };
+  leaseOf(await acquireLease(path2, worldOf(other.as(7), later)));
+  expect(second.lost.aborted).toBe(false);
+  await frozen.sleep(10_001);
+  await expect.poll(() => second.lost.aborted).toBe(true);
+  await second.release();
+  expect(await isHeld(path2, worldOf(other.as(7), later))).toBe(true);
+  expect(first.lost.aborted).toBe(false);
+});
+
+test.each(["free", "held by one that has ended"])(
+  "of twenty that try at once, one gets it when it is %s",
+  async (state) => {
+    for (let round = 0; round < 10; round++) {
+      const path = makePath();
+      const starts = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [100 + i, `start ${i}`]));
+      const machine = container({ 7: "a", ...starts });
+      if (state !== "free") await acquireLease(path, worldOf(machine.as(7)));
+      delete machine.starts[7];
+      const all = await Promise.all(
+        Object.keys(starts).map((pid) => acquireLease(path, worldOf(machine.as(Number(pid))))),
+      );
+      expect(all.filter(({ kind }) => kind === "acquired")).toHaveLength(1);
+      expect(readdirSync(path)).toHaveLength(1);
+      expect(readdirSync(join(path, ".."))).toEqual(["thing.lease"]);
+    }
+  },
+);
+
+test.each([
+  ["an empty folder", () => {}],
+  ["a file that is no holder's", (path: string) => writeFileSync(join(path, "what is this"), "")],
+])("%s, as a crash may leave it, holds nobody up", async (_, leave) => {
+  const path = makePath();
+  mkdirSync(path);
+  leave(path);
+  leaseOf(await acquireLease(path, worldOf(container({ 8: "b" }).as(8))));
+});
+
+test("work under the lock is never done by two at once", async () => {
+  const path = makePath();
+  const count = join(path, "../count");
+  writeFileSync(count, "0");
+  const { as } = container({ 7: "a", 8: "b" });
+  const add = async () => writeFile(count, String(Number(await readFile(count, "utf8")) + 1));
+  const each = Array.from({ length: 40 }, (_, i) =>
+    withLock(path, { ...systemClock, processes: as(7 + (i % 2)) }, add),
+  );
+  await Promise.all(each);
+  expect(readFileSync(count, "utf8")).toBe("40");
+});
+
+test("what a killed process held is free at once", async () => {
+  const path = makePath();
+  const isRunning = (pid: number) => existsSync(`/proc/${pid}`);
+  const script = await compile(`
+    import { systemClock } from "../src/io.ts";
+    import { acquireLease, systemProcesses } from "../src/lease.ts";
+    const processes = systemProcesses(process.pid, () => true);
+    const acquired = await acquireLease(process.argv[2], { ...systemClock, processes });
+    console.log(acquired.kind);
+  `);
+  const child = spawn(process.execPath, [script, path], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(child.stdout, "data");
+  const world = { ...systemClock, processes: systemProcesses(process.pid, isRunning) };
+  expect(await acquireLease(path, world)).toMatchObject({ kind: "held", holder: { pid: child.pid } });
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  await leaseOf(await acquireLease(path, world)).release();
+});
