@@ -21,6 +21,24 @@ export type HttpResponse = {
 
 type Terminal = { isTTY?: boolean; columns?: number };
 
+/** A process, told from every other one: also from a later process with its number, and from one in another container. */
+export type ProcessId = {
+  /** The boot of a machine; its host name where boots have no id. */
+  machine: string;
+  /** The PID namespace; `-` where there is none. */
+  namespace: string;
+  pid: number;
+  /** When it started, in the system's own units; `-` where that cannot be told. */
+  start: string;
+};
+
+/** The processes of this machine. */
+export type Processes = {
+  self(): Promise<ProcessId>;
+  /** When a process of this namespace started; `undefined` when there is none, and for one that has ended and was not yet reaped. */
+  startOf(pid: number): Promise<string | undefined>;
+};
+
 /** Everything of the outside world, passed in: the streams, the environment, the network, the clock and the signals. */
 export type Io = {
   stdin: Readable & Terminal;
@@ -49,6 +67,8 @@ export type Io = {
   limit(ms: number, parent: AbortSignal, reason: Error): Limit;
   /** Whether a process with this id runs on this machine. */
   isRunning(pid: number): boolean;
+  /** The processes of this machine, for the leases. */
+  processes: Processes;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
   launch(command: string, args: string[]): Promise<void>;
   /** Aborts at the first Ctrl-C, SIGTERM or SIGHUP, with a `VidgenError` as its reason. */

@@ -15,25 +15,7 @@ import {
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { systemCode } from "./errors.ts";
-import type { Clock } from "./io.ts";
-
-/** A process, told from every other one: also from a later process with its number, and from one in another container. */
-export type ProcessId = {
-  /** The boot of a machine; its host name where boots have no id. */
-  machine: string;
-  /** The PID namespace; `-` where there is none. */
-  namespace: string;
-  pid: number;
-  /** When it started, in the system's own units; `-` where that cannot be told. */
-  start: string;
-};
-
-/** The processes of this machine. */
-export type Processes = {
-  self(): Promise<ProcessId>;
-  /** When a process of this namespace started; `undefined` when there is none, and for one that has ended and was not yet reaped. */
-  startOf(pid: number): Promise<string | undefined>;
-};
+import type { Clock, Io, Processes, ProcessId } from "./io.ts";
 
 /** A thing that this process alone holds, until it releases it or ends. */
 export type Lease = {
@@ -44,7 +26,7 @@ export type Lease = {
 
 export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: ProcessId };
 
-type World = Pick<Clock, "date" | "limit"> & { processes: Processes };
+type LeaseIo = Pick<Io, "date" | "limit" | "processes">;
 
 const refreshMs = 10_000;
 /** A holder on another machine, or in another container, shows that it lives by its refreshes alone. */
@@ -57,31 +39,31 @@ const staleMs = 60_000;
  * system makes atomic: the folder appears with its file in it, and only where there is none; and a stale holder's file gets the name of the
  * next holder, once. Hard links would do the same, but many mounted folders have none.
  */
-export async function acquireLease(path: string, world: World): Promise<Acquired> {
-  const name = formatName(await world.processes.self());
+export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired> {
+  const name = formatName(await io.processes.self());
   const fresh = `${path}.${randomUUID()}`;
   await mkdir(fresh, { recursive: true, mode: 0o700 });
   try {
     await writeFile(join(fresh, name), "", { mode: 0o600 });
-    await refresh(join(fresh, name), world);
+    await refresh(join(fresh, name), io);
     for (;;) {
       if (await renameNew(fresh, path)) break;
       const [current] = await namesIn(path);
       if (current === undefined) continue;
-      const holder = await findHolder(path, current, world);
+      const holder = await findHolder(path, current, io);
       if (holder) return { kind: "held", holder };
-      if (await succeed(path, { from: current, to: name }, world)) break;
+      if (await succeed(path, { from: current, to: name }, io)) break;
     }
-    return { kind: "acquired", lease: keep(join(path, name), path, world) };
+    return { kind: "acquired", lease: keep(join(path, name), path, io) };
   } finally {
     await rm(fresh, { recursive: true, force: true });
   }
 }
 
 /** Whether a process that lives holds the lease at a path. */
-export async function isHeld(path: string, world: World): Promise<boolean> {
+export async function isHeld(path: string, io: LeaseIo): Promise<boolean> {
   const [current] = await namesIn(path);
-  return current !== undefined && (await findHolder(path, current, world)) !== undefined;
+  return current !== undefined && (await findHolder(path, current, io)) !== undefined;
 }
 
 const lockLimitMs = staleMs + 30_000;
@@ -89,15 +71,15 @@ const lockLimitMs = staleMs + 30_000;
 /** Runs `work` while this process holds the lease at a path; waits for those that hold it before. */
 export async function withLock<Result>(
   path: string,
-  world: World & Pick<Clock, "now" | "sleep">,
+  io: LeaseIo & Pick<Clock, "now" | "sleep">,
   work: () => Promise<Result>,
 ): Promise<Result> {
-  const end = world.now() + lockLimitMs;
+  const end = io.now() + lockLimitMs;
   for (let waitMs = 5; ; waitMs = Math.min(waitMs * 2, 100)) {
-    const acquired = await acquireLease(path, world);
+    const acquired = await acquireLease(path, io);
     if (acquired.kind === "acquired") return await work().finally(acquired.lease.release);
-    if (world.now() > end) throw new Error(`process ${acquired.holder.pid} holds ${path}`);
-    await world.sleep(waitMs * (0.5 + Math.random()));
+    if (io.now() > end) throw new Error(`process ${acquired.holder.pid} holds ${path}`);
+    await io.sleep(waitMs * (0.5 + Math.random()));
   }
 }
 
@@ -117,10 +99,10 @@ async function renameNew(fresh: string, path: string): Promise<boolean> {
 }
 
 /** Takes the place of a stale holder; false when another process was quicker. */
-async function succeed(path: string, { from, to }: { from: string; to: string }, world: World): Promise<boolean> {
+async function succeed(path: string, { from, to }: { from: string; to: string }, io: LeaseIo): Promise<boolean> {
   try {
     // Before the rename, or another container could find the new name with the stale time.
-    await refresh(join(path, from), world);
+    await refresh(join(path, from), io);
     await rename(join(path, from), join(path, to));
     return true;
   } catch (error) {
@@ -129,14 +111,14 @@ async function succeed(path: string, { from, to }: { from: string; to: string },
   }
 }
 
-function keep(file: string, path: string, world: World): Lease {
+function keep(file: string, path: string, io: LeaseIo): Lease {
   const lost = new AbortController();
   const over = new AbortController();
   const run = async () => {
     while (!over.signal.aborted && !lost.signal.aborted) {
-      await expiry(world, over.signal);
+      await expiry(io, over.signal);
       if (over.signal.aborted) return;
-      await refresh(file, world).catch((error) => {
+      await refresh(file, io).catch((error) => {
         // Any other trouble may pass before the lease is stale.
         if (systemCode(error) === "ENOENT") lost.abort(new Error(`another process holds ${path}`));
       });
@@ -154,27 +136,27 @@ function keep(file: string, path: string, world: World): Lease {
 }
 
 /** Resolves when it is time to refresh, or when that is no longer wanted. */
-function expiry(world: World, over: AbortSignal): Promise<void> {
-  const limit = world.limit(refreshMs, over, new Error("time to refresh"));
+function expiry(io: LeaseIo, over: AbortSignal): Promise<void> {
+  const limit = io.limit(refreshMs, over, new Error("time to refresh"));
   return new Promise<void>((resolve) => {
     if (limit.signal.aborted) return resolve();
     limit.signal.addEventListener("abort", () => resolve(), { once: true });
   }).finally(limit.clear);
 }
 
-async function refresh(file: string, { date }: Pick<World, "date">): Promise<void> {
+async function refresh(file: string, { date }: Pick<LeaseIo, "date">): Promise<void> {
   await utimes(file, date(), date());
 }
 
 /** The process that holds the lease; `undefined` when it is gone. */
-async function findHolder(path: string, name: string, world: World): Promise<ProcessId | undefined> {
+async function findHolder(path: string, name: string, io: LeaseIo): Promise<ProcessId | undefined> {
   const holder = parseName(name);
-  const self = await world.processes.self();
+  const self = await io.processes.self();
   if (holder?.machine === self.machine && holder.namespace === self.namespace) {
-    return (await world.processes.startOf(holder.pid)) === holder.start ? holder : undefined;
+    return (await io.processes.startOf(holder.pid)) === holder.start ? holder : undefined;
   }
   const modified = await stat(join(path, name)).catch(() => undefined);
-  const isStale = !modified || world.date().getTime() - modified.mtimeMs > staleMs;
+  const isStale = !modified || io.date().getTime() - modified.mtimeMs > staleMs;
   return isStale ? undefined : holder;
 }
 

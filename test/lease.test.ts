@@ -6,16 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../src/io.ts";
-import {
-  type Acquired,
-  acquireLease,
-  isHeld,
-  type Lease,
-  type Processes,
-  systemProcesses,
-  withLock,
-} from "../src/lease.ts";
+import { type Processes, systemClock } from "../src/io.ts";
+import { type Acquired, acquireLease, isHeld, type Lease, systemProcesses, withLock } from "../src/lease.ts";
 import { createVirtualClock } from "./clock.ts";
 import { compile } from "./compiled.ts";
 

@@ -3,6 +3,7 @@ import { homedir } from "node:os";
 import { createFetch } from "../client/http.ts";
 import { systemCode, VidgenError } from "../errors.ts";
 import { type Io, systemClock } from "../io.ts";
+import { systemProcesses } from "../lease.ts";
 
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {
@@ -19,6 +20,7 @@ export function systemIo(): Io {
     nodeVersion: process.versions.node,
     pid: process.pid,
     isRunning,
+    processes: systemProcesses(process.pid, isRunning),
     uid: process.getuid?.(),
     home: findHome(),
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),

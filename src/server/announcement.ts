@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod/mini";
+import type { Io } from "../io.ts";
+import { type Acquired, acquireLease } from "../lease.ts";
 
 /** The content of `service.json`: the service's API key and webhook secret, and its addresses while it listens. */
 const schema = z.object({
@@ -38,4 +40,14 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
     await rm(temporary, { force: true });
     throw error;
   }
+}
+
+/**
+ * Makes this process the only one that uses a service folder, which is made where there is none, until it releases the lease or ends. Rejects
+ * with the system's error.
+ */
+export async function acquireFolder(folder: string, io: Pick<Io, "date" | "limit" | "processes">): Promise<Acquired> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await chmod(folder, 0o700);
+  return acquireLease(join(folder, "lease"), io);
 }

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import type { Clock, Io } from "../io.ts";
-import { type Address, type Announcement, readAnnouncement, writeAnnouncement } from "./announcement.ts";
+import { type Address, type Announcement, acquireFolder, readAnnouncement, writeAnnouncement } from "./announcement.ts";
 import { createKey, prepareLocalAccount } from "./api/accounts.ts";
 import { createApp } from "./api/app.ts";
 import { type Listening, listen } from "./api/listen.ts";
@@ -14,7 +14,6 @@ import type { Engine } from "./engines/engine.ts";
 import { createQueue, type Pace } from "./jobs/queue.ts";
 import { createMedia } from "./media/media.ts";
 import { createOutbound, type Outbound } from "./outbound/outbound.ts";
-import { takeOwnership } from "./owner.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 
@@ -97,6 +96,8 @@ export type OpenOptions = {
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   kind: "running";
   address: Address;
+  /** Aborts when another process has taken over the folder; the service closes by itself then. */
+  lost: AbortSignal;
   /** Waits up to `graceMs` for unfinished replies, stops rendering, and releases the folder. */
   close(graceMs: number): Promise<void>;
 };
@@ -107,19 +108,23 @@ export type HeldService = { kind: "held"; pid: number; announcement: Announcemen
 type CloseStep = (graceMs: number) => Promise<void>;
 
 /**
- * Takes ownership of a service folder, opens its state, listens and resumes unfinished work. Rejects with the system's error when it cannot
+ * Acquires a service folder, opens its state, listens and resumes unfinished work. Rejects with the system's error when it cannot
  * listen (its `address` and `port` say where), and with an error made for people when the state cannot be used.
  */
 export async function openService(options: OpenOptions, io: Io): Promise<RunningService | HeldService> {
   const { folder } = options;
-  const owner = await takeOwnership(folder, io);
-  if (owner.kind === "held") return { ...owner, announcement: await readAnnouncement(folder) };
-  const steps: CloseStep[] = [owner.release];
+  const acquired = await acquireFolder(folder, io);
+  if (acquired.kind === "held")
+    return { kind: "held", pid: acquired.holder.pid, announcement: await readAnnouncement(folder) };
+  const { lost, release } = acquired.lease;
+  const steps: CloseStep[] = [release];
   const close = async (graceMs: number) => {
     for (const step of steps.splice(0).reverse()) await step(graceMs);
   };
+  // Another process writes to the folder now.
+  lost.addEventListener("abort", () => void close(0), { once: true });
   try {
-    return { ...(await openParts(options, steps, io)), close };
+    return { ...(await openParts(options, steps, io)), lost, close };
   } catch (error) {
     await close(0);
     throw error;

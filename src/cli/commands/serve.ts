@@ -48,7 +48,7 @@ async function serve(options: Options, context: Context): Promise<void> {
   const service = await open(options, context);
   try {
     await printAddress(service, options, context);
-    await waitForStop(context.io);
+    await waitForStop(service, context.io);
   } finally {
     await service.close(graceMs);
   }
@@ -147,10 +147,13 @@ async function printAddress(
   output.note("Ctrl-C stops it.");
 }
 
-function waitForStop(io: Io): Promise<void> {
-  return new Promise((resolve) => {
+/** Rejects when another process has taken over the folder, as it may where this one was stopped for over a minute. */
+function waitForStop({ lost }: RunningService, io: Io): Promise<void> {
+  const lostError = new VidgenError("output", "Another process runs the local service of this folder now: stopped.");
+  return new Promise((resolve, reject) => {
     if (io.signal.aborted) return resolve();
     io.signal.addEventListener("abort", () => resolve(), { once: true });
+    lost.addEventListener("abort", () => reject(lostError), { once: true });
   });
 }
 

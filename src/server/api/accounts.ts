@@ -1,8 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { Io } from "../../io.ts";
-import { readAnnouncement } from "../announcement.ts";
-import { takeOwnership } from "../owner.ts";
+import { acquireFolder, readAnnouncement } from "../announcement.ts";
 import { openStore } from "../store/sqlite/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
 import { type ApiContext, readJson, refuse } from "./message.ts";
@@ -58,13 +57,13 @@ export async function makeKey(
   account: { name: string; credits: number | undefined },
   io: Io,
 ): Promise<NewAccount> {
-  const owner = await takeOwnership(folder, io);
-  if (owner.kind === "held") return askRunning(folder, account, io);
+  const acquired = await acquireFolder(folder, io);
+  if (acquired.kind === "held") return askRunning(folder, account, io);
   try {
     const store = await openStore(join(folder, "service.db"));
     return await addAccount(store, account.name, account.credits).finally(store.close);
   } finally {
-    await owner.release();
+    await acquired.lease.release();
   }
 }
 
