@@ -15,7 +15,7 @@ import {
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { systemCode } from "./errors.ts";
-import type { Clock, Io, Processes, ProcessId } from "./io.ts";
+import type { Io, Processes, ProcessId } from "./io.ts";
 
 /** A thing that this process alone holds, until it releases it or ends. */
 export type Lease = {
@@ -48,38 +48,15 @@ export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired>
     await refresh(join(fresh, name), io);
     for (;;) {
       if (await renameNew(fresh, path)) break;
-      const [current] = await namesIn(path);
+      const [current] = await holdersIn(path);
       if (current === undefined) continue;
       const holder = await findHolder(path, current, io);
       if (holder) return { kind: "held", holder };
-      if (await succeed(path, { from: current, to: name }, io)) break;
+      if (await replaceHolder(path, { from: current, to: name }, io)) break;
     }
-    return { kind: "acquired", lease: keep(join(path, name), path, io) };
+    return { kind: "acquired", lease: refreshUntilReleased(join(path, name), path, io) };
   } finally {
     await rm(fresh, { recursive: true, force: true });
-  }
-}
-
-/** Whether a process that lives holds the lease at a path. */
-export async function isHeld(path: string, io: LeaseIo): Promise<boolean> {
-  const [current] = await namesIn(path);
-  return current !== undefined && (await findHolder(path, current, io)) !== undefined;
-}
-
-const lockLimitMs = staleMs + 30_000;
-
-/** Runs `work` while this process holds the lease at a path; waits for those that hold it before. */
-export async function withLock<Result>(
-  path: string,
-  io: LeaseIo & Pick<Clock, "now" | "sleep">,
-  work: () => Promise<Result>,
-): Promise<Result> {
-  const end = io.now() + lockLimitMs;
-  for (let waitMs = 5; ; waitMs = Math.min(waitMs * 2, 100)) {
-    const acquired = await acquireLease(path, io);
-    if (acquired.kind === "acquired") return await work().finally(acquired.lease.release);
-    if (io.now() > end) throw new Error(`process ${acquired.holder.pid} holds ${path}`);
-    await io.sleep(waitMs * (0.5 + Math.random()));
   }
 }
 
@@ -99,7 +76,7 @@ async function renameNew(fresh: string, path: string): Promise<boolean> {
 }
 
 /** Takes the place of a stale holder; false when another process was quicker. */
-async function succeed(path: string, { from, to }: { from: string; to: string }, io: LeaseIo): Promise<boolean> {
+async function replaceHolder(path: string, { from, to }: { from: string; to: string }, io: LeaseIo): Promise<boolean> {
   try {
     // Before the rename, or another container could find the new name with the stale time.
     await refresh(join(path, from), io);
@@ -111,12 +88,12 @@ async function succeed(path: string, { from, to }: { from: string; to: string },
   }
 }
 
-function keep(file: string, path: string, io: LeaseIo): Lease {
+function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
   const lost = new AbortController();
   const over = new AbortController();
   const run = async () => {
     while (!over.signal.aborted && !lost.signal.aborted) {
-      await expiry(io, over.signal);
+      await nextRefresh(io, over.signal);
       if (over.signal.aborted) return;
       await refresh(file, io).catch((error) => {
         // Any other trouble may pass before the lease is stale.
@@ -136,7 +113,7 @@ function keep(file: string, path: string, io: LeaseIo): Lease {
 }
 
 /** Resolves when it is time to refresh, or when that is no longer wanted. */
-function expiry(io: LeaseIo, over: AbortSignal): Promise<void> {
+function nextRefresh(io: LeaseIo, over: AbortSignal): Promise<void> {
   const limit = io.limit(refreshMs, over, new Error("time to refresh"));
   return new Promise<void>((resolve) => {
     if (limit.signal.aborted) return resolve();
@@ -160,7 +137,7 @@ async function findHolder(path: string, name: string, io: LeaseIo): Promise<Proc
   return isStale ? undefined : holder;
 }
 
-async function namesIn(path: string): Promise<string[]> {
+async function holdersIn(path: string): Promise<string[]> {
   try {
     return await readdir(path);
   } catch (error) {
