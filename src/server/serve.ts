@@ -124,15 +124,17 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   // Another process writes to the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
-    return { ...(await openParts(options, steps, io)), lost, close };
+    return { ...(await openParts(options, { steps, lost }, io)), lost, close };
   } catch (error) {
     await close(0);
     throw error;
   }
 }
 
+type Opening = { steps: CloseStep[]; lost: AbortSignal };
+
 /** Opens the parts of the service, and adds to `steps` how to close each of them. */
-async function openParts(options: OpenOptions, steps: CloseStep[], io: Io) {
+async function openParts(options: OpenOptions, { steps, lost }: Opening, io: Io) {
   const { folder, host, name, ports } = options;
   const credentials = await prepareCredentials(folder);
   const store = await openStore(join(folder, "service.db"));
@@ -158,7 +160,8 @@ async function openParts(options: OpenOptions, steps: CloseStep[], io: Io) {
   mediaUrl = await listenAt(service.media, ports.media);
   const address: Address = { ...credentials, media_url: mediaUrl, base_url: await listenAt(service.api, ports.api) };
   await writeAnnouncement(folder, address);
-  steps.push(() => writeAnnouncement(folder, credentials));
+  // Another process that has taken over the folder has announced itself there.
+  steps.push(async () => void (lost.aborted || (await writeAnnouncement(folder, credentials))));
   await service.start(options.resume);
   const { api, media, settled } = service;
   return { kind: "running", api, media, settled, address } as const;
