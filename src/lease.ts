@@ -17,9 +17,9 @@ import { join } from "node:path";
 import { systemCode } from "./errors.ts";
 import type { Io, Processes, ProcessId } from "./io.ts";
 
-/** A thing that this process alone holds, until it releases it or ends. */
+/** The lease of a thing that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
-  /** Aborts when another process turns out to hold it: this process must stop writing. */
+  /** Aborts when another process has taken over the lease: this process must stop writing. */
   lost: AbortSignal;
   release(): Promise<void>;
 };
@@ -29,15 +29,15 @@ export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; hold
 type LeaseIo = Pick<Io, "date" | "limit" | "processes">;
 
 const refreshMs = 10_000;
-/** A holder on another machine, or in another container, shows that it lives by its refreshes alone. */
+/** Only the time of the last refresh tells whether a holder on another machine, or in another container, still runs. */
 const staleMs = 60_000;
 
 /**
  * Acquires the lease at a path. Rejects with the system's error when it cannot be written.
  *
- * A lease is a folder with one empty file, whose name is the holder's. Both steps that change the holder are one rename, which the file
- * system makes atomic: the folder appears with its file in it, and only where there is none; and a stale holder's file gets the name of the
- * next holder, once. Hard links would do the same, but many mounted folders have none.
+ * A lease is a folder with one empty file, whose name identifies the holder. The holder changes by a single rename, which is atomic: a new
+ * lease is renamed to `path` together with its file, which fails when `path` exists; a stale lease is taken over by renaming its file, which
+ * succeeds for one process only. Hard links are not used because many mounted folders do not support them.
  */
 export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired> {
   const name = formatName(await io.processes.self());
@@ -60,7 +60,7 @@ export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired>
   }
 }
 
-/** False when there is a lease already. An empty folder is one that was being released. */
+/** Renames a new lease to `path`; false when there is one already. An empty folder is what a release leaves for a moment. */
 async function renameNew(fresh: string, path: string): Promise<boolean> {
   try {
     await rmdir(path).catch(() => {});
@@ -69,16 +69,16 @@ async function renameNew(fresh: string, path: string): Promise<boolean> {
   } catch (error) {
     const code = systemCode(error);
     if (code === "ENOTEMPTY" || code === "EEXIST") return false;
-    // What Windows says of a folder that exists.
+    // Windows answers EPERM when the folder exists.
     if (code === "EPERM" && (await exists(path))) return false;
     throw error;
   }
 }
 
-/** Takes the place of a stale holder; false when another process was quicker. */
+/** Takes over from a stale holder; false when another process did so first. */
 async function replaceHolder(path: string, { from, to }: { from: string; to: string }, io: LeaseIo): Promise<boolean> {
   try {
-    // Before the rename, or another container could find the new name with the stale time.
+    // Refreshed before the rename: with the old time, the new holder would look stale to another container.
     await refresh(join(path, from), io);
     await rename(join(path, from), join(path, to));
     return true;
@@ -96,7 +96,7 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
       await nextRefresh(io, over.signal);
       if (over.signal.aborted) return;
       await refresh(file, io).catch((error) => {
-        // Any other trouble may pass before the lease is stale.
+        // Other errors are ignored: the next refresh may succeed before the lease is stale.
         if (systemCode(error) === "ENOENT") lost.abort(new Error(`another process holds ${path}`));
       });
     }
@@ -112,7 +112,7 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
   };
 }
 
-/** Resolves when it is time to refresh, or when that is no longer wanted. */
+/** Resolves when the next refresh is due, or when the lease is released. */
 function nextRefresh(io: LeaseIo, over: AbortSignal): Promise<void> {
   const limit = io.limit(refreshMs, over, new Error("time to refresh"));
   return new Promise<void>((resolve) => {
@@ -125,7 +125,7 @@ async function refresh(file: string, { date }: Pick<LeaseIo, "date">): Promise<v
   await utimes(file, date(), date());
 }
 
-/** The process that holds the lease; `undefined` when it is gone. */
+/** The process that holds the lease; `undefined` when it has ended or the lease is stale. */
 async function findHolder(path: string, name: string, io: LeaseIo): Promise<ProcessId | undefined> {
   const holder = parseName(name);
   const self = await io.processes.self();
@@ -164,12 +164,12 @@ function parseName(name: string): ProcessId | undefined {
   return { machine, namespace, pid: Number(pid), start };
 }
 
-/** The real processes, as Linux tells of them; elsewhere a number in use counts as the process that is meant. */
+/** Reads start times from /proc on Linux. Elsewhere they are unknown, and a running process with the same PID counts as the holder. */
 export function systemProcesses(pid: number, isRunning: (pid: number) => boolean): Processes {
   let self: Promise<ProcessId> | undefined;
   const startOf = async (other: number) => {
     const text = await readOptional(`/proc/${other}/stat`);
-    // The name, in brackets, may hold spaces and brackets; field 3 comes after it.
+    // The second field, the name in parentheses, may contain spaces and parentheses; the third follows the last ")".
     const fields = /.*\) (.*)/s.exec(text ?? "")?.[1]?.split(" ");
     if (fields) return /^[ZXx]$/.test(fields[0] ?? "") ? undefined : fields[19];
     return isRunning(other) ? "-" : undefined;

@@ -147,9 +147,11 @@ async function printAddress(
   output.note("Ctrl-C stops it.");
 }
 
-/** Rejects when another process has taken over the folder, as it may where this one was stopped for over a minute. */
+/** Rejects when another process has taken over the folder: it may when this process was suspended for over a minute. */
 function waitForStop({ lost }: RunningService, io: Io): Promise<void> {
-  const lostError = new VidgenError("output", "Another process runs the local service of this folder now: stopped.");
+  const message = "Another process has taken over the local service's folder, so this one has stopped.";
+  const hint = "Nothing is lost: the other process has what was accepted, and --local uses it.";
+  const lostError = new VidgenError("output", message, { hint });
   return new Promise((resolve, reject) => {
     if (io.signal.aborted) return resolve();
     io.signal.addEventListener("abort", () => resolve(), { once: true });
