@@ -56,7 +56,13 @@ export function createClient(options: ClientOptions): Client {
   hide(apiKey.trim());
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the exit of the process belong to the program that uses the library.
-  const io = { ...systemClock, pid: process.pid, isRunning, fetch: createFetch(process.env) };
+  const io = {
+    ...systemClock,
+    pid: process.pid,
+    isRunning,
+    fetch: createFetch(process.env),
+    unsettled: new Set<string>(),
+  };
   const baseUrl = String(options.baseUrl);
   const opened = journal === undefined ? undefined : openJournal(resolve(journal), io);
   const client = createSharedClient({ baseUrl, apiKey, journal: opened, onNote }, io);

@@ -75,6 +75,8 @@ export type Io = {
   signal: AbortSignal;
   /** Aborts at the second of these: the command must end at once. */
   leave: AbortSignal;
+  /** The attempts whose request is out: a process that ends while there is one may have been charged, and ends with exit 6. */
+  unsettled: Set<string>;
 };
 
 /** The part of `Io` that waits and tells the time. */

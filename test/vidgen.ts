@@ -138,6 +138,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       return pid;
     },
     isRunning: (other) => other === pid,
+    unsettled: new Set(),
     processes: {
       self: async () => ({ machine: "boot", namespace: "1", pid, start: String(pid) }),
       startOf: async (other) => (other === pid ? String(other) : undefined),

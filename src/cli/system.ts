@@ -28,6 +28,7 @@ export function systemIo(): Io {
     launch,
     signal,
     leave,
+    unsettled: new Set(),
   };
 }
 

@@ -16,7 +16,7 @@ import { type StartOptions as PaidStartOptions, start } from "./start.ts";
 import type { Target } from "./target.ts";
 
 /** What a client may use of the outside world. */
-export type ClientIo = Clock & Pick<Io, "fetch" | "pid" | "isRunning">;
+export type ClientIo = Clock & Pick<Io, "fetch" | "pid" | "isRunning" | "unsettled">;
 
 export type ClientOptions = {
   /** The service's address; https, except on this machine. */

@@ -41,7 +41,13 @@ function createWorld() {
   /** A process with a client of its own; the others it knows to be running. */
   const open = (answer: Answer = honest, { pid = 1, running = [1] } = {}) => {
     const fetch = async (url: string, init: FetchInit = {}) => answer(url, init);
-    const io = { ...createVirtualClock(), pid, isRunning: (other: number) => running.includes(other), fetch };
+    const io = {
+      ...createVirtualClock(),
+      pid,
+      isRunning: (other: number) => running.includes(other),
+      fetch,
+      unsettled: new Set<string>(),
+    };
     return createClient({ baseUrl, apiKey, journal: openJournal(journal, io) }, io);
   };
   return { folder, journal, place, lines, open };
