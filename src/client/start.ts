@@ -1,4 +1,4 @@
-import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
+import { asVidgenError, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
 import type { Line } from "./history.ts";
@@ -11,8 +11,6 @@ import { errorText, readStarted, type Started, type StartRequest, saysNo } from 
 export type StartOptions = {
   /** The attempt's id, a UUID: the Idempotency-Key, and its name in the journal and in errors. */
   attempt: string;
-  /** `-o` as it was typed, for the journal. */
-  place: string | undefined;
   journal: Pick<Journal, "append">;
   /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
   signal: AbortSignal;
@@ -45,15 +43,12 @@ const minWaitMs = 500;
 const interruptLimitMs = 10_000;
 
 /**
- * Starts a generation (interface 4.1). The request costs money, so the journal has it first, and it is sent once: it is retried only when no
- * byte of it was written, or when the service said "not now" (429, 421, 425). Throws `network` (nothing was sent), `unknown` (it may have been
- * charged), the code of the service's refusal, or `output` when the journal could not be written: then nothing was sent.
+ * Starts a generation (interface 4.1) whose intent is in the journal: see `begin.ts`. The request costs money, so it is sent once: it is retried
+ * only when no byte of it was written, or when the service said "not now" (429, 421, 425). Throws `network` (nothing was sent), `unknown` (it
+ * may have been charged), or the code of the service's refusal.
  */
 export async function start(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Started> {
-  const { attempt, place, journal } = options;
-  await journal.append({ kind: "intent", attempt, base_url: api.baseUrl, request, place }).catch((error) => {
-    throw beforePaying(error);
-  });
+  const { attempt, journal } = options;
   const end = await startUntilKnown(api, request, options, clock);
   // The outcome is reported even where the journal can no longer be written.
   await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));

@@ -186,7 +186,7 @@ describe("--reuse --dry-run", () => {
     const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
     world.env.VIDGEN_API_KEY = undefined;
     const run = await world.vidgen("generate", "a fox", "--reuse", "--dry-run");
-    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`It would go on with ${id}`) });
+    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`It would resume ${id}`) });
     expect(run.stdout).not.toContain("POST");
     const { stdout } = await world.vidgen("generate", "a fox", "--reuse", "--dry-run", "--json");
     expect(JSON.parse(stdout)).toMatchObject({ reuse: { id, status: "processing", prompt: "a fox" } });
