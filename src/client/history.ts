@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import * as z from "zod/mini";
 import { VidgenError } from "../errors.ts";
 import { parseJson, type StartRequest } from "./schema.ts";
+import type { Version } from "./version.ts";
 
 const text = z.string();
 const at = z.iso.datetime();
@@ -27,8 +28,16 @@ const lineSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("failed"), at, id: text, reason: text }),
   /** A `.part` file and the process that writes it. */
   z.object({ kind: z.literal("claim"), at, file: text, pid: z.number() }),
-  /** A download into a `.part` file has begun; its strong ETag allows to resume it. */
-  z.object({ kind: z.literal("part"), at, id: text, file: text, etag: text }),
+  /** What a `.part` file holds from here on; with a validator, an ETag or a date, the download can be resumed. */
+  z.object({
+    kind: z.literal("part"),
+    at,
+    id: text,
+    file: text,
+    etag: z.optional(text),
+    last_modified: z.optional(text),
+    total: z.optional(z.number()),
+  }),
   z.object({ kind: z.literal("saved"), at, id: text, file: text }),
 ]);
 
@@ -64,7 +73,7 @@ export type Entry = {
   took_ms?: number;
   /** Why it was refused, is unknown, or failed. */
   reason?: string;
-  part?: { file: string; etag: string };
+  part?: Version & { file: string };
   /** Where it was saved. */
   file?: string;
 };
@@ -115,7 +124,7 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.reason = line.reason;
       break;
     case "part":
-      entry.part = { file: line.file, etag: line.etag };
+      entry.part = { file: line.file, etag: line.etag, last_modified: line.last_modified, total: line.total };
       break;
     case "saved":
       entry.file = line.file;

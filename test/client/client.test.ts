@@ -90,7 +90,7 @@ test("a video is saved under its words, and the next process finds it there", as
   await client.start(request, { signal });
   const { file } = await client.download(id, `${folder}/{slug}-{id}.mp4`, { signal });
   expect([file, new Uint8Array(readFileSync(file))]).toEqual([join(folder, `a-red-fox-${id}.mp4`), video]);
-  expect(lines().map(({ kind }) => kind)).toEqual(["intent", "accepted", "claim", "completed", "saved"]);
+  expect(lines().map(({ kind }) => kind)).toEqual(["intent", "accepted", "claim", "completed", "part", "saved"]);
   const found = { file, isWrittenDown: true };
   expect(await open().findSaved(id, `${folder}/{slug}-{id}.mp4`)).toEqual(found);
   expect(await open().findSaved(id, join(folder, "other.mp4"))).toBe(undefined);
