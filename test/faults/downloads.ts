@@ -18,7 +18,7 @@ const resumable = [
   "416 to a range",
   "no ETag, but a date that is old enough",
   "expired twice, with progress between",
-  "a strong ETag, then none, then a strong one",
+  "a strong ETag, then none, then the first one again",
 ];
 
 /** Goal 7: a file under the target's name is that generation's video, byte for byte. */
