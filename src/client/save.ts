@@ -5,7 +5,7 @@ import type { Completed } from "./follow.ts";
 import type { Entry } from "./history.ts";
 import type { Words } from "./naming.ts";
 import { outputError, type Target } from "./target.ts";
-import type { Version } from "./version.ts";
+import { type Version, validatorOf } from "./version.ts";
 
 type SaveOptions = DownloadOptions & {
   target: Target;
@@ -24,7 +24,7 @@ export async function save(
   options: SaveOptions,
   io: Clock & Pick<Io, "fetch">,
 ): Promise<string> {
-  const { target, entry, version } = options;
+  const { target, entry } = options;
   const { id } = generation;
   const overdue = new VidgenError("output", "The time to wait was over before the video was saved.");
   const limit = io.limit(options.timeoutMs, options.signal, overdue);
@@ -36,10 +36,10 @@ export async function save(
   };
   try {
     const naming = { id, ...wordsOf(entry, generation) };
-    const keepIfResumable = ({ etag, last_modified }: Version) => {
-      if ((etag ?? last_modified) !== undefined) target.keep();
+    const keepIfResumable = (version: Version = {}) => {
+      if (validatorOf(version) !== undefined) target.keep();
     };
-    keepIfResumable(version ?? {});
+    keepIfResumable(options.version);
     const onVersion = async (found: Version) => {
       await options.onVersion(found);
       keepIfResumable(found);
