@@ -4,7 +4,7 @@ import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, HttpResponse, Io } from "../io.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { describeFailure } from "./reply.ts";
-import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
+import { freeRetryMs, isTransient, retryAfterMs } from "./retry.ts";
 import { outputError } from "./target.ts";
 
 export type DownloadOptions = {
@@ -34,8 +34,6 @@ const maxTries = 10;
 const maxRedirects = 5;
 /** A request for which no byte comes for this long is aborted and retried. */
 const stallMs = 30_000;
-/** A longer Retry-After is cut to this. */
-const maxWaitMs = 60_000;
 /** An attempt that brings this much resets the count of retries. */
 const progressBytes = 1_000_000;
 
@@ -61,7 +59,7 @@ export async function download(url: string, file: FileHandle, options: DownloadO
     if (have.size - before >= progressBytes) tries = 1;
     if (tries >= maxTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`The video is hard to fetch (${outcome.reason}); still trying.`);
-    await io.sleep(Math.max(Math.min(outcome.waitMs ?? 0, maxWaitMs), backoffMs(tries)), options.signal);
+    await io.sleep(freeRetryMs(tries, outcome.waitMs), options.signal);
   }
 }
 
