@@ -85,7 +85,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
     timeoutError(pending: VidgenError): VidgenError {
       if (completedSince !== undefined) return missingVideoUrlError(id);
       if (options.isNew || isSeen || refusals > 0) return pending;
-      const message = `The service was not reached in the time to wait: ${trouble}.`;
+      const message = `Could not get an answer in the time to wait: ${trouble}.`;
       return new VidgenError("network", message, { id, hint: doctorHint });
     },
     completed(result: PollResult): Completed | undefined {
