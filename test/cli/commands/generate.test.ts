@@ -586,7 +586,7 @@ describe("following", () => {
     expect(run.stderr.match(/"queued"/g)).toHaveLength(1);
   });
 
-  test.each([null, "", "javascript:alert(1)"])(
+  test.each([null, "", " ", "javascript:alert(1)"])(
     "completed with the url %j is looked at for 60 s, then exit 1",
     async (video_url) => {
       const world = await createWorld();
