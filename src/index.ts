@@ -40,7 +40,7 @@ export type Client = {
   start(request: StartRequest, options?: CallOptions): Promise<Started & { attempt: string }>;
   /** Polls a generation once (interface 4.2), with retries for 30 s until there is an answer. */
   status(id: string, options?: CallOptions): Promise<Generation>;
-  /** Polls a generation until it has completed. Rejects with `failed`, or with `pending` at the timeout. */
+  /** Polls a generation until it has completed. Rejects with `failed`, or at the timeout with `pending`, or `network` when no answer came. */
   follow(id: string, options?: FollowOptions): Promise<Completed>;
   /**
    * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash); names in braces

@@ -112,12 +112,13 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
     const { timeoutMs, intervalMs } = readTimes(how, pace);
     const isNew = fresh.delete(id);
+    const isKnown = isNew || (await find(id).catch(() => undefined)) !== undefined;
     let isWatched = isNew;
     const onState = (status: string) => {
       isWatched = true;
       how.onState?.(status);
     };
-    const options = { timeoutMs, intervalMs, isNew, signal: how.signal, onState, onNote };
+    const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onNote };
     const completed = await follow(api, id, options, io).catch(async (thrown) => {
       const error = asVidgenError(thrown);
       if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
@@ -154,7 +155,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       await target.settle({ id, ...wordsOf(entry) });
       const completed = await followAndRecord(id, { ...how, signal });
       const freshUrl = async (signal: AbortSignal) =>
-        (await follow(api, id, { timeoutMs, intervalMs, isNew: false, signal, onNote }, io)).videoUrl;
+        (await follow(api, id, { timeoutMs, intervalMs, isNew: false, isKnown: true, signal, onNote }, io)).videoUrl;
       const onVersion = async (version: Version) => {
         const [file, { ino: inode }] = [target.partPath(), await target.part.stat()];
         await record({ kind: "part", id, file, holder: hold?.holder ?? "", inode, ...version });
