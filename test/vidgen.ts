@@ -137,7 +137,6 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     get pid() {
       return pid;
     },
-    isRunning: (other) => other === pid,
     unsettled: new Set(),
     processes: {
       self: async () => ({ machine: "boot", namespace: "1", pid, start: String(pid) }),

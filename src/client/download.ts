@@ -4,7 +4,7 @@ import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, HttpResponse, Io } from "../io.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { describeFailure } from "./reply.ts";
-import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
+import { backoffMs, freeRetryMs, isTransient, retryAfterMs } from "./retry.ts";
 import { outputError } from "./target.ts";
 import { isSameVersion, rangeHeaders, readVersion, type Version } from "./version.ts";
 
@@ -44,8 +44,6 @@ const patienceMs = 60_000;
 const maxRedirects = 5;
 /** A request for which no byte comes for this long is aborted and retried. */
 const stallMs = 30_000;
-/** A longer Retry-After is cut to this. */
-const maxWaitMs = 60_000;
 /** As many further bytes reset the count of retries. */
 const progressBytes = 1_000_000;
 
@@ -86,7 +84,7 @@ export async function download(url: string, file: FileHandle, options: DownloadO
     }
     if (++tries >= maxTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`The video is hard to fetch (${outcome.reason}); still trying.`);
-    await io.sleep(Math.max(Math.min(outcome.waitMs ?? 0, maxWaitMs), backoffMs(tries)), options.signal);
+    await io.sleep(freeRetryMs(tries, outcome.waitMs), options.signal);
   }
 }
 

@@ -2,18 +2,17 @@ import { VidgenError } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
 import { type DownloadOptions, download } from "./download.ts";
 import type { Completed } from "./follow.ts";
-import type { Entry, Line } from "./history.ts";
+import type { Entry } from "./history.ts";
 import type { Words } from "./naming.ts";
 import { outputError, type Target } from "./target.ts";
 import { type Version, validatorOf } from "./version.ts";
 
-type SaveOptions = Omit<DownloadOptions, "version" | "onVersion"> & {
+type SaveOptions = DownloadOptions & {
   target: Target;
   /** What the journal knows of the generation. */
   entry: Entry | undefined;
   /** How long the download may take, in milliseconds. */
   timeoutMs: number;
-  record(line: Line): Promise<void>;
 };
 
 /**
@@ -25,7 +24,7 @@ export async function save(
   options: SaveOptions,
   io: Clock & Pick<Io, "fetch">,
 ): Promise<string> {
-  const { target, entry, record } = options;
+  const { target, entry } = options;
   const { id } = generation;
   const overdue = new VidgenError("output", "The time to wait was over before the video was saved.");
   const limit = io.limit(options.timeoutMs, options.signal, overdue);
@@ -40,15 +39,13 @@ export async function save(
     const keepIfResumable = (version: Version = {}) => {
       if (validatorOf(version) !== undefined) target.keep();
     };
-    // Set where an earlier run has left a part of this very video.
-    const version = entry?.part?.file === target.partPath() ? entry.part : undefined;
-    keepIfResumable(version);
+    keepIfResumable(options.version);
     const onVersion = async (found: Version) => {
-      await record({ kind: "part", id, file: target.partPath(), ...found });
+      await options.onVersion(found);
       keepIfResumable(found);
     };
     await target.settle(naming);
-    await download(videoUrl, target.part, { ...options, signal: limit.signal, version, onVersion, freshUrl }, io);
+    await download(videoUrl, target.part, { ...options, signal: limit.signal, onVersion, freshUrl }, io);
     return await target.commit(naming);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
