@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { usage } from "../errors.ts";
+import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Started } from "./attempts.ts";
 import type { Entry } from "./history.ts";
@@ -73,15 +73,27 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
         ...{ overwrite, unique: randomUUID(), naming, words, first, date: dayOf(entry, io) },
         own: (file, found) => own(file, found, claiming),
       });
+      /** Rejects when another process has taken over the file, because this one had stopped for a minute. */
+      const confirm = async () => {
+        await hold?.confirm().catch((cause) => {
+          throw new VidgenError("output", `Another process saves ${target.partPath()} now.`, { cause });
+        });
+      };
       return {
         ...target,
         keep: resume ? target.keep : () => {},
         async settle(settled) {
           const before = target.partPath();
-          await (hold ? journal.lock(() => target.settle(settled)) : target.settle(settled));
+          // Without the lock the video keeps the temporary name until it is whole.
+          await (hold ? journal.lock(() => target.settle(settled)).catch(() => {}) : target.settle(settled));
           if (target.partPath() !== before) parts.delete(before);
         },
-        release: () => target.release().finally(() => parts.delete(target.partPath())),
+        commit: async (naming) => confirm().then(() => target.commit(naming)),
+        async release() {
+          await confirm().catch(target.keep);
+          await target.release();
+          parts.delete(target.partPath());
+        },
       };
     },
     async findSaved({ id, ...entry }, place) {

@@ -135,9 +135,17 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     // A video that was paid for can be claimed even where the journal cannot be read or written.
     const entry = how.id === undefined ? undefined : await find(how.id).catch(() => undefined);
     const hold = await claims.hold().catch(() => undefined);
-    const work = () => claims.claim(place, { ...how, entry, hold });
+    let isLocked = false;
+    const claimLocked = () => {
+      isLocked = true;
+      return claims.claim(place, { ...how, entry, hold });
+    };
+    const claimUnlocked = (error: unknown) => {
+      if (isLocked) throw error;
+      return claims.claim(place, { ...how, entry, hold: undefined });
+    };
     try {
-      const target = await (hold ? journal.lock(work) : work());
+      const target = await journal.lock(claimLocked).catch(claimUnlocked);
       return { ...target, release: () => target.release().finally(() => hold?.release()) };
     } catch (error) {
       await hold?.release();
@@ -225,7 +233,12 @@ const noJournal: Omit<Journal, "path"> = {
   entries: async () => [],
   findPart: async () => undefined,
   lock: (work) => work({ confirm: async () => {} }),
-  hold: async () => ({ holder: "", lost: new AbortController().signal, release: async () => {} }),
+  hold: async () => ({
+    holder: "",
+    lost: new AbortController().signal,
+    confirm: async () => {},
+    release: async () => {},
+  }),
   isHeld: async () => false,
   forget: async () => {},
 };

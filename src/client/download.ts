@@ -117,7 +117,7 @@ async function fetchOnce(
     const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
     if (fault === undefined) return { kind: "whole" };
     const { reason } = fault;
-    // What came in one piece, and all that was announced, is neither cut nor mixed.
+    // All that was announced has come in one response: it is neither cut nor mixed.
     if (fault.mayBeVideo && isLengthKnown && response.status === 200) {
       if (have.wasOdd) {
         options.onNote(

@@ -27,7 +27,7 @@ export type Journal = {
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
-export type Hold = { holder: string } & Pick<Lease, "lost" | "release">;
+export type Hold = { holder: string } & Lease;
 
 type JournalIo = LeaseIo & Pick<Clock, "now" | "sleep">;
 

@@ -41,7 +41,9 @@ export const downloads: Goal = {
         const generated = oracle.start({ prompt, model: "wan-2.5", attempt: prompt }, true);
         if (!generated) return;
         const place = join(folder, `${generated.id}/`);
-        const env = { VIDGEN_HOME: join(folder, "home"), VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: "key" };
+        // Its own: on the fast clock the lock of a journal that many share is not waited for long enough.
+        const home = join(folder, "homes", generated.id);
+        const env = { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: "key" };
         const run = await vidgen(["wait", generated.id, "-o", place], env);
         const saved = videosIn(place);
         const ranges = service.rangesOf(prompt);
