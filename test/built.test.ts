@@ -190,10 +190,15 @@ test("a pipe that is closed early ends quietly", async () => {
   expect(await ended).toMatchObject({ code: 0, stderr: "" });
 });
 
-test("a pipe that is closed in the middle of the video ends quietly", async () => {
+test("a pipe that is closed before it has the whole video has not saved it: exit 9, and the command to go on", async () => {
   const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "-", "--quiet"], remote());
-  child.stdout?.once("data", () => child.stdout?.destroy());
-  expect(await ended).toMatchObject({ code: 0, stderr: "" });
+  child.stdout?.destroy();
+  const { code, stderr } = await ended;
+  const words = "error: Cannot write the video to stdout: its reader closed it\\.";
+  expect([code, stderr]).toEqual([
+    9,
+    expect.stringMatching(new RegExp(`^${words}\n  To go on: (npx )?vidgen wait ${uuid} -o -\n$`)),
+  ]);
 });
 
 const printing = ["models", "--help", "--version", "help exit-codes"];

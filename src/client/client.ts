@@ -7,6 +7,7 @@ import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./creden
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
 import type { Entry, Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
+import { guessModel } from "./models.ts";
 import { fillWords, type Words } from "./naming.ts";
 import { claimPlace, findSaved } from "./place.ts";
 import { pollUntilAnswered } from "./poll.ts";
@@ -161,6 +162,9 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   return {
     baseUrl,
     async start(request, { signal, leave = new AbortController().signal, attempt = randomUUID(), place }) {
+      const guess = guessModel(request.model);
+      if (guess !== undefined)
+        onNote(`vidgen does not know the model "${request.model}"; did you mean ${guess}? Sent as typed.`);
       const started = await start(api, request, { attempt, place, journal, signal, leave, onNote }, io);
       fresh.add(started.generation.id);
       cached = undefined;
