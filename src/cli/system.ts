@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
 import { constants, homedir } from "node:os";
 import { createFetch } from "../client/http.ts";
-import { asVidgenError, exits, systemCode, VidgenError } from "../errors.ts";
+import { asVidgenError, exits, VidgenError } from "../errors.ts";
 import { type Io, systemClock } from "../io.ts";
 import { systemProcesses } from "../lease.ts";
 
@@ -21,8 +21,7 @@ export function systemIo(): Io {
     platform: process.platform,
     nodeVersion: process.versions.node,
     pid: process.pid,
-    isRunning,
-    processes: systemProcesses(process.pid, isRunning),
+    processes: systemProcesses(process.pid),
     uid: process.getuid?.(),
     home: findHome(),
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
@@ -66,14 +65,6 @@ function findHome(): string {
     return homedir();
   } catch {
     return "";
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return systemCode(error) === "EPERM";
   }
 }
 
