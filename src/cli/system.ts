@@ -52,7 +52,7 @@ function abort(error: VidgenError, unsettled: ReadonlySet<string>): void {
   let { message, exit } = error;
   if (unsettled.size > 0) {
     exit = exits.unknown.exit;
-    message += ` A request was out: it may have been charged (attempt ${[...unsettled].join(", ")}).
+    message = `${message.replace(/\.?$/, ".")} A request was out: it may have been charged (attempt ${[...unsettled].join(", ")}).
   It is written down: \`vidgen list --status unknown\`. Look at your account for a new generation before you start another.`;
   }
   process.stderr.write(`error: ${message}\n`);

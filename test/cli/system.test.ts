@@ -371,7 +371,9 @@ test.each(["a second signal", "a defect"])("%s ends with 6 while a paid request 
   vi.advanceTimersByTime(3_000);
   expect(ends[0]).toBe(6);
   expect(written).toHaveBeenCalledWith(
-    expect.stringMatching(/it may have been charged \(attempt attempt-1\)[\s\S]*vidgen list --status unknown/),
+    expect.stringMatching(
+      /\w\. A request was out: it may have been charged \(attempt attempt-1\)[\s\S]*vidgen list --status unknown/,
+    ),
   );
 });
 
