@@ -2,7 +2,7 @@
 export const exits = {
   ok: { exit: 0, meaning: "it worked" },
   rejected: { exit: 1, meaning: "the service refused the request or answered something unusable" },
-  bug: { exit: 1, meaning: "a defect of vidgen, before anything was sent" },
+  bug: { exit: 1, meaning: "a defect of vidgen (6 while a start request is out)" },
   usage: { exit: 2, meaning: "bad flags or input; nothing was sent" },
   auth: { exit: 3, meaning: "no API key, or the service does not accept it (401, 403)" },
   failed: { exit: 4, meaning: "the generation ended `failed`" },

@@ -6,7 +6,7 @@ import { createFetch } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
 import { checkModel } from "./client/models.ts";
 import { checkPrompt, type Generation, isRecord, parseJson, type Started, type StartRequest } from "./client/schema.ts";
-import { asVidgenError, systemCode, usage, VidgenError } from "./errors.ts";
+import { asVidgenError, usage, VidgenError } from "./errors.ts";
 import { systemClock } from "./io.ts";
 import { systemProcesses } from "./lease.ts";
 

@@ -114,7 +114,7 @@ test.each([
 
 test("what a killed process held is free at once", async () => {
   const path = makePath();
-  const isRunning = (pid: number) => existsSync(`/proc/${pid}`);
+  const _isRunning = (pid: number) => existsSync(`/proc/${pid}`);
   const script = await compile(`
     import { systemClock } from "../src/io.ts";
     import { acquireLease, systemProcesses } from "../src/lease.ts";
