@@ -36,23 +36,30 @@ export async function encode(clip: Clip): Promise<Buffer> {
 const containers = new Set(["moov", "trak", "mdia", "minf", "stbl"]);
 const timestamped = new Set(["mvhd", "tkhd", "mdhd"]);
 
+/** `keyFrameTable` is the list of key frames as a box, `shift` by how many bytes the media moves within the file. */
+type Changes = { keyFrameTable: Buffer; shift: number };
+
 /**
  * Returns an .mp4 with what the encoder leaves out. The times of creation become zero ("not known"), as the same request must give the same
- * bytes. The list of key frames (indexes from 0) is added: without it players take every frame for one and show nothing after a seek.
+ * bytes. The list of key frames (indexes from 0) is added: without it players take every frame for one and show nothing after a seek. The
+ * index, "moov", comes before the media: a player that reads from a pipe cannot go back from the end.
  */
 function completeMovie(movie: Buffer, keyFrames: readonly number[]): Buffer {
   const boxes = splitBoxes(movie);
-  // The encoder leaves padding after the box "moov".
-  const end = boxes.findIndex((box) => typeOf(box) === "moov") + 1;
-  return Buffer.concat(boxes.slice(0, end).map((box) => completeBox(box, keyFrames)));
+  const find = (type: string) => boxes.find((box) => typeOf(box) === type) ?? Buffer.alloc(0);
+  const [ftyp, moov, mdat] = [find("ftyp"), find("moov"), find("mdat")];
+  const keyFrameTable = makeKeyFrameTable(keyFrames);
+  const shift = ftyp.length + moov.length + keyFrameTable.length - (mdat.byteOffset - movie.byteOffset);
+  return Buffer.concat([ftyp, completeBox(moov, { keyFrameTable, shift }), mdat]);
 }
 
-function completeBox(box: Buffer, keyFrames: readonly number[]): Buffer {
+function completeBox(box: Buffer, changes: Changes): Buffer {
   const type = typeOf(box);
   if (timestamped.has(type)) return withoutTimes(box);
+  if (type === "stco") return moveChunks(box, changes.shift);
   if (!containers.has(type)) return box;
-  const children = splitBoxes(box.subarray(8)).map((child) => completeBox(child, keyFrames));
-  if (type === "stbl") children.push(keyFrameTable(keyFrames));
+  const children = splitBoxes(box.subarray(8)).map((child) => completeBox(child, changes));
+  if (type === "stbl") children.push(changes.keyFrameTable);
   return makeBox(type, children);
 }
 
@@ -76,7 +83,14 @@ function withoutTimes(box: Buffer): Buffer {
   return Buffer.from(box).fill(0, 12, box[8] === 1 ? 28 : 20);
 }
 
-function keyFrameTable(keyFrames: readonly number[]): Buffer {
+/** Moves the places of the chunks, which are counted from the beginning of the file. They follow the version, the flags and their number. */
+function moveChunks(box: Buffer, shift: number): Buffer {
+  const moved = Buffer.from(box);
+  for (let at = 16; at < moved.length; at += 4) moved.writeUInt32BE(moved.readUInt32BE(at) + shift, at);
+  return moved;
+}
+
+function makeKeyFrameTable(keyFrames: readonly number[]): Buffer {
   const numbers = [0, keyFrames.length, ...keyFrames.map((index) => index + 1)];
   return makeBox("stss", numbers.map(toUint32));
 }

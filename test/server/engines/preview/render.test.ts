@@ -15,9 +15,9 @@ async function render(changes: Partial<RenderRequest> = {}): Promise<string> {
 }
 
 describe("a preview", () => {
-  test("is an H.264 .mp4 of the asked size and length, whole to its last byte", async () => {
+  test("is an H.264 .mp4 of the asked size and length, whole to its last byte, and its index comes first for a pipe", async () => {
     expect(readMovie(await render())).toEqual({
-      types: ["ftyp", "free", "mdat", "moov"],
+      types: ["ftyp", "moov", "mdat"],
       codec: "avc1",
       codedSize: [854, 480],
       shownSize: [854, 480],
