@@ -118,6 +118,7 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
     },
     io,
   ).catch((error) => {
+    if (error instanceof VidgenError) throw error;
     throw new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
       hint: "VIDGEN_HOME names another folder.",
       cause: error,

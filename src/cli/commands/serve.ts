@@ -95,6 +95,7 @@ function readCredits({ credits }: Options): number | undefined {
 
 /** The error when the service cannot listen, or cannot use its folder. */
 function openingError(error: unknown, folder: string, host: string): VidgenError {
+  if (error instanceof VidgenError) return error;
   const code = systemCode(error);
   const port = error instanceof Error && "port" in error ? error.port : undefined;
   if (code === "EADDRINUSE")
