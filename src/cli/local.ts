@@ -115,6 +115,7 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
       ...{ folder, engine: createPreviewEngine(), pace: "fast", resume: "polled" },
       ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
+      onNote,
     },
     io,
   ).catch((error) => {

@@ -79,7 +79,7 @@ test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123",
     const opening = openService(
       {
         ...{ folder, engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
-        ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {} },
+        ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
       },
       systemIo(),
     );

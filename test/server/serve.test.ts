@@ -17,7 +17,7 @@ test("a service whose folder another process has taken over closes, and writes t
   const service = await openService(
     {
       ...{ folder, engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
-      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {} },
+      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
     },
     quickIo(),
   );

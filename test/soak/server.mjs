@@ -18,7 +18,7 @@ async function startService() {
   await store.credit("local", 1_000_000_000, "for the measurement");
   await store.start(generation(), 10, undefined);
   const queue = { add() {} };
-  const app = createApp({ store, queue, clock: io, mediaUrl: () => "http://127.0.0.1:1" });
+  const app = createApp({ store, queue, clock: io, mediaUrl: () => "http://127.0.0.1:1", onTrouble() {} });
   const { url } = await listen(app, { host: "127.0.0.1", port: 0 }, io);
   return url;
 }

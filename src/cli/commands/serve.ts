@@ -65,7 +65,14 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
   };
   const at = readAddress(options);
   const engine = createPreviewEngine();
-  const settings = { folder, engine, pace: options.pace, credits: readCredits(options), onDelivery };
+  const settings = {
+    folder,
+    engine,
+    pace: options.pace,
+    credits: readCredits(options),
+    onDelivery,
+    onNote: output.note,
+  };
   const opened = await openService({ ...settings, ...at, resume: "all" }, io).catch((error) => {
     throw openingError(error, folder, at.host);
   });

@@ -14,8 +14,8 @@ export type StoredGeneration = {
 };
 
 /**
- * A rendered video on disk. `etag` is strong: it is made from these very bytes. `thumbnail` is the path of a PNG of the middle frame, `null`
- * when there is none.
+ * A rendered video on disk. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the folder of the videos; earlier versions
+ * wrote whole paths. `etag` is strong: it is made from these very bytes.
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
@@ -70,6 +70,10 @@ export type Store = {
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** Generations that are still processing, oldest first: a restarted service resumes them. */
   unfinished(): Promise<StoredGeneration[]>;
+  /** Counts one more try to render a generation, and resolves with the number of tries that have begun. */
+  beginTry(id: string): Promise<number>;
+  /** Does not count a try that was stopped on purpose. */
+  undoTry(id: string): Promise<void>;
   /**
    * Ends a generation and adds the delivery of its callback: both or neither. Resolves with false, and changes nothing, when the generation
    * had ended before.

@@ -1,6 +1,7 @@
 import { chmod, open, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection } from "node-sqlite3-wasm";
+import { syncFolder } from "../sync.ts";
 
 export type Value = string | number | null;
 export type Row = Record<string, Value>;
@@ -41,6 +42,7 @@ export async function openDatabase(file: string): Promise<Database> {
 export async function useWriteAheadLog(database: Database, file: string): Promise<void> {
   if (file === ":memory:") return;
   database.exec("PRAGMA journal_mode = WAL");
+  // The package syncs files, but not the folder that holds their names.
   await syncFolder(dirname(file));
 }
 
@@ -53,13 +55,6 @@ async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
 async function restrict(file: string): Promise<void> {
   await (await open(file, "a", 0o600)).close();
   await chmod(file, 0o600);
-}
-
-/** The package syncs files, but not the folder that holds their names. Windows cannot open a folder. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder).catch(() => undefined);
-  await handle?.sync().catch(() => {});
-  await handle?.close();
 }
 
 /** Narrows the package's types to the values that are stored here. */

@@ -66,6 +66,7 @@ const migrations: string[] = [
     PRIMARY KEY (delivery, number)
   ) STRICT, WITHOUT ROWID;
   `,
+  "ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;",
 ];
 
 /**
