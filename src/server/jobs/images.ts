@@ -3,7 +3,7 @@ import { pictureFormat, readPictureHeader } from "./picture.ts";
 
 const maxBytes = 20_000_000;
 /** A decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */
-const maxMegapixels = 50;
+export const maxMegapixels = 50;
 /** The limit of JPEG. A PNG may have longer sides, but no renderer accepts them. */
 const maxSide = 65_535;
 
@@ -37,8 +37,14 @@ export function imageName(source: string): string {
   return `the image at ${address.length > 200 ? `${address.slice(0, 200)}…` : address}`;
 }
 
-function checkSize({ width, height }: { width: number; height: number }, name: string): void {
-  const megapixels = (width * height) / 1_000_000;
+type Size = { width: number; height: number };
+
+export function megapixelsOf({ width, height }: Size): number {
+  return (width * height) / 1_000_000;
+}
+
+function checkSize({ width, height }: Size, name: string): void {
+  const megapixels = megapixelsOf({ width, height });
   if (megapixels > maxMegapixels) {
     throw new Error(`${name} has ${Math.ceil(megapixels)} megapixels, at most ${maxMegapixels}`);
   }
