@@ -91,7 +91,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   };
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
     await store.addAccount({ name, keyHash: hashKey(key) });
-    await store.credit(name, credits, "initial credits");
+    await store.setBalance(name, credits);
   }
   const secret = createSecret();
   const callbacks = createCallbackScheduler({

@@ -63,8 +63,8 @@ export type Store = {
   addAccount(account: { name: string; keyHash: string }): Promise<void>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
-  /** Adds credits, or takes them when `amount` is negative, as a row of the ledger. Rejects when the balance would fall below zero. */
-  credit(account: string, amount: number, reason: string): Promise<void>;
+  /** Adds or takes credits as a row of the ledger, so that the account has this many, whatever is started meanwhile. */
+  setBalance(account: string, credits: number): Promise<void>;
   /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. */
   start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): Promise<StartOutcome>;
   generation(id: string): Promise<StoredGeneration | undefined>;
