@@ -52,16 +52,18 @@ async function serve(machine: Awaited<ReturnType<typeof createMachine>>, ...flag
   server.child.stdout?.on("data", (chunk) => (document += chunk));
   await server.said("}");
   const address = JSON.parse(document) as { base_url: string; media_url: string; api_key: string };
+  // Whatever name it announces, it listens here.
+  const api = `http://127.0.0.1:${new URL(address.base_url).port}`;
   const post = async (path: string, body: object, key = address.api_key) => {
     const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
-    const reply = await fetch(address.base_url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    const reply = await fetch(api + path, { method: "POST", headers, body: JSON.stringify(body) });
     return { status: reply.status, body: (await reply.json()) as { data: { id: string }; remaining_credits: number } };
   };
   const start = (fields: object, key?: string) =>
     post("/api/generate", { prompt: "a fox", model: "wan-2.5", ...fields }, key);
   const status = async (id: string, key = address.api_key) => {
     const headers = { Authorization: `Bearer ${key}` };
-    const reply = await fetch(`${address.base_url}/api/generation-status?id=${id}`, { headers });
+    const reply = await fetch(`${api}/api/generation-status?id=${id}`, { headers });
     return { http: reply.status, ...((await reply.json()) as { status?: string }) };
   };
   return { ...server, address, start, status, post };
@@ -176,10 +178,20 @@ test.each([
   ["--credits", "-1"],
   ["--pace", "slow"],
   ["--host", "0.0.0.0"],
+  ["--host", "0.0.0.0", "--allow-remote"],
+  ["--host", "::", "--allow-remote"],
+  ["--host", "0", "--allow-remote"],
   ["--name", "a/b"],
+  ["--name", "tunnel.example:80"],
 ])("serve %s %s is a usage error", async (...flags) => {
   const machine = await createMachine();
   expect(await machine.vidgen("serve", ...flags)).toMatchObject({ code: 2, stdout: "" });
+});
+
+test("with a name that others reach it by, the service calls nothing on this machine", async () => {
+  const server = await serve(await createMachine(), "--name", "tunnel.example");
+  await server.start({ prompt: "a fox [fail]", callback_url: "http://127.0.0.1:65000/" });
+  await server.said("callbacks to 127.0.0.1 are refused: a loopback address");
 });
 
 test("a start that is never answered can be left, however much garbage was collected meanwhile", async () => {
