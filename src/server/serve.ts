@@ -84,7 +84,7 @@ export type OpenOptions = {
   host: string;
   isLoopback: boolean;
   ports: { api: number; media: number };
-  /** The host name under which other machines reach the service. */
+  /** The host name or IP address under which other machines reach the service. */
   name?: string | undefined;
   /** The balance to set for the local account; without it, it has at least the default. */
   credits?: number | undefined;

@@ -52,18 +52,16 @@ async function serve(machine: Awaited<ReturnType<typeof createMachine>>, ...flag
   server.child.stdout?.on("data", (chunk) => (document += chunk));
   await server.said("}");
   const address = JSON.parse(document) as { base_url: string; media_url: string; api_key: string };
-  // Whatever name it announces, it listens here.
-  const api = `http://127.0.0.1:${new URL(address.base_url).port}`;
   const post = async (path: string, body: object, key = address.api_key) => {
     const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
-    const reply = await fetch(api + path, { method: "POST", headers, body: JSON.stringify(body) });
+    const reply = await fetch(address.base_url + path, { method: "POST", headers, body: JSON.stringify(body) });
     return { status: reply.status, body: (await reply.json()) as { data: { id: string }; remaining_credits: number } };
   };
   const start = (fields: object, key?: string) =>
     post("/api/generate", { prompt: "a fox", model: "wan-2.5", ...fields }, key);
   const status = async (id: string, key = address.api_key) => {
     const headers = { Authorization: `Bearer ${key}` };
-    const reply = await fetch(`${api}/api/generation-status?id=${id}`, { headers });
+    const reply = await fetch(`${address.base_url}/api/generation-status?id=${id}`, { headers });
     return { http: reply.status, ...((await reply.json()) as { status?: string }) };
   };
   return { ...server, address, start, status, post };
@@ -189,8 +187,15 @@ test.each([
 });
 
 test("with a name that others reach it by, the service calls nothing on this machine", async () => {
-  const server = await serve(await createMachine(), "--name", "tunnel.example");
-  await server.start({ prompt: "a fox [fail]", callback_url: "http://127.0.0.1:65000/" });
+  const server = (await createMachine()).run("serve", "--port", "0", "--media-port", "0", "--name", "tunnel.example");
+  let said = "";
+  server.child.stderr?.on("data", (chunk) => (said += chunk));
+  await server.said("Ctrl-C");
+  const [, port] = /VIDGEN_BASE_URL=http:\/\/tunnel\.example:(\d+)/.exec(said) ?? [];
+  const [, key] = /VIDGEN_API_KEY=(\S+)/.exec(said) ?? [];
+  const body = { prompt: "a fox [fail]", model: "wan-2.5", callback_url: "http://127.0.0.1:65000/" };
+  const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+  await fetch(`http://127.0.0.1:${port}/api/generate`, { method: "POST", headers, body: JSON.stringify(body) });
   await server.said("callbacks to 127.0.0.1 are refused: a loopback address");
 });
 
