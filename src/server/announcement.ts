@@ -4,7 +4,7 @@ import { join } from "node:path";
 import * as z from "zod/mini";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { type Acquired, acquireLease } from "../lease.ts";
+import { type Acquired, acquireLease, readHolder } from "../lease.ts";
 
 /** The content of `service.json`: the service's API key and webhook secret, and its addresses while it listens. */
 const schema = z.object({
@@ -35,6 +35,11 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
   }
 }
 
+/** Whether a process runs the service of a folder. One that was killed leaves its addresses behind, where other programs may listen now. */
+export async function isRunning(folder: string, io: Pick<Io, "date" | "processes">): Promise<boolean> {
+  return (await readHolder(leaseOf(folder), io)) !== undefined;
+}
+
 /** Replaces the announcement, so that a crash leaves the old one or the new one. File and folder are made readable for this user alone. */
 export async function writeAnnouncement(folder: string, announcement: Announcement): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -56,5 +61,7 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
 export async function acquireFolder(folder: string, io: Pick<Io, "date" | "limit" | "processes">): Promise<Acquired> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);
-  return acquireLease(join(folder, "lease"), io);
+  return acquireLease(leaseOf(folder), io);
 }
+
+const leaseOf = (folder: string) => join(folder, "lease");
