@@ -8,6 +8,7 @@ import { checkModel } from "./client/models.ts";
 import { checkPrompt, type Generation, isRecord, parseJson, type Started, type StartRequest } from "./client/schema.ts";
 import { asVidgenError, systemCode, usage, VidgenError } from "./errors.ts";
 import { systemClock } from "./io.ts";
+import { systemProcesses } from "./lease.ts";
 
 export { defaultModel, type Model, models } from "./client/models.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";
@@ -39,7 +40,7 @@ export type Client = {
   start(request: StartRequest, options?: CallOptions): Promise<Started & { attempt: string }>;
   /** Polls a generation once (interface 4.2), with retries for 30 s until there is an answer. */
   status(id: string, options?: CallOptions): Promise<Generation>;
-  /** Polls a generation until it has completed. Rejects with `failed`, or with `pending` at the timeout. */
+  /** Polls a generation until it has completed. Rejects with `failed`, or at the timeout with `pending`, or `network` when no answer came. */
   follow(id: string, options?: FollowOptions): Promise<Completed>;
   /**
    * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash); names in braces
@@ -59,17 +60,23 @@ export function createClient(options: ClientOptions): Client {
   const io = {
     ...systemClock,
     pid: process.pid,
-    isRunning,
     fetch: createFetch(process.env),
     unsettled: new Set<string>(),
   };
   const baseUrl = String(options.baseUrl);
-  const opened = journal === undefined ? undefined : openJournal(resolve(journal), io);
+  const opened =
+    journal === undefined
+      ? undefined
+      : openJournal(resolve(journal), { ...io, processes: systemProcesses(process.pid) });
   const client = createSharedClient({ baseUrl, apiKey, journal: opened, onNote }, io);
   const restate = (error: VidgenError) => restateError(error, journal, redact);
 
   return {
-    start: (request, how = {}) => run(how, restate, (signal) => client.start(copyRequest(request), { signal })),
+    start: (request, how = {}) =>
+      run(how, restate, async (signal) => {
+        const begun = await client.begin(copyRequest(request), { earlier: "ignore", noWait: true, signal });
+        return begun.send({ signal }).finally(begun.release);
+      }),
     status: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.status(id, { signal })),
     follow: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.follow(id, { ...how, signal })),
     download: (id, place, how = {}) =>
@@ -78,14 +85,6 @@ export function createClient(options: ClientOptions): Client {
         return client.download(id, place === "-" ? "./-" : place, { ...how, signal, onProgress });
       }),
   };
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return systemCode(error) === "EPERM";
-  }
 }
 
 /** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */

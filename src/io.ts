@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import { systemCode } from "./errors.ts";
 
 /** A time limit: `signal` aborts when the time is over or the parent aborts. `restart` gives it its whole time again, `clear` ends it. */
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
@@ -65,8 +66,6 @@ export type Io = {
   /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   limit(ms: number, parent: AbortSignal, reason: Error): Limit;
-  /** Whether a process with this id runs on this machine. */
-  isRunning(pid: number): boolean;
   /** The processes of this machine, for the leases. */
   processes: Processes;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
@@ -121,4 +120,13 @@ function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
     }, ms);
     signal?.addEventListener("abort", onAbort, { once: true });
   });
+}
+
+/** Whether a process with this id runs on this machine. */
+export function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return systemCode(error) === "EPERM";
+  }
 }

@@ -14,19 +14,21 @@ import {
 } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { systemCode } from "./errors.ts";
-import type { Io, Processes, ProcessId } from "./io.ts";
+import { systemCode, VidgenError } from "./errors.ts";
+import { type Clock, type Io, isRunning, type Processes, type ProcessId } from "./io.ts";
 
 /** The lease of a thing that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
   /** Aborts when another process has taken over the lease: this process must stop writing. */
   lost: AbortSignal;
+  /** Rejects when another process has taken over the lease. */
+  confirm(): Promise<void>;
   release(): Promise<void>;
 };
 
 export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: ProcessId };
 
-type LeaseIo = Pick<Io, "date" | "limit" | "processes">;
+export type LeaseIo = Pick<Io, "date" | "limit" | "processes">;
 
 const refreshMs = 10_000;
 /** Only the time of the last refresh tells whether a holder on another machine, or in another container, still runs. */
@@ -64,6 +66,24 @@ export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired>
 export async function readHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<ProcessId | undefined> {
   const [current] = await holdersIn(path);
   return current === undefined ? undefined : findHolder(path, current, io);
+}
+
+/** A holder elsewhere that was killed keeps the lock until it is stale. */
+const lockLimitMs = staleMs + 30_000;
+
+/** Runs `work` while this process holds the lease at a path; waits for processes that hold it before. */
+export async function withLock<Result>(
+  path: string,
+  io: LeaseIo & Pick<Clock, "now" | "sleep">,
+  work: (lock: Lease) => Promise<Result>,
+): Promise<Result> {
+  const end = io.now() + lockLimitMs;
+  for (let waitMs = 5; ; waitMs = Math.min(waitMs * 2, 100)) {
+    const acquired = await acquireLease(path, io);
+    if (acquired.kind === "acquired") return await work(acquired.lease).finally(acquired.lease.release);
+    if (io.now() > end) throw new VidgenError("output", `Process ${acquired.holder.pid} does not release ${path}.`);
+    await io.sleep(waitMs * (0.5 + Math.random()));
+  }
 }
 
 /** Renames a new lease to `path`; false when there is one already. An empty folder is what a release leaves for a moment. */
@@ -110,6 +130,7 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
   void run();
   return {
     lost: lost.signal,
+    confirm: () => refresh(file, io),
     async release() {
       over.abort();
       await unlink(file).catch(() => {});
@@ -171,7 +192,7 @@ function parseName(name: string): ProcessId | undefined {
 }
 
 /** Reads start times from /proc on Linux. Elsewhere they are unknown, and a running process with the same PID counts as the holder. */
-export function systemProcesses(pid: number, isRunning: (pid: number) => boolean): Processes {
+export function systemProcesses(pid: number): Processes {
   let self: Promise<ProcessId> | undefined;
   const startOf = async (other: number) => {
     const text = await readOptional(`/proc/${other}/stat`);

@@ -119,7 +119,7 @@ test("-o - to a slow reader hands over the last byte, too", async () => {
 });
 
 test("many ids in one wait are followed side by side, with no word from Node itself", async () => {
-  const answer = JSON.stringify({ id: "x", status: "processing", video_url: null });
+  const answer = JSON.stringify({ status: "processing", video_url: null });
   const busy = createServer((_, response) => void response.end(answer)).listen(0, "127.0.0.1");
   await once(busy, "listening");
   const VIDGEN_BASE_URL = `http://127.0.0.1:${(busy.address() as AddressInfo).port}`;

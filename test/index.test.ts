@@ -172,7 +172,7 @@ test("a follow ends when its signal aborts, and when its time is over", async ()
 
 test("a video is never saved over a file that exists, nor in halves", async () => {
   const { client, folder } = await createWorld(({ url, headers }, response) => {
-    if (url.endsWith(".mp4")) return void response.writeHead(410).end();
+    if (url.endsWith(".mp4")) return void response.writeHead(400).end();
     return send(response, 200, { id: "x", status: "completed", video_url: `http://${headers.host}/x.mp4` });
   });
   const file = join(folder, "mine.mp4");

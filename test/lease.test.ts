@@ -118,13 +118,13 @@ test("what a killed process held is free at once", async () => {
   const script = await compile(`
     import { systemClock } from "../src/io.ts";
     import { acquireLease, systemProcesses } from "../src/lease.ts";
-    const processes = systemProcesses(process.pid, () => true);
+    const processes = systemProcesses(process.pid);
     const acquired = await acquireLease(process.argv[2], { ...systemClock, processes });
     console.log(acquired.kind);
   `);
   const child = spawn(process.execPath, [script, path], { stdio: ["ignore", "pipe", "inherit"] });
   await once(child.stdout, "data");
-  const world = { ...systemClock, processes: systemProcesses(process.pid, isRunning) };
+  const world = { ...systemClock, processes: systemProcesses(process.pid) };
   expect(await acquireLease(path, world)).toMatchObject({ kind: "held", holder: { pid: child.pid } });
   child.kill("SIGKILL");
   await once(child, "exit");

@@ -127,6 +127,19 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     const end = endOnAbort(init.signal);
     return Promise.race([end.aborted, answer()]).finally(end.clear);
   };
+  /** What a process gets of the world: nothing happens in it any more after a reboot. */
+  const oneProcess = (): Io => {
+    const self = pid;
+    const whileAlive =
+      <Args extends unknown[], Result>(work: (...args: Args) => Promise<Result>) =>
+      (...args: Args) =>
+        pid === self ? work(...args) : new Promise<never>(() => {});
+    const processes = {
+      ...io.processes,
+      self: async () => ({ ...(await io.processes.self()), pid: self, start: String(self) }),
+    };
+    return { ...io, pid: self, processes, fetch: whileAlive(io.fetch), sleep: whileAlive(io.sleep) };
+  };
   const io: Io = {
     ...clock,
     stdin: Readable.from([]),
@@ -138,7 +151,6 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     get pid() {
       return pid;
     },
-    isRunning: (other) => other === pid,
     unsettled: new Set(),
     processes: {
       self: async () => ({ machine: "boot", namespace: "1", pid, start: String(pid) }),
@@ -196,7 +208,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
         type();
       };
       const code = await main(argv, {
-        ...io,
+        ...oneProcess(),
         env: world.env,
         stdin: Object.assign(isTTY ? keyboard : piped, { isTTY }),
         stdout: Object.assign(

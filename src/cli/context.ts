@@ -1,8 +1,7 @@
 import { isAbsolute } from "node:path";
 import { type Client, createClient } from "../client/client.ts";
-import { compactJournal } from "../client/compact.ts";
 import type { Completed } from "../client/follow.ts";
-import { typicalMs } from "../client/history.ts";
+import { type Entry, typicalMs } from "../client/history.ts";
 import { type Journal, openJournal } from "../client/journal.ts";
 import type { Target } from "../client/target.ts";
 import { asVidgenError, systemCode, usage, VidgenError } from "../errors.ts";
@@ -33,6 +32,8 @@ export type Session = {
   collect(id: string, options: CollectOptions): Promise<Collected>;
   /** The saved file, with a note, when the journal says that the video was saved at `place`; else `undefined`. */
   findAlreadySaved(id: string, place: string | undefined): Promise<string | undefined>;
+  /** Writes down that the video was streamed to stdout. */
+  recordStreamed(id: string): Promise<void>;
   /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
   /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
@@ -63,10 +64,11 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   output.hide(apiKey);
   const { journal, note } = await findJournal(options.local ?? false, io);
   if (note !== undefined) output.note(note);
-  await compactJournal(journal.path, io.date()).catch(() => {});
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
   const client = createClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
   const display = createProgressDisplay(output, io);
+  /** The newest entries, which tell enough of a model's time. */
+  let recent: Promise<Entry[]> | undefined;
   const listCommand = `\`${programName(io.env)} list\``;
 
   const explain = (error: unknown, id: string, place: string | undefined) => {
@@ -103,7 +105,9 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
       return only;
     },
     async newestRunning() {
-      const { id } = (await client.entries()).find((entry) => entry.status === "processing") ?? {};
+      const isRunning = (entry: Entry) => entry.status === "processing";
+      const entries = await client.entries((part) => !part.some(isRunning));
+      const { id } = entries.find(isRunning) ?? {};
       if (id !== undefined) return id;
       throw new VidgenError("not_found", "No generation that was started here is running.", {
         hint: `Give an id; ${listCommand} shows what was started.`,
@@ -111,14 +115,16 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     },
     async findAlreadySaved(id, place) {
       if (place === undefined || options.overwrite) return undefined;
-      const saved = await client.findSaved(id, place).catch(() => undefined);
-      if (!saved?.isWrittenDown) return undefined;
-      output.note(`${id} is already saved.`);
-      return saved.file;
+      const file = await client.findSaved(id, place).catch(() => undefined);
+      if (file !== undefined) output.note(`${id} is already saved.`);
+      return file;
     },
+    recordStreamed: (id) =>
+      journal.append({ kind: "saved", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
     async collect(id, { target, place, ...times }) {
       // A video that was paid for is saved even where the journal cannot be read.
-      const entries = await client.entries().catch(() => []);
+      recent ??= client.entries(() => false).catch(() => []);
+      const entries = await recent;
       const model = entries.find((entry) => entry.id === id)?.request.model;
       const typical = model === undefined ? undefined : typicalMs(entries, model);
       const { stop, ...listeners } = display.follow(id, { model, typicalMs: typical });
@@ -154,16 +160,20 @@ export async function findJournal(isLocal: boolean, io: Io): Promise<{ journal: 
   if (storage.usual === undefined || !isAbsolute(storage.usual)) return { journal, note };
   // The usual journal may hold entries from a time when it could be written.
   const before = openJournal(journalIn(storage.usual), io);
-  const entries = async () => [...(await journal.entries()), ...(await before.entries().catch(() => []))];
+  const entries: Journal["entries"] = async (goOn) => [
+    ...(await journal.entries(goOn)),
+    ...(await before.entries(goOn).catch(() => [])),
+  ];
   return { journal: { ...journal, entries }, note };
 }
 
 /** Replaces a journal that cannot be written: polls and downloads work without one; a start, which costs money, fails. */
 function noJournal(error: VidgenError): Journal {
-  const append = async () => {
+  const refuse = async () => {
     throw error;
   };
-  return { path: "", append, entries: async () => [], claimants: async () => [] };
+  const writing = { append: refuse, lock: refuse, hold: refuse, isHeld: refuse, forget: refuse };
+  return { path: "", ...writing, entries: async () => [], findPart: async () => undefined };
 }
 
 function resumeCommand(id: string, place: string | undefined, options: SessionOptions, io: Io): string {

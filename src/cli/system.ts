@@ -19,8 +19,7 @@ export function systemIo(): Io {
     platform: process.platform,
     nodeVersion: process.versions.node,
     pid: process.pid,
-    isRunning,
-    processes: systemProcesses(process.pid, isRunning),
+    processes: systemProcesses(process.pid),
     uid: process.getuid?.(),
     home: findHome(),
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
@@ -46,14 +45,6 @@ function findHome(): string {
     return homedir();
   } catch {
     return "";
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return systemCode(error) === "EPERM";
   }
 }
 

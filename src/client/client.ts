@@ -1,22 +1,23 @@
-import { randomUUID } from "node:crypto";
+import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { asVidgenError, usage } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
 import { createApi } from "./api.ts";
+import { type BeginOptions, type Begun, begin } from "./begin.ts";
+import { type ClaimOptions, createClaims } from "./claims.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./credentials.ts";
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
 import type { Entry, Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
-import { fillWords, type Words } from "./naming.ts";
-import { claimPlace, findSaved } from "./place.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
-import { type StartOptions as PaidStartOptions, start } from "./start.ts";
+import { type StartOptions, start } from "./start.ts";
 import type { Target } from "./target.ts";
+import type { Version } from "./version.ts";
 
 /** What a client may use of the outside world. */
-export type ClientIo = Clock & Pick<Io, "fetch" | "pid" | "isRunning" | "unsettled">;
+export type ClientIo = Clock & Pick<Io, "fetch" | "unsettled">;
 
 export type ClientOptions = {
   /** The service's address; https, except on this machine. */
@@ -28,8 +29,15 @@ export type ClientOptions = {
   onNote?: ((text: string) => void) | undefined;
 };
 
-export type StartOptions = Pick<PaidStartOptions, "signal"> &
-  Partial<Pick<PaidStartOptions, "leave" | "attempt" | "place">>;
+/** A start that has done all that can fail before it is paid for. */
+export type ReadyStart = Begun & {
+  /** Sends the paid request (interface 4.1); only without `earlier`. Rejects as `start.ts` says. */
+  send(signals: SendOptions): Promise<SentStart>;
+};
+
+export type SendOptions = Pick<StartOptions, "signal"> & Partial<Pick<StartOptions, "leave">>;
+
+export type SentStart = Started & { attempt: string };
 
 export type FollowOptions = {
   signal: AbortSignal;
@@ -41,18 +49,6 @@ export type FollowOptions = {
   onState?: ((status: string) => void) | undefined;
 };
 
-export type ClaimOptions = {
-  overwrite?: boolean | undefined;
-  /** The generation, where it exists already: then the name of the file is known too. */
-  id?: string | undefined;
-  /** What the file is named after when the journal does not know the generation. */
-  words?: Words | undefined;
-  /** The first number to try for `{n}`. */
-  first?: number | undefined;
-  /** Takes over a `.part` that an earlier process left, and leaves an unfinished one for a later process. */
-  resume?: boolean | undefined;
-};
-
 export type DownloadOptions = FollowOptions & {
   overwrite?: boolean | undefined;
   /** Both in bytes; `total` is `undefined` where the media address does not say. */
@@ -61,8 +57,8 @@ export type DownloadOptions = FollowOptions & {
 
 export type Client = {
   baseUrl: string;
-  /** Starts a generation (interface 4.1), after the rules of the paid request: see `start.ts`. Rejects as that does. */
-  start(request: StartRequest, options: StartOptions): Promise<Started & { attempt: string }>;
+  /** Does all of a start that can fail before it is paid for, and sends nothing: see `begin.ts`. Rejects as that does. */
+  begin(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
@@ -71,10 +67,10 @@ export type Client = {
   claim(place: string, options?: ClaimOptions): Promise<Target>;
   /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` does, and with `output`. */
   download(id: string, place: string | Target, options: DownloadOptions): Promise<Completed & { file: string }>;
-  /** What the journal knows of this service, newest first. */
-  entries(): Promise<Entry[]>;
-  /** The whole video that is where `place` would save this generation's, and whether the journal says that it is this one's. */
-  findSaved(id: string, place: string): Promise<{ file: string; isWrittenDown: boolean } | undefined>;
+  /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
+  entries: Journal["entries"];
+  /** Where the video of a generation is saved already, if `place` would save it there. */
+  findSaved(id: string, place: string): Promise<string | undefined>;
 };
 
 /** A client of the service, for the CLI and for the library. Throws `usage` for an address or a key that cannot be used. */
@@ -87,31 +83,48 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   /** The ids that this client has started and not followed yet: a part of the service may not know them. */
   const fresh = new Set<string>();
-  /** The `.part` files of this client, and which claim each belongs to. */
-  const claimed = new Map<string, string>();
+  const claims = createClaims(journal, io);
   /** Cached: a command that follows a thousand generations looks each of them up. */
-  let cached: Promise<Entry[]> | undefined;
+  let recent: Promise<Entry[]> | undefined;
+  let all: Promise<Entry[]> | undefined;
 
-  const entries = async () => {
-    cached ??= journal.entries();
-    return (await cached).filter((entry) => entry.base_url === baseUrl);
+  async function send(request: StartRequest, attempt: string, { signal, leave }: SendOptions): Promise<SentStart> {
+    const signals = { signal, leave: leave ?? new AbortController().signal };
+    const started = await start(api, request, { attempt, journal, ...signals, onNote }, io);
+    fresh.add(started.generation.id);
+    recent = all = undefined;
+    return { ...started, attempt };
+  }
+
+  const entries: Journal["entries"] = async (goOn) =>
+    (await journal.entries(goOn)).filter((entry) => entry.base_url === baseUrl);
+  const find = async (id: string) => {
+    const isIt = (entry: Entry) => entry.id === id;
+    recent ??= entries(() => false);
+    const found = (await recent).find(isIt);
+    if (found) return found;
+    all ??= entries();
+    return (await all).find(isIt);
   };
-  const find = async (id: string) => (await entries()).find((entry) => entry.id === id);
   /** Appends a line about what has happened already, so a failure to write is only a note. */
   const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
   async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
     const { timeoutMs, intervalMs } = readTimes(how, pace);
     const isNew = fresh.delete(id);
+    const isKnown = isNew || (await find(id).catch(() => undefined)) !== undefined;
     let isWatched = isNew;
     const onState = (status: string) => {
       isWatched = true;
       how.onState?.(status);
     };
-    const options = { timeoutMs, intervalMs, isNew, signal: how.signal, onState, onNote };
+    const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onNote };
     const completed = await follow(api, id, options, io).catch(async (thrown) => {
       const error = asVidgenError(thrown);
       if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
+      // The next start of the same request, and `wait --all`, must not stop at it for ever.
+      if (error.code === "not_found" && (await find(id).catch(() => undefined)))
+        await record({ kind: "failed", id, reason: "the service no longer knows it" });
       throw error;
     });
     await record({ kind: "completed", id, ...(isWatched ? { watched: true } : {}) });
@@ -119,52 +132,65 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   }
 
   async function claim(place: string, how: ClaimOptions = {}): Promise<Target> {
-    if (place === "") throw usage("The place for the video is empty.");
-    const { overwrite = false, id, first = 1, resume = false } = how;
-    const unique = randomUUID();
-    // A video that was paid for can be claimed even where the journal cannot be read.
-    const entry = id === undefined ? undefined : await find(id).catch(() => undefined);
-    const words = entry ? wordsOf(entry) : (how.words ?? {});
-    const naming = id === undefined ? undefined : { id, ...words };
-    // Two claims of this client must not share a file. The journal cannot tell them apart: it names their process.
-    const isOurs = (file: string) => (claimed.get(file) ?? unique) === unique;
-    const isLeftBehind = (pids: number[]) => pids.every((pid) => pid === io.pid || !io.isRunning(pid));
-    const mayTakeOver = async (file: string) => {
-      const pids = resume && isOurs(file) ? await journal.claimants(file).catch(() => []) : [];
-      return pids.length > 0 && isLeftBehind(pids);
+    // A video that was paid for can be claimed even where the journal cannot be read or written.
+    const entry = how.id === undefined ? undefined : await find(how.id).catch(() => undefined);
+    const hold = await claims.hold().catch(() => undefined);
+    let isLocked = false;
+    const claimLocked = () => {
+      isLocked = true;
+      return claims.claim(place, { ...how, entry, hold });
     };
-    const onPart = async (file: string) => {
-      if (isOurs(file)) claimed.set(file, unique);
-      // Without this line no later process can take the file over; the video itself does not need it.
-      await journal.append({ kind: "claim", file, pid: io.pid }).catch(() => {});
+    const claimUnlocked = (error: unknown) => {
+      if (isLocked) throw error;
+      return claims.claim(place, { ...how, entry, hold: undefined });
     };
-    const date = dayOf(entry, io);
-    const target = await claimPlace(place, { overwrite, unique, naming, words, first, date, onPart, mayTakeOver });
-    return resume ? target : { ...target, keep() {} };
+    try {
+      const target = await journal.lock(claimLocked).catch(claimUnlocked);
+      return { ...target, release: () => target.release().finally(() => hold?.release()) };
+    } catch (error) {
+      await hold?.release();
+      throw error;
+    }
   }
 
   async function followAndSave(id: string, target: Target, how: DownloadOptions) {
     const { timeoutMs, intervalMs } = readTimes(how, pace);
     const start = io.now();
-    const entry = await find(id).catch(() => undefined);
-    await target.settle({ id, ...wordsOf(entry) });
-    const completed = await followAndRecord(id, how);
-    const freshUrl = async (signal: AbortSignal) =>
-      (await follow(api, id, { timeoutMs, intervalMs, isNew: false, signal, onNote }, io)).videoUrl;
-    const { signal, onProgress = () => {} } = how;
-    const options = { target, entry, timeoutMs: timeoutMs - (io.now() - start), signal, record, freshUrl };
-    const file = await save(completed, { ...options, onProgress, onNote }, io);
-    await record({ kind: "saved", id, file: resolve(file) });
-    return { ...completed, file };
+    const hold = await claims.hold().catch(() => undefined);
+    const signal = hold ? AbortSignal.any([how.signal, hold.lost]) : how.signal;
+    try {
+      const entry = await find(id).catch(() => undefined);
+      await target.settle({ id, ...wordsOf(entry) });
+      const completed = await followAndRecord(id, { ...how, signal });
+      const freshUrl = async (signal: AbortSignal) =>
+        (await follow(api, id, { timeoutMs, intervalMs, isNew: false, isKnown: true, signal, onNote }, io)).videoUrl;
+      const onVersion = async (version: Version) => {
+        const [file, { ino: inode }] = [target.partPath(), await target.part.stat()];
+        await record({ kind: "part", id, file, holder: hold?.holder ?? "", inode, ...version });
+      };
+      const version = await claims.versionIn(target);
+      const options = {
+        target,
+        entry,
+        version,
+        timeoutMs: timeoutMs - (io.now() - start),
+        signal,
+        onVersion,
+        freshUrl,
+      };
+      const file = await save(completed, { ...options, onProgress: how.onProgress ?? (() => {}), onNote }, io);
+      if (target.place !== "-") await record({ kind: "saved", id, file: resolve(file), size: (await stat(file)).size });
+      return { ...completed, file };
+    } finally {
+      await hold?.release();
+    }
   }
 
   return {
     baseUrl,
-    async start(request, { signal, leave = new AbortController().signal, attempt = randomUUID(), place }) {
-      const started = await start(api, request, { attempt, place, journal, signal, leave, onNote }, io);
-      fresh.add(started.generation.id);
-      cached = undefined;
-      return { ...started, attempt };
+    async begin(request, how) {
+      const begun = await begin(request, { ...how, baseUrl, journal, entries, claims }, io);
+      return { ...begun, send: (signals) => send(request, begun.attempt, signals) };
     },
     async status(id, { signal }) {
       const generation = await pollUntilAnswered(api, id, io, signal, onNote);
@@ -176,7 +202,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       const reason = failedError(id, generation).message;
       const line: Line = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
       await journal.append(line).catch(() => {});
-      cached = undefined;
+      recent = all = undefined;
       return generation;
     },
     follow: followAndRecord,
@@ -189,11 +215,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     entries,
     async findSaved(id, place) {
       const entry = await find(id);
-      // With `{n}` each download gets a new file.
-      if (!entry || place === "-" || place.includes("{n}")) return undefined;
-      const words = wordsOf(entry);
-      const file = await findSaved(fillWords(place, words, dayOf(entry, io)), { id, ...words });
-      return file === undefined ? undefined : { file, isWrittenDown: resolve(file) === entry.file };
+      return entry && claims.findSaved({ ...entry, id }, place);
     },
   };
 }
@@ -206,7 +228,20 @@ function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: FollowOptions, pa
   return { timeoutMs, intervalMs: intervalMs === undefined ? pace : () => intervalMs };
 }
 
-const noJournal = { append: async () => {}, entries: async () => [], claimants: async () => [] };
+const noJournal: Omit<Journal, "path"> = {
+  append: async () => {},
+  entries: async () => [],
+  findPart: async () => undefined,
+  lock: (work) => work({ confirm: async () => {} }),
+  hold: async () => ({
+    holder: "",
+    lost: new AbortController().signal,
+    confirm: async () => {},
+    release: async () => {},
+  }),
+  isHeld: async () => false,
+  forget: async () => {},
+};
 
 /** The reasons in the lines are the service's own words, which may repeat the key. */
 function withoutKey(journal: Omit<Journal, "path">, apiKey: string): Omit<Journal, "path"> {
@@ -214,9 +249,4 @@ function withoutKey(journal: Omit<Journal, "path">, apiKey: string): Omit<Journa
   hide(apiKey);
   const redacted = (line: Line): Line => ("reason" in line ? { ...line, reason: redact(line.reason) } : line);
   return { ...journal, append: (line) => journal.append(redacted(line)) };
-}
-
-/** The UTC day when the generation was started, today without one: `{date}` is the same in each process that saves it. */
-function dayOf(entry: Entry | undefined, io: Pick<Io, "date">): string {
-  return (entry?.at ?? io.date().toISOString()).slice(0, 10);
 }

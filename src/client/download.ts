@@ -4,16 +4,17 @@ import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, HttpResponse, Io } from "../io.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { describeFailure } from "./reply.ts";
-import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
+import { backoffMs, freeRetryMs, isTransient, retryAfterMs } from "./retry.ts";
 import { outputError } from "./target.ts";
+import { isSameVersion, rangeHeaders, readVersion, type Version } from "./version.ts";
 
 export type DownloadOptions = {
   signal: AbortSignal;
-  /** The strong ETag of the video that the file holds a part of, left by an earlier process: the download is resumed. */
-  etag: string | undefined;
-  /** Called before the first byte of a video with a strong ETag is written. */
-  onEtag(etag: string): Promise<void>;
-  /** Asks the service for a new address, when the first one has expired. */
+  /** What the file holds, left by an earlier process; with a validator the download is resumed. */
+  version: Version | undefined;
+  /** Called each time a body begins, when the file is empty and before the first byte is written. */
+  onVersion(version: Version): Promise<void>;
+  /** Asks the service for a new address, when the last one has expired. */
   freshUrl(signal: AbortSignal): Promise<string>;
   /** Both in bytes; `total` is `undefined` where the media address does not say. */
   onProgress(received: number, total: number | undefined): void;
@@ -25,53 +26,76 @@ type DownloadIo = Clock & Pick<Io, "fetch">;
 type Outcome =
   | { kind: "whole" }
   | { kind: "trouble"; reason: string; waitMs?: number | undefined }
-  | { kind: "expired"; reason: string };
+  | { kind: "expired"; status: number };
 
-/** How many bytes the file holds, and of which version of the video. Without a strong ETag the download cannot be resumed. */
-type Part = { size: number; etag: string | undefined; total: number | undefined };
+type Part = {
+  /** How many bytes the file holds. */
+  size: number;
+  version: Version;
+  /** The most that it ever held: to start again and again is no progress. */
+  furthest: number;
+  /** Whether a video has come that is complete, and no .mp4 that we know. */
+  wasOdd: boolean;
+};
 
 const maxTries = 10;
+/** Fresh addresses are asked for until none has worked for this long: a CDN may not know a new video yet. */
+const patienceMs = 60_000;
 const maxRedirects = 5;
 /** A request for which no byte comes for this long is aborted and retried. */
 const stallMs = 30_000;
-/** A longer Retry-After is cut to this. */
-const maxWaitMs = 60_000;
-/** An attempt that brings this much resets the count of retries. */
+/** As many further bytes reset the count of retries. */
 const progressBytes = 1_000_000;
 
 /**
- * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a strong ETag tells that it is the
- * same video (RFC 9110, section 13.1.5), else it starts again. The address gets no Authorization header. Throws `output` when the video
- * cannot be fetched or written, or the signal's reason.
+ * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a validator tells that it is the
+ * same video (RFC 9110, section 13.1.5), else it starts again. What has twice come complete and is no .mp4 that we know is kept, with a
+ * note. The address gets no Authorization header. Throws `output` when the video cannot be fetched or written, with `httpStatus` when its
+ * address is of no use; or the signal's reason.
  */
 export async function download(url: string, file: FileHandle, options: DownloadOptions, io: DownloadIo): Promise<void> {
-  const have: Part = { size: (await onDisk(file.stat())).size, etag: options.etag, total: undefined };
+  const { size } = await onDisk(file.stat());
+  const have: Part = { size, version: { ...options.version }, furthest: 0, wasOdd: false };
   let from = url;
-  let isFresh = false;
-  for (let tries = 1; ; tries++) {
-    const before = have.size;
+  let tries = 0;
+  let triedFrom = 0;
+  let expirations = 0;
+  /** How far the download had come when its address expired, and since when it has come no further. */
+  let stuck = { at: -1, since: 0 };
+  for (;;) {
     const outcome = await fetchOnce(from, file, have, { options, io });
     if (outcome.kind === "whole") return;
     if (outcome.kind === "expired") {
-      if (isFresh) throw new VidgenError("output", `The video's address has expired: ${outcome.reason}.`);
-      isFresh = true;
-      from = await requestFreshUrl(outcome.reason, options);
+      const { status } = outcome;
+      if (have.furthest > stuck.at) {
+        stuck = { at: have.furthest, since: io.now() };
+        expirations = 0;
+      }
+      if (io.now() - stuck.since >= patienceMs)
+        throw new VidgenError("output", `The video's address has expired: HTTP ${status}.`, { httpStatus: status });
+      from = await requestFreshUrl(status, options);
+      if (++expirations === 2) options.onNote(`The video's address does not work yet (HTTP ${status}); still trying.`);
+      await io.sleep(backoffMs(expirations), options.signal);
       continue;
     }
-    if (have.size - before >= progressBytes) tries = 1;
-    if (tries >= maxTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
+    if (have.furthest - triedFrom >= progressBytes) {
+      tries = 0;
+      triedFrom = have.furthest;
+    }
+    if (++tries >= maxTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`The video is hard to fetch (${outcome.reason}); still trying.`);
-    await io.sleep(Math.max(Math.min(outcome.waitMs ?? 0, maxWaitMs), backoffMs(tries)), options.signal);
+    await io.sleep(freeRetryMs(tries, outcome.waitMs), options.signal);
   }
 }
 
-async function requestFreshUrl(reason: string, options: DownloadOptions): Promise<string> {
+async function requestFreshUrl(status: number, options: DownloadOptions): Promise<string> {
   try {
     return await options.freshUrl(options.signal);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const { message } = asVidgenError(error);
-    throw new VidgenError("output", `The video's address has expired (${reason}), and no fresh one came: ${message}`);
+    const text = `The video's address has expired (HTTP ${status}), and no fresh one came: ${message}`;
+    throw new VidgenError("output", text);
   }
 }
 
@@ -85,14 +109,26 @@ async function fetchOnce(
   const done = new AbortController();
   const signal = AbortSignal.any([limit.signal, done.signal]);
   try {
-    const response = await fetchMedia(url, rangeHeaders(have), { signal, fetch: io.fetch });
-    const total = await prepare(response, file, have, options);
-    if (total === "no video") return readFailure(response, io);
-    if (total !== "complete") await writeBody(response, file, have, { total, options, onBytes: limit.restart });
-    const fault = await onDisk(faultOfMp4(file));
+    const response = await fetchMedia(url, rangeHeaders(have.size, have.version), { signal, fetch: io.fetch });
+    const next = await prepare(response, file, have, options);
+    if (next === "no video") return readFailure(response, io);
+    if (next === "body") await writeBody(response, file, have, { options, onBytes: limit.restart });
+    const isLengthKnown = have.version.total !== undefined;
+    const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
     if (fault === undefined) return { kind: "whole" };
+    const { reason } = fault;
+    // All that was announced has come in one response: it is neither cut nor mixed.
+    if (fault.mayBeVideo && isLengthKnown && response.status === 200) {
+      if (have.wasOdd) {
+        options.onNote(
+          `What came is odd (${reason}), the second time too. It is saved all the same: see whether it plays.`,
+        );
+        return { kind: "whole" };
+      }
+      have.wasOdd = true;
+    }
     await restart(file, have);
-    return { kind: "trouble", reason: `what came is not a whole video, ${fault}` };
+    return { kind: "trouble", reason: `what came is not a whole video, ${reason}` };
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof VidgenError) throw error;
@@ -104,63 +140,50 @@ async function fetchOnce(
   }
 }
 
-function rangeHeaders({ size, etag }: Part): Record<string, string> {
-  return size > 0 && etag !== undefined ? { Range: `bytes=${size}-`, "If-Range": etag } : {};
-}
-
 /**
- * Prepares the file for the body of this response: keeps what it holds, or empties it. Returns the size of the whole video, or `undefined`
- * where the response does not say; "complete" when the file holds all of it already, "no video" for another status.
+ * Prepares the file for the body of this response: keeps what it holds, or empties it. Returns "complete" when the file holds all of the
+ * video already, "no video" for another status.
  */
 async function prepare(
   response: HttpResponse,
   file: FileHandle,
   have: Part,
   options: DownloadOptions,
-): Promise<number | undefined | "complete" | "no video"> {
+): Promise<"body" | "complete" | "no video"> {
   const { status, headers } = response;
-  const range = /^bytes (?:(\d+)-(\d+)|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "");
-  if (status === 416 && have.size > 0) {
-    if (Number(range?.[3]) === have.size) return "complete";
-    await restart(file, have);
-    throw new Error("the video has changed");
-  }
-  if (status === 206 && have.size > 0) {
-    const etag = headers.get("ETag");
-    const total = range?.[3] === "*" ? have.total : Number(range?.[3]);
-    const isSame = (etag === null || etag === have.etag) && (have.total === undefined || have.total === total);
-    if (isSame && Number(range?.[1]) === have.size) return total;
+  if ((status === 206 || status === 416) && have.size > 0) {
+    const [, start, whole] = /^bytes (?:(\d+)-\d+|\*)\/(\d+|\*)$/.exec(headers.get("Content-Range") ?? "") ?? [];
+    const total = whole === "*" ? have.version.total : Number(whole);
+    const isSame = isSameVersion(have.version, headers, total);
+    if (isSame && status === 416 && total === have.size) return "complete";
+    if (isSame && status === 206 && Number(start) === have.size) {
+      have.version.total = total;
+      return "body";
+    }
     await restart(file, have);
     throw new Error("the video has changed");
   }
   if (status !== 200) return "no video";
   await restart(file, have);
-  // Lengths and ranges count encoded bytes; the file gets decoded ones.
-  if (headers.get("Content-Encoding") !== null) return undefined;
-  const etag = headers.get("ETag");
-  if (etag?.startsWith('"')) {
-    have.etag = etag;
-    await options.onEtag(etag);
-  }
-  const length = headers.get("Content-Length");
-  have.total = length !== null && /^\d+$/.test(length) ? Number(length) : undefined;
-  return have.total;
+  have.version = readVersion(headers);
+  await options.onVersion({ ...have.version });
+  return "body";
 }
 
 async function restart(file: FileHandle, have: Part): Promise<void> {
   await onDisk(file.truncate(0));
   have.size = 0;
-  have.etag = undefined;
-  have.total = undefined;
+  have.version = {};
 }
 
 function readFailure(response: HttpResponse, io: Clock): Outcome {
   const { status, headers } = response;
-  const reason = `HTTP ${status}`;
-  if (isTransient(status))
-    return { kind: "trouble", reason, waitMs: retryAfterMs(headers.get("Retry-After"), io.date()) };
-  if ([401, 403, 404, 410].includes(status)) return { kind: "expired", reason };
-  throw new VidgenError("output", `The video's address answers ${reason}.`, { httpStatus: status });
+  if (isTransient(status)) {
+    const waitMs = retryAfterMs(headers.get("Retry-After"), io.date());
+    return { kind: "trouble", reason: `HTTP ${status}`, waitMs };
+  }
+  if ([401, 403, 404, 410].includes(status)) return { kind: "expired", status };
+  throw new VidgenError("output", `The video's address answers HTTP ${status}.`, { httpStatus: status });
 }
 
 /** GET that follows redirects, at most five, and from https only to https. */
@@ -184,10 +207,11 @@ async function fetchMedia(
   }
 }
 
-type Writing = { total: number | undefined; options: DownloadOptions; onBytes(): void };
+type Writing = { options: DownloadOptions; onBytes(): void };
 
 async function writeBody(response: HttpResponse, file: FileHandle, have: Part, writing: Writing): Promise<void> {
-  const { total, options, onBytes } = writing;
+  const { options, onBytes } = writing;
+  const { total } = have.version;
   for await (const chunk of response.body ?? []) {
     onBytes();
     writeChunk(chunk, file, have);
@@ -208,6 +232,7 @@ function writeChunk(chunk: Uint8Array, file: FileHandle, have: Part): void {
       done += written;
       have.size += written;
     }
+    have.furthest = Math.max(have.furthest, have.size);
   } catch (error) {
     throw outputError(error, "the video");
   }

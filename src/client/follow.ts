@@ -1,8 +1,8 @@
-import { VidgenError } from "../errors.ts";
+import { doctorHint, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
 import { type PollResult, poll } from "./poll.ts";
-import { backoffMs } from "./retry.ts";
+import { freeRetryMs } from "./retry.ts";
 import { errorText, type Generation, states } from "./schema.ts";
 
 /** A generation that is `completed`, with the address of its video. */
@@ -13,8 +13,10 @@ export type FollowOptions = {
   timeoutMs: number;
   /** How long to wait before the next poll, by the time since the first one; in milliseconds. */
   intervalMs(elapsedMs: number): number;
-  /** Set for a generation that was just started: some of the service's machines may not know its id yet. */
+  /** Set for a generation that was just started: the first poll waits, and the service was reached a moment ago. */
   isNew: boolean;
+  /** Set for a generation that was started here: the service may answer 404 for a while. */
+  isKnown: boolean;
   signal: AbortSignal;
   /** Called at each poll that sees the generation running, with the service's own word for its state. */
   onState?(status: string): void;
@@ -22,8 +24,11 @@ export type FollowOptions = {
   onNote(text: string): void;
 };
 
-/** For this long a new id that is unknown, or `completed` without a video, counts as a delay inside the service. */
+/** For this long a 404 for a known id, or `completed` without a video, counts as a delay inside the service. */
 const toleranceMs = 60_000;
+/** Other refusals are believed when they come this often in a row, this far apart at most. */
+const maxRefusals = 3;
+const refusedIntervalMs = 5_000;
 
 /** From 9.5 s down to 5 s over the first minute: the interface recommends every 5 to 10 s, and a generation takes 1 to 3 minutes. */
 export function remotePace(elapsedMs: number): number {
@@ -37,8 +42,9 @@ export function localPace(elapsedMs: number): number {
 
 /**
  * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network errors, 429 and 5xx are retried
- * until the timeout. Throws `failed`, `pending` (the timeout), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and
- * names no video), or the signal's reason.
+ * until the timeout, and so is a refusal between good answers until it repeats. Throws `failed`, `pending` (the timeout), `network` (the
+ * timeout, when no poll had an answer), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and names no video), or the
+ * signal's reason.
  */
 export async function follow(api: Api, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
   const start = clock.now();
@@ -65,22 +71,39 @@ export async function follow(api: Api, id: string, options: FollowOptions, clock
 function createJudge(id: string, options: FollowOptions, clock: Clock) {
   const statuses = new Set<string>(states);
   let failures = 0;
-  let missingSince: number | undefined;
+  let trouble = "no answer came";
+  let isSeen = false;
+  let refusals = 0;
+  let refusedSince: number | undefined;
   let completedSince: number | undefined;
+  const isBelieved = ({ code }: VidgenError, sinceMs: number) => {
+    if (code === "not_found" && options.isKnown) return clock.now() - sinceMs >= toleranceMs;
+    return refusals >= (code === "not_found" || isSeen ? maxRefusals : 1);
+  };
   return {
-    /** The error for the end of the time to wait: a generation that has completed without a video is not pending. */
-    timeoutError: (pending: VidgenError) => (completedSince === undefined ? pending : missingVideoUrlError(id)),
+    /** The error for the end of the time to wait: `pending` only for a generation that may be running as far as the service has said. */
+    timeoutError(pending: VidgenError): VidgenError {
+      if (completedSince !== undefined) return missingVideoUrlError(id);
+      if (options.isNew || isSeen || refusals > 0) return pending;
+      const message = `Could not get an answer in the time to wait: ${trouble}.`;
+      return new VidgenError("network", message, { id, hint: doctorHint });
+    },
     completed(result: PollResult): Completed | undefined {
       failures = result.kind === "trouble" ? failures + 1 : 0;
       if (result.kind === "trouble") {
-        if (failures === 3) options.onNote(`The service is hard to reach (${result.reason}); still trying.`);
+        trouble = result.reason;
+        if (failures === 3) options.onNote(`The service is hard to reach (${trouble}); still trying.`);
         return undefined;
       }
-      if (result.kind === "missing") {
-        missingSince ??= clock.now();
-        if (clock.now() - missingSince < (options.isNew ? toleranceMs : 0)) return undefined;
-        throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
+      if (result.kind === "refused") {
+        refusals++;
+        refusedSince ??= clock.now();
+        if (isBelieved(result.error, refusedSince)) throw result.error;
+        return undefined;
       }
+      isSeen = true;
+      refusals = 0;
+      refusedSince = undefined;
       const { generation } = result;
       if (generation.status === "failed") throw failedError(id, generation);
       if (generation.status === "completed") {
@@ -90,7 +113,6 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
         if (clock.now() - completedSince < toleranceMs) return undefined;
         throw missingVideoUrlError(id);
       }
-      missingSince = undefined;
       completedSince = undefined;
       const status = errorText(generation.status) ?? "";
       options.onState?.(status);
@@ -99,8 +121,9 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
       return undefined;
     },
     waitMs(result: PollResult, intervalMs: number): number {
-      if (result.kind === "trouble") return Math.max(result.retryAfterMs ?? 0, backoffMs(failures));
-      if (result.kind !== "generation" || completedSince === undefined) return intervalMs;
+      if (result.kind === "trouble") return freeRetryMs(failures, result.retryAfterMs);
+      if (result.kind === "refused") return Math.min(intervalMs, refusedIntervalMs);
+      if (completedSince === undefined) return intervalMs;
       // Polls once more when the tolerance is over, however long the interval.
       return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
     },

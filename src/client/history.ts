@@ -1,51 +1,89 @@
-import { isDeepStrictEqual } from "node:util";
-import * as z from "zod/mini";
-import { VidgenError } from "../errors.ts";
-import { parseJson, type StartRequest } from "./schema.ts";
+import { createHash } from "node:crypto";
+import { isRecord, type StartRequest } from "./schema.ts";
+import type { Version } from "./version.ts";
 
-const text = z.string();
-const at = z.iso.datetime();
-
-/** A request as it was sent; a prompt or model of the wrong type reads as empty, since it is only shown. */
-const sentRequest = z.looseObject({ prompt: z.catch(text, ""), model: z.catch(text, "") });
-
-/** What the journal holds, one JSON object a line. It never holds a key. */
-const lineSchema = z.discriminatedUnion("kind", [
+/**
+ * What the journal holds, one JSON object a line. It never holds a key. `holder` names the lease of the process that wrote the line: see
+ * `Journal.hold`.
+ */
+export type Line =
   /** Before the request that costs money. `place` is `-o` as it was typed. */
-  z.object({
-    kind: z.literal("intent"),
-    at,
-    attempt: text,
-    base_url: z.url(),
-    request: sentRequest,
-    place: z.optional(text),
-  }),
-  z.object({ kind: z.literal("accepted"), at, attempt: text, id: text, remaining_credits: z.optional(z.number()) }),
-  z.object({ kind: z.enum(["refused", "unsent", "unknown"]), at, attempt: text, reason: text }),
+  | {
+      kind: "intent";
+      attempt: string;
+      base_url: string;
+      /** As `recordOf` gives it. */
+      request: StartRequest;
+      place?: string | undefined;
+      holder?: string | undefined;
+      /** The process does not wait for the generation. */
+      no_wait?: boolean | undefined;
+    }
+  | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
+  | { kind: "refused" | "unsent" | "unknown"; attempt: string; reason: string }
+  /** Another process goes on with the attempt. */
+  | { kind: "claim"; attempt: string; holder: string }
+  /** The user has dealt with the attempt: it does not stop another start any more. */
+  | { kind: "dismissed"; attempt: string }
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
-  z.object({ kind: z.literal("completed"), at, id: text, watched: z.optional(z.boolean()) }),
-  z.object({ kind: z.literal("failed"), at, id: text, reason: text }),
-  /** A `.part` file and the process that writes it. */
-  z.object({ kind: z.literal("claim"), at, file: text, pid: z.number() }),
-  /** A download into a `.part` file has begun; its strong ETag allows to resume it. */
-  z.object({ kind: z.literal("part"), at, id: text, file: text, etag: text }),
-  z.object({ kind: z.literal("saved"), at, id: text, file: text }),
-]);
+  | { kind: "completed"; id: string; watched?: boolean | undefined }
+  | { kind: "failed"; id: string; reason: string }
+  /** Whose bytes a partial file holds from here on, and who writes it; the newest line about a file counts. */
+  | PartLine
+  /** `file` is "-" for standard output. */
+  | { kind: "saved"; id: string; file: string; size?: number | undefined };
 
-export type DatedLine = z.infer<typeof lineSchema>;
+export type PartLine = Version & {
+  kind: "part";
+  file: string;
+  holder: string;
+  /** Absent as long as the generation is not started. */
+  id?: string | undefined;
+  inode?: number | undefined;
+};
 
-type Undated<Dated> = Dated extends unknown ? Omit<Dated, "at"> : never;
+export type DatedLine = Line & { at: string };
 
-/** A line to be written; the journal adds the time. */
-export type Line = Undated<DatedLine>;
+const texts: Record<Line["kind"], readonly string[]> = {
+  intent: ["attempt", "base_url"],
+  accepted: ["attempt", "id"],
+  refused: ["attempt", "reason"],
+  unsent: ["attempt", "reason"],
+  unknown: ["attempt", "reason"],
+  claim: ["attempt", "holder"],
+  dismissed: ["attempt"],
+  completed: ["id"],
+  failed: ["id", "reason"],
+  part: ["file", "holder"],
+  saved: ["id", "file"],
+};
 
-export function parseLines(text: string): DatedLine[] {
-  return text.split("\n").flatMap((line) => parseLine(line) ?? []);
+/** `undefined` for a line that cannot be read: torn by a crash, or written by another version. Not zod: a long journal has 400,000 lines. */
+export function parseLine(text: string): DatedLine | undefined {
+  let line: unknown;
+  try {
+    line = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!isRecord(line) || typeof line.at !== "string") return undefined;
+  const fields = Object.hasOwn(texts, String(line.kind)) ? texts[line.kind as Line["kind"]] : undefined;
+  if (!fields?.every((field) => typeof line[field] === "string")) return undefined;
+  if (line.kind === "intent") {
+    if (Number.isNaN(Date.parse(line.at)) || !URL.canParse(String(line.base_url))) return undefined;
+    line.request = readRequest(line.request);
+  }
+  return line as DatedLine;
 }
 
-/** `undefined` for a line that cannot be read: torn by a crash, or written by a later version. */
-export function parseLine(line: string): DatedLine | undefined {
-  return line === "" ? undefined : lineSchema.safeParse(parseJson(line)).data;
+/** A prompt or a model of the wrong type reads as text, since it is only shown. */
+function readRequest(request: unknown): StartRequest {
+  const { prompt = "", model = "", ...rest } = isRecord(request) ? request : {};
+  return { ...rest, prompt: asText(prompt), model: asText(model) };
+}
+
+function asText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** One attempt to start a generation, and the generation where it has one: the sum of its lines. */
@@ -56,69 +94,90 @@ export type Entry = {
   base_url: string;
   request: StartRequest;
   place?: string | undefined;
+  no_wait?: boolean | undefined;
+  /** The lease of the process that started it, or went on with it. */
+  holder?: string | undefined;
   /** `starting` while the request is out; it stays so when the process died before the outcome was written. */
-  status: "starting" | "refused" | "unsent" | "unknown" | "processing" | "completed" | "failed";
+  status: "starting" | "refused" | "unsent" | "unknown" | "dismissed" | "processing" | "completed" | "failed";
   id?: string;
   remaining_credits?: number | undefined;
   /** From its start to its end, in milliseconds; set when this machine polled it until then. */
   took_ms?: number;
   /** Why it was refused, is unknown, or failed. */
   reason?: string;
-  part?: { file: string; etag: string };
-  /** Where it was saved. */
+  /** Another start passes it over. */
+  dismissed?: boolean;
+  /** Where it was saved; "-" for standard output. */
   file?: string;
+  /** The size of that file, in bytes. */
+  size?: number | undefined;
 };
 
-/** Folds the lines into one entry for each attempt, oldest first. A generation that has ended does not change its status again. */
-export function foldLines(lines: DatedLine[]): Entry[] {
-  const attempts = new Map<string, Entry>();
-  const ids = new Map<string, Entry>();
-  for (const line of lines) {
-    if (line.kind === "intent" && !attempts.has(line.attempt)) attempts.set(line.attempt, newEntry(line));
-    let entry: Entry | undefined;
-    if ("attempt" in line) entry = attempts.get(line.attempt);
-    else if ("id" in line) entry = ids.get(line.id);
-    if (!entry) continue;
-    if (line.kind === "accepted") ids.set(line.id, entry);
-    fold(entry, line);
-  }
-  return [...attempts.values()];
+/**
+ * Takes the lines one by one, the newest first, and returns the entry of an attempt with its oldest line, the intent.
+ */
+export function createFolding(): (line: DatedLine) => Entry | undefined {
+  const later = new Map<string, DatedLine[]>();
+  const remember = (name: string, line: DatedLine) => {
+    const lines = later.get(name);
+    if (lines) lines.push(line);
+    else later.set(name, [line]);
+  };
+  const take = (name: string) => {
+    const lines = later.get(name) ?? [];
+    later.delete(name);
+    return lines;
+  };
+  return (line) => {
+    if (line.kind === "intent") return foldEntry(line, take(line.attempt).reverse());
+    if (line.kind === "accepted") for (const each of [...take(line.id), line]) remember(line.attempt, each);
+    else if (line.kind !== "part") remember("attempt" in line ? line.attempt : line.id, line);
+    return undefined;
+  };
 }
 
-function newEntry({ attempt, at, base_url, request, place }: DatedLine & { kind: "intent" }): Entry {
-  return { attempt, at, base_url, request, place, status: "starting" };
+/** An attempt from its intent and the lines after that, the oldest first. */
+function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): Entry {
+  const { attempt, at, base_url, request, place, no_wait, holder } = intent;
+  const entry: Entry = { attempt, at, base_url, request, place, no_wait, holder, status: "starting" };
+  for (const line of lines) fold(entry, line);
+  return entry;
 }
 
 function fold(entry: Entry, line: DatedLine): void {
-  const hasEnded = entry.status === "completed" || entry.status === "failed";
   switch (line.kind) {
     case "accepted":
       entry.id = line.id;
       entry.remaining_credits = line.remaining_credits;
-      if (!hasEnded) entry.status = "processing";
+      entry.status = "processing";
       break;
     case "refused":
     case "unsent":
     case "unknown":
-      if (entry.id !== undefined) break;
+      if (entry.id !== undefined || entry.dismissed) break;
       entry.status = line.kind;
       entry.reason = line.reason;
       break;
+    case "claim":
+      entry.holder = line.holder;
+      break;
+    case "dismissed":
+      entry.dismissed = true;
+      if (entry.status === "starting" || entry.status === "unknown") entry.status = "dismissed";
+      break;
     case "completed":
-      if (hasEnded) break;
+      if (entry.status === "completed") break;
       entry.status = "completed";
       if (line.watched) entry.took_ms = new Date(line.at).getTime() - new Date(entry.at).getTime();
       break;
     case "failed":
-      if (hasEnded) break;
+      if (entry.status === "completed") break;
       entry.status = "failed";
       entry.reason = line.reason;
       break;
-    case "part":
-      entry.part = { file: line.file, etag: line.etag };
-      break;
     case "saved":
       entry.file = line.file;
+      entry.size = line.size;
       break;
   }
 }
@@ -130,28 +189,26 @@ export function isOpen(entry: Entry): boolean {
   return entry.status === "completed" && entry.place !== undefined && entry.file === undefined;
 }
 
-/** An entry whose generation can be resumed. */
-export type Reusable = Entry & { id: string };
-
-const reusableMs = 24 * 3600 * 1000;
-
 /**
- * The generation to resume instead of paying for the same request again: an entry of the last 24 hours that did not fail; `undefined` when
- * there is none. Throws `unknown` when an attempt at it may have been charged, but its id never came: starting another could pay twice.
+ * A request as the journal keeps it, enough to recognise it again: an address with a query or a password, or an image, may be a secret, and
+ * is replaced by a hash.
  */
-export function findReusable(entries: Entry[], request: StartRequest, now: Date): Reusable | undefined {
-  const isSame = (entry: Entry) =>
-    now.getTime() - new Date(entry.at).getTime() < reusableMs &&
-    isDeepStrictEqual(entry.request, JSON.parse(JSON.stringify(request)));
-  const earlier = entries.filter(isSame);
-  const started = earlier.find(({ id, status }) => id !== undefined && status !== "failed");
-  if (started?.id !== undefined) return { ...started, id: started.id };
-  const unclear = earlier.find(({ status }) => status === "unknown" || status === "starting");
-  if (!unclear) return undefined;
-  const message = `The same request was sent ${unclear.at.slice(0, 16)}Z, and its id never came: it may have been charged (attempt ${unclear.attempt}).`;
-  throw new VidgenError("unknown", message, {
-    hint: "Nothing was sent now. Look at your account for that generation; without --reuse another is started, and paid for.",
-  });
+export function recordOf(request: StartRequest): StartRequest {
+  const text = JSON.stringify(request, (_, value) =>
+    typeof value === "string" && isSecret(value) ? hash(value) : value,
+  );
+  return JSON.parse(text);
+}
+
+function isSecret(value: string): boolean {
+  if (/^data:/i.test(value)) return true;
+  if (!/^https?:/i.test(value) || /\s/.test(value) || !URL.canParse(value)) return false;
+  const { username, password, search } = new URL(value);
+  return username + password + search !== "";
+}
+
+function hash(value: string): string {
+  return `sha256:${createHash("sha256").update(value).digest("base64url")}`;
 }
 
 /** A median of fewer says little. */

@@ -1,57 +1,107 @@
-import { type FileHandle, mkdir, open, readFile, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { randomUUID } from "node:crypto";
+import { type FileHandle, mkdir, open, rmdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import { type Entry, foldLines, type Line, parseLines } from "./history.ts";
+import { acquireLease, type Lease, type LeaseIo, withLock } from "../lease.ts";
+import { createFolding, type DatedLine, type Entry, type Line, type PartLine, parseLine } from "./history.ts";
 
 export type Journal = {
   path: string;
   /** Resolves when the line is on the disk. Throws `output` when it cannot be written. */
   append(line: Line): Promise<void>;
-  /** What this machine has started, newest first. Lines that a crash has torn are skipped. */
-  entries(): Promise<Entry[]>;
-  /** The process ids that have claimed, or tried to claim, a `.part` file. */
-  claimants(file: string): Promise<number[]>;
+  /**
+   * What this machine has started, newest first. Reads the file from its end, a part at a time: `goOn` gets the entries of each part, and
+   * returns whether older ones are wanted too. Lines that a crash has torn are skipped.
+   */
+  entries(goOn?: (part: Entry[]) => boolean): Promise<Entry[]>;
+  /** The newest line about a partial file; its path is absolute. */
+  findPart(file: string): Promise<PartLine | undefined>;
+  /** Runs `work` while no other process does: for looking and writing in one step. Throws `output` when the lock cannot be written. */
+  lock<Result>(work: (lock: Pick<Lease, "confirm">) => Promise<Result>): Promise<Result>;
+  /** Acquires a lease under a name of its own, to hold attempts and partial files by; the lines about them name it. */
+  hold(): Promise<Hold>;
+  /** Whether a live process has a lease. Only inside of `lock`: it removes a lease whose process has ended. */
+  isHeld(holder: string): Promise<boolean>;
+  /** Overwrites the lines of an attempt with spaces. Only inside of `lock`. */
+  forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
-/** The journal at a path; the first line creates the file. Several processes may append at once. */
-export function openJournal(path: string, clock: Pick<Clock, "date">): Journal {
+export type Hold = { holder: string } & Lease;
+
+type JournalIo = LeaseIo & Pick<Clock, "now" | "sleep">;
+
+const chunkBytes = 1_000_000;
+
+/** The journal at a path; the first line creates the file. Several processes may append at once: no line ever moves. */
+export function openJournal(path: string, io: JournalIo): Journal {
+  const leaseOf = (holder: string) => join(`${path}.leases`, holder);
+  const asOutputError = (error: unknown) => {
+    if (error instanceof VidgenError || systemCode(error) === undefined) throw error;
+    throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
+      hint: "vidgen writes down what it starts before it pays; VIDGEN_HOME names another folder for that.",
+      cause: error,
+    });
+  };
   return {
     path,
     async append(line) {
-      try {
-        await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-        await appendText(path, `${JSON.stringify({ at: clock.date().toISOString(), ...line })}\n`);
-      } catch (error) {
-        throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
-          hint: "vidgen writes down what it starts before it pays; VIDGEN_HOME names another folder for that.",
-          cause: error,
-        });
-      }
+      const text = `${JSON.stringify({ at: io.date().toISOString(), ...line })}\n`;
+      await appendText(path, text).catch(asOutputError);
     },
-    entries: async () => foldLines(parseLines(await readJournal(path))).reverse(),
-    async claimants(file) {
-      const lines = parseLines(await readJournal(path));
-      return lines.flatMap((line) => (line.kind === "claim" && line.file === file ? [line.pid] : []));
+    async entries(goOn = () => true) {
+      const fold = createFolding();
+      const entries: Entry[] = [];
+      for await (const lines of linesBackwards(path)) {
+        const part = lines.flatMap((line) => fold(line) ?? []);
+        entries.push(...part);
+        if (part.length > 0 && !goOn(part)) break;
+      }
+      return entries;
+    },
+    async findPart(file) {
+      for await (const lines of linesBackwards(path)) {
+        for (const line of lines) if (line.kind === "part" && line.file === file) return line;
+      }
+      return undefined;
+    },
+    lock: (work) => withLock(`${path}.lock`, io, work).catch(asOutputError),
+    async hold() {
+      const holder = randomUUID();
+      const acquired = await acquireLease(leaseOf(holder), io).catch(asOutputError);
+      if (acquired.kind === "held") throw new Error(`the lease ${holder} is held`);
+      const release = async () => {
+        await acquired.lease.release();
+        // Fails as long as other processes hold leases.
+        await rmdir(dirname(leaseOf(holder))).catch(() => {});
+      };
+      return { ...acquired.lease, holder, release };
+    },
+    async isHeld(holder) {
+      const acquired = await acquireLease(leaseOf(holder), io).catch(asOutputError);
+      if (acquired.kind === "acquired") await acquired.lease.release();
+      return acquired.kind === "held";
+    },
+    async forget({ attempt, id }) {
+      const isGone = (line: DatedLine) =>
+        "attempt" in line ? line.attempt === attempt : line.id !== undefined && line.id === id;
+      await blank(path, isGone).catch(asOutputError);
     },
   };
 }
 
-/** Appends with one write and one fsync, and once more when a compaction has replaced the file meanwhile. */
-export async function appendText(path: string, text: string): Promise<void> {
-  for (let isAppended = false; !isAppended; ) {
-    const file = await open(path, "a+", 0o600);
-    try {
-      const { size, ino, mode } = await file.stat();
-      if ((mode & 0o077) !== 0) await file.chmod(0o600);
-      const bytes = Buffer.from((await endsTorn(file, size)) ? `\n${text}` : text);
-      const { bytesWritten } = await file.write(bytes);
-      await file.datasync();
-      if (bytesWritten < bytes.length) throw Object.assign(new Error("short write"), { code: "ENOSPC" });
-      isAppended = (await stat(path).catch(() => undefined))?.ino === ino;
-    } finally {
-      await file.close();
-    }
+async function appendText(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const file = await open(path, "a+", 0o600);
+  try {
+    const { size, mode } = await file.stat();
+    if ((mode & 0o077) !== 0) await file.chmod(0o600);
+    const bytes = Buffer.from((await endsTorn(file, size)) ? `\n${text}` : text);
+    const { bytesWritten } = await file.write(bytes);
+    await file.datasync();
+    if (bytesWritten < bytes.length) throw Object.assign(new Error("short write"), { code: "ENOSPC" });
+  } finally {
+    await file.close();
   }
 }
 
@@ -62,24 +112,46 @@ async function endsTorn(file: FileHandle, size: number): Promise<boolean> {
   return buffer[0] !== 0x0a;
 }
 
-/** Where a compaction keeps the file that it replaces, until all lines of that are known to be in the new one. */
-export function oldPath(path: string): string {
-  return `${path}.old`;
-}
-
-/** The whole text, after that of the file that an unfinished compaction replaces; lines may come twice. Empty when there is none. */
-export async function readJournal(path: string): Promise<string> {
-  const [old, now] = await Promise.all([oldPath(path), path].map(readOptional));
-  return `${old}\n${now}`;
-}
-
-async function readOptional(path: string): Promise<string> {
+/** The lines from the newest to the oldest, a chunk at a time; none where there is no file. */
+async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
+  let file: FileHandle | undefined;
   try {
-    return await readFile(path, "utf8");
+    file = await open(path, "r");
+    let end = (await file.stat()).size;
+    /** The end of a line that begins in an earlier chunk. */
+    let rest = Buffer.alloc(0);
+    while (end > 0) {
+      const start = Math.max(0, end - chunkBytes);
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(end - start), 0, end - start, start);
+      const bytes = Buffer.concat([buffer.subarray(0, bytesRead), rest]);
+      const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1 || bytes.length;
+      rest = bytes.subarray(0, first);
+      end = start;
+      const texts = bytes.toString("utf8", first).split("\n").reverse();
+      yield texts.flatMap((text) => (text === "" ? [] : (parseLine(text) ?? [])));
+    }
   } catch (error) {
-    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return "";
-    throw new VidgenError("output", `Cannot read the journal ${path}: ${systemReason(error)}.`, {
-      cause: error,
-    });
+    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return;
+    throw new VidgenError("output", `Cannot read the journal ${path}: ${systemReason(error)}.`, { cause: error });
+  } finally {
+    await file?.close();
+  }
+}
+
+/** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */
+async function blank(path: string, isGone: (line: DatedLine) => boolean): Promise<void> {
+  const file = await open(path, "r+");
+  try {
+    const bytes = await file.readFile();
+    for (let start = 0; start < bytes.length; ) {
+      const newline = bytes.indexOf(0x0a, start);
+      const end = newline === -1 ? bytes.length : newline;
+      const line = parseLine(bytes.toString("utf8", start, end));
+      if (line && isGone(line)) await file.write(Buffer.alloc(end - start, " "), 0, end - start, start);
+      start = end + 1;
+    }
+    await file.datasync();
+  } finally {
+    await file.close();
   }
 }

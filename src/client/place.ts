@@ -1,9 +1,8 @@
 import { constants } from "node:fs";
-import { access, mkdir, mkdtemp, open, rm } from "node:fs/promises";
+import { access, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { systemCode } from "../errors.ts";
-import { faultOfMp4 } from "./mp4.ts";
 import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "./naming.ts";
 import {
   type ClaimOptions,
@@ -34,12 +33,12 @@ export async function claimPlace(place: string, options: PlaceOptions): Promise<
     const filled = fillWords(numbered, options.words, options.date);
     const isNumbered = numbered !== place;
     try {
-      if (isNumbered && (await isTaken(filled))) continue;
+      if (isNumbered && (await kindOf(filled)) !== "none") continue;
       // A folder that is missing is a typing error, unless its name comes from the template.
       if (dirname(numbered) !== dirname(filled)) await mkdir(dirname(filled), { recursive: true });
       return { ...(await claimTarget(filled, options)), place: numbered };
     } catch (error) {
-      // Another process may have taken the number meanwhile.
+      // Another process may be saving under this number.
       if (!isNumbered || !isExistsError(error)) throw outputError(error, filled);
     }
   }
@@ -88,7 +87,8 @@ async function claimFile(path: string, named: Named, options: ClaimOptions): Pro
 async function claimTemporary(): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), "vidgen-"));
   const named = { output: "-", nameOf: () => join(folder, "video.mp4") };
-  const target = await claimPart(join(folder, "video.part"), named, { overwrite: true, unique: "" });
+  const options = { overwrite: true, unique: "", own: async () => true };
+  const target = await claimPart(join(folder, "video.part"), named, options);
   return {
     ...target,
     async release() {
@@ -96,11 +96,6 @@ async function claimTemporary(): Promise<Target> {
       await rm(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** Whether the file exists, or is being saved. */
-async function isTaken(path: string): Promise<boolean> {
-  return (await kindOf(path)) !== "none" || (await kindOf(`${path}.part`)) !== "none";
 }
 
 /** Whether `output` names a folder: one that exists, or a name that ends in a slash. */
@@ -119,12 +114,8 @@ function withFolderHint(error: unknown, path: string): unknown {
   });
 }
 
-/** The whole video that an earlier run has saved there for this generation; `undefined` when there is none. */
-export async function findSaved(output: string, naming: Naming): Promise<string | undefined> {
+/** Where `output` saves the video of a generation; only `{id}` is filled in. */
+export async function findPlace(output: string, naming: Naming): Promise<string> {
   const byId = fillId(output, naming.id);
-  const path = (await isFolder(byId)) ? join(byId, fileName(naming)) : byId;
-  const file = await open(path, "r").catch(() => undefined);
-  if (!file) return undefined;
-  const fault = await faultOfMp4(file).finally(() => file.close());
-  return fault === undefined ? path : undefined;
+  return (await isFolder(byId)) ? join(byId, fileName(naming)) : byId;
 }

@@ -2,13 +2,13 @@ import { doctorHint, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
 import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
-import { backoffMs, isTransient, retryAfterMs } from "./retry.ts";
-import { errorText, type Generation, readGeneration, saysNo } from "./schema.ts";
+import { freeRetryMs, isTransient, retryAfterMs } from "./retry.ts";
+import { errorText, type Generation, normalizeGeneration, readGeneration, saysNo } from "./schema.ts";
 
-/** What one poll shows. `trouble` is any failure that a retry, which is free, may overcome. */
+/** What one poll shows. `trouble` is a failure that a retry, which is free, may overcome; `refused` is an answer that says no. */
 export type PollResult =
   | { kind: "generation"; generation: Generation }
-  | { kind: "missing" }
+  | { kind: "refused"; error: VidgenError }
   | { kind: "trouble"; reason: string; httpStatus?: number; retryAfterMs?: number | undefined };
 
 /** A poll that takes longer counts as trouble. */
@@ -16,14 +16,12 @@ const pollLimitMs = 30_000;
 /** How long `pollUntilAnswered` retries. */
 const patienceMs = 30_000;
 
-/**
- * Asks for a generation's status once (interface 4.2). Throws `auth`, `credits` or `rejected`, which a retry does not change, or the
- * signal's reason when that aborts.
- */
+/** Asks for a generation's status once (interface 4.2). Throws the signal's reason when that aborts. */
 export async function poll(api: Api, id: string, clock: Clock, signal: AbortSignal): Promise<PollResult> {
   const limit = clock.limit(pollLimitMs, signal, new Error("no answer within 30 s"));
   try {
-    return readPoll(await api.status(id, limit.signal), id, clock);
+    const reply = await api.status(id, limit.signal);
+    return readPoll(reply, { id, baseUrl: api.baseUrl, now: clock.date() });
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     if (error instanceof VidgenError) throw error;
@@ -34,8 +32,8 @@ export async function poll(api: Api, id: string, clock: Clock, signal: AbortSign
 }
 
 /**
- * Polls until there is an answer, for 30 s at most, and returns the generation. Throws as `poll` does, `not_found`, or `network` when no
- * answer came. `onNote` is called before each retry.
+ * Polls until there is an answer, for 30 s at most, and returns the generation. Throws `not_found`, `auth`, `credits` or `rejected` when the
+ * answer says no, `network` when none came, or the signal's reason. `onNote` is called before each retry.
  */
 export async function pollUntilAnswered(
   api: Api,
@@ -48,9 +46,8 @@ export async function pollUntilAnswered(
   for (let failures = 0; ; failures++) {
     const result = await poll(api, id, clock, signal);
     if (result.kind === "generation") return result.generation;
-    if (result.kind === "missing")
-      throw new VidgenError("not_found", `The service knows no generation ${id}.`, { id, httpStatus: 404 });
-    const waitMs = Math.max(result.retryAfterMs ?? 0, backoffMs(failures));
+    if (result.kind === "refused") throw result.error;
+    const waitMs = freeRetryMs(failures, result.retryAfterMs);
     if (clock.now() + waitMs > end) {
       throw new VidgenError("network", `Could not get an answer: ${result.reason}. Nothing was charged.`, {
         id,
@@ -63,16 +60,21 @@ export async function pollUntilAnswered(
   }
 }
 
-function readPoll(reply: Reply, id: string, clock: Clock): PollResult {
+type Asked = { id: string; baseUrl: string; now: Date };
+
+function readPoll(reply: Reply, { id, baseUrl, now }: Asked): PollResult {
   const { status } = reply;
-  if (status === 404) return { kind: "missing" };
+  if (status === 404) {
+    const message = `The service knows no generation ${id}.`;
+    return { kind: "refused", error: new VidgenError("not_found", message, { id, httpStatus: 404 }) };
+  }
   if (isTransient(status)) {
-    const after = retryAfterMs(reply.retryAfter, clock.date());
+    const after = retryAfterMs(reply.retryAfter, now);
     return { kind: "trouble", reason: describeReply(reply), httpStatus: status, retryAfterMs: after };
   }
-  if (status >= 300) throw refusal(reply).with({ id });
-  const generation = reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
-  if (generation?.id === id) return { kind: "generation", generation };
-  if (saysNo(reply.json) && errorText(reply.json) !== undefined) throw refusal(reply).with({ id });
+  const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
+  if (generation?.id === id) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
+  const saysWhy = saysNo(reply.json) && errorText(reply.json) !== undefined;
+  if (status >= 300 || saysWhy) return { kind: "refused", error: refusal(reply).with({ id }) };
   return { kind: "trouble", reason: `an unusable answer (HTTP ${status})`, httpStatus: status };
 }

@@ -58,14 +58,22 @@ export function refusal(reply: Reply): VidgenError {
   return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus });
 }
 
-function lacksCredits(reply: Reply): boolean {
+/** Whether a reply says that the account is out of credits. */
+export function lacksCredits(reply: Reply): boolean {
   if (reply.status === 402) return true;
   // Codes such as "insufficient_credits" are read as words.
-  const text = [errorText(reply.json), errorCode(reply.json)].join(" ").replaceAll("_", " ");
-  return /\b(insufficient|not enough|no|out of|lack\w*)\b.{0,20}\bcredits?\b|\bcredits?\b.{0,30}\b(insufficient|exhausted|used up|run out|too low|lack\w*)\b/i.test(
-    text,
-  );
+  const text = [errorText(reply.json), errorCode(reply.json)].join("\n").replaceAll("_", " ");
+  return shortages.some((shortage) => shortage.test(text.replace(filmCredits, "")));
 }
+
+/** A refusal may repeat a prompt about the credits of a film; a bare "no credits" counts only before "left" or at the end. */
+const filmCredits = /\b(end|closing|opening|title) credits\b/gi;
+const shortages = [
+  /\b(insufficient|not enough|out of|lack\w*)\b.{0,20}\bcredits?\b/i,
+  /\bcredits?\b.{0,30}\b(insufficient|exhausted|used up|run out|too low|lack\w*)\b/i,
+  /\bno (\w+ )?credits?( left| remaining| available|\W*$)/im,
+  /\binsufficient quota\b/i,
+];
 
 function errorCode(json: unknown): string | undefined {
   if (!isRecord(json)) return undefined;
@@ -76,6 +84,21 @@ function errorCode(json: unknown): string | undefined {
 export function describeReply(reply: Reply): string {
   const said = errorText(reply.json) ?? (looksReadable(reply.text) ? errorText(reply.text) : undefined);
   return said === undefined ? `HTTP ${reply.status}` : `${shorten(said)} (HTTP ${reply.status})`;
+}
+
+/** As `describeReply`, but with all values of a JSON reply by their names, such as `task_id 12345, state queued`. */
+export function describeValues(reply: Reply): string {
+  const values = listValues(reply.json).join(", ");
+  return values === "" ? describeReply(reply) : `${shorten(values)} (HTTP ${reply.status})`;
+}
+
+/** Long values and addresses are left out: they may be secret. */
+function listValues(json: unknown, name = ""): string[] {
+  if (typeof json === "object" && json !== null)
+    return Object.entries(json).flatMap(([name, value]) => listValues(value, name));
+  const value = errorText(String(json)) ?? "";
+  const isShown = json !== null && json !== undefined && value.length <= 200 && !value.includes("://");
+  return isShown ? [`${name} ${value}`.trim()] : [];
 }
 
 /** Cuts at a space: half of an echoed key would not be recognised by the redaction. */

@@ -3,6 +3,14 @@ export function backoffMs(failures: number, random: number = Math.random()): num
   return random * Math.min(15_000, 500 * 2 ** failures);
 }
 
+/** A longer Retry-After of a free request is cut to this: it must not use up the time to wait. */
+const maxFreeWaitMs = 60_000;
+
+/** How long to wait before a free request (a poll, a download) is repeated, in milliseconds. */
+export function freeRetryMs(failures: number, retryAfterMs = 0): number {
+  return Math.max(Math.min(retryAfterMs, maxFreeWaitMs), backoffMs(failures));
+}
+
 /**
  * The wait that a Retry-After header asks for, in milliseconds from `now`; `undefined` when there is none or it is neither digits nor an IMF
  * date (RFC 9110, section 10.2.3).

@@ -2,47 +2,57 @@ import { VidgenError } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
 import { type DownloadOptions, download } from "./download.ts";
 import type { Completed } from "./follow.ts";
-import type { Entry, Line } from "./history.ts";
+import type { Entry } from "./history.ts";
 import type { Words } from "./naming.ts";
 import { outputError, type Target } from "./target.ts";
+import { type Version, validatorOf } from "./version.ts";
 
-type SaveOptions = Omit<DownloadOptions, "etag" | "onEtag"> & {
+type SaveOptions = DownloadOptions & {
   target: Target;
   /** What the journal knows of the generation. */
   entry: Entry | undefined;
   /** How long the download may take, in milliseconds. */
   timeoutMs: number;
-  record(line: Line): Promise<void>;
 };
 
 /**
- * Saves the video of a generation that has completed, and returns its path. Throws `output`, whose hint is the video's address, or the
- * signal's reason.
+ * Saves the video of a generation that has completed, and returns its path. Throws `output`, whose hint is the video's address unless that
+ * is of no use, or the signal's reason.
  */
 export async function save(
   { generation, videoUrl }: Completed,
   options: SaveOptions,
   io: Clock & Pick<Io, "fetch">,
 ): Promise<string> {
-  const { target, entry, record } = options;
+  const { target, entry } = options;
   const { id } = generation;
   const overdue = new VidgenError("output", "The time to wait was over before the video was saved.");
   const limit = io.limit(options.timeoutMs, options.signal, overdue);
+  let address: string | undefined = videoUrl;
+  const freshUrl = async (signal: AbortSignal) => {
+    address = undefined;
+    address = await options.freshUrl(signal);
+    return address;
+  };
   try {
     const naming = { id, ...wordsOf(entry, generation) };
-    // Set where an earlier run has left a part of this very video.
-    const etag = entry?.part?.file === target.partPath() ? entry.part.etag : undefined;
-    if (etag !== undefined) target.keep();
-    const onEtag = async (found: string) => {
-      await record({ kind: "part", id, file: target.partPath(), etag: found });
-      target.keep();
+    const keepIfResumable = (version: Version = {}) => {
+      if (validatorOf(version) !== undefined) target.keep();
+    };
+    keepIfResumable(options.version);
+    const onVersion = async (found: Version) => {
+      await options.onVersion(found);
+      keepIfResumable(found);
     };
     await target.settle(naming);
-    await download(videoUrl, target.part, { ...options, signal: limit.signal, etag, onEtag }, io);
+    await download(videoUrl, target.part, { ...options, signal: limit.signal, onVersion, freshUrl }, io);
     return await target.commit(naming);
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
-    throw outputError(error, "the video").with({ hint: `The video is at ${videoUrl}` });
+    const failure = outputError(error, "the video");
+    // With a status, it is the address that has failed: it helps nobody.
+    const isOfUse = address !== undefined && failure.httpStatus === undefined;
+    throw failure.with({ id, hint: isOfUse ? `The video is at ${address}` : undefined });
   } finally {
     limit.clear();
   }

@@ -69,6 +69,23 @@ export function readGeneration(json: unknown, askedId: string): Generation | und
   return undefined;
 }
 
+/**
+ * Some services deviate from the interface: a state in upper case, or a word for success that comes with an address, becomes the
+ * interface's word, and a relative address of the video is resolved against the base URL.
+ */
+export function normalizeGeneration(generation: Generation, baseUrl: string): Generation {
+  const video_url = resolveUrl(generation.video_url, `${baseUrl}/`);
+  const word = generation.status.toLowerCase();
+  const isSuccess = ["succeeded", "success"].includes(word) && Boolean(video_url);
+  const state = isSuccess ? "completed" : states.find((state) => state === word);
+  return { ...generation, video_url, status: state ?? generation.status };
+}
+
+function resolveUrl(url: Generation["video_url"], base: string): Generation["video_url"] {
+  if (!url?.trim() || URL.canParse(url) || !URL.canParse(url, base)) return url;
+  return new URL(url, base).href;
+}
+
 /** Whether a reply has `success: false`, whatever its HTTP status. */
 export function saysNo(json: unknown): boolean {
   return isRecord(json) && json.success === false;

@@ -1,9 +1,9 @@
-import { asVidgenError, beforePaying, doctorHint, systemCode, VidgenError } from "../errors.ts";
-import type { Clock } from "../io.ts";
+import { asVidgenError, doctorHint, systemCode, VidgenError } from "../errors.ts";
+import type { Clock, Io } from "../io.ts";
 import type { Api } from "./api.ts";
 import type { Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
-import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
+import { describeFailure, describeReply, describeValues, lacksCredits, type Reply, refusal } from "./reply.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
 import { salvageStarted } from "./salvage.ts";
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "./schema.ts";
@@ -11,8 +11,6 @@ import { errorText, readStarted, type Started, type StartRequest, saysNo } from 
 export type StartOptions = {
   /** The attempt's id, a UUID: the Idempotency-Key, and its name in the journal and in errors. */
   attempt: string;
-  /** `-o` as it was typed, for the journal. */
-  place: string | undefined;
   journal: Pick<Journal, "append">;
   /** Aborts at the first Ctrl-C; a request that was sent gets 10 s more, so that its id is not lost. */
   signal: AbortSignal;
@@ -21,6 +19,8 @@ export type StartOptions = {
   onNote(text: string): void;
 };
 
+type StartIo = Clock & Pick<Io, "unsettled">;
+
 type Accepted = { kind: "accepted"; started: Started };
 type Final = { kind: "refused" | "unknown"; error: VidgenError };
 
@@ -28,11 +28,10 @@ type Final = { kind: "refused" | "unknown"; error: VidgenError };
 type End = Accepted | Final | { kind: "unsent"; error: VidgenError };
 
 /** The outcomes that may be retried. */
-type Retry =
-  | { kind: "unsent"; reason: string; isFinal: boolean }
-  | { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
+type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
+type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
 
-type Outcome = Accepted | Final | Retry;
+type Outcome = Accepted | Final | Unsent | NotNow;
 
 /** How long the service may take to answer the start request. */
 const answerLimitMs = 120_000;
@@ -45,18 +44,17 @@ const minWaitMs = 500;
 const interruptLimitMs = 10_000;
 
 /**
- * Starts a generation (interface 4.1). The request costs money, so the journal has it first, and it is sent once: it is retried only when no
- * byte of it was written, or when the service said "not now" (429, 421, 425). Throws `network` (nothing was sent), `unknown` (it may have been
- * charged), the code of the service's refusal, or `output` when the journal could not be written: then nothing was sent.
+ * Starts a generation (interface 4.1) whose intent is in the journal: see `begin.ts`. The request costs money, so it is sent once: it is retried
+ * only when no byte of it was written, or when the service said "not now" (429, 421, 425). Throws `network` (nothing was sent), `unknown` (it
+ * may have been charged), or the code of the service's refusal.
  */
-export async function start(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Started> {
-  const { attempt, place, journal } = options;
-  await journal.append({ kind: "intent", attempt, base_url: api.baseUrl, request, place }).catch((error) => {
-    throw beforePaying(error);
-  });
-  const end = await startUntilKnown(api, request, options, clock);
+export async function start(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<Started> {
+  const { attempt, journal } = options;
+  const end = await startUntilKnown(api, request, options, io);
   // The outcome is reported even where the journal can no longer be written.
   await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));
+  // A process that ends after an unknown outcome, however it ends, ends with exit 6.
+  if (end.kind !== "unknown") io.unsettled.delete(attempt);
   if (end.kind === "accepted") return end.started;
   throw end.error;
 }
@@ -67,23 +65,25 @@ function outcomeLine(end: End, attempt: string): Line {
   return { kind: "accepted", attempt, id: generation.id, remaining_credits };
 }
 
-async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<End> {
-  const begin = clock.now();
-  let wasSentBefore = false;
+async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {
+  const begin = io.now();
+  /** Once a request was answered with "not now", nobody may say that nothing was sent. */
+  let notNow: NotNow | undefined;
   for (let failures = 0; ; failures++) {
-    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, wasSentBefore);
-    const outcome = await attemptOnce(api, request, options, clock);
+    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, notNow);
+    io.unsettled.add(options.attempt);
+    const outcome = await attemptOnce(api, request, options, io);
     if (outcome.kind !== "unsent" && outcome.kind !== "not now") return outcome;
-    wasSentBefore ||= outcome.kind === "not now";
-    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, wasSentBefore);
+    io.unsettled.delete(options.attempt);
+    if (outcome.kind === "not now") notNow = outcome;
+    if (options.signal.aborted) return interruptedBetweenRequests(options.signal, notNow);
     const minimumMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
     const waitMs = Math.max(minimumMs, backoffMs(failures));
-    const limitMs = outcome.kind === "unsent" ? unsentLimitMs : notNowLimitMs;
-    const isOver = clock.now() + waitMs - begin > limitMs;
-    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return retriesExhausted(outcome);
-    const what = outcome.kind === "unsent" ? "Nothing was sent" : "Not accepted yet";
+    const isOver = io.now() + waitMs - begin > (notNow ? notNowLimitMs : unsentLimitMs);
+    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return retriesExhausted(outcome, notNow);
+    const what = notNow ? "Not accepted yet" : "Nothing was sent";
     options.onNote(`${what} (${outcome.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`);
-    await clock.sleep(waitMs, options.signal).catch(() => {});
+    await io.sleep(waitMs, options.signal).catch(() => {});
   }
 }
 
@@ -94,8 +94,9 @@ async function attemptOnce(api: Api, request: StartRequest, options: StartOption
     return classify(await api.start(request, options.attempt, signals), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
-      if (limit.signal.aborted && options.signal.aborted) return interruptedWhileSent(options);
-      return unknownOutcome(describeFailure(error), options.attempt);
+      const wasInterrupted = limit.signal.aborted && options.signal.aborted;
+      const reason = wasInterrupted ? "interrupted while waiting for it" : describeFailure(error);
+      return unknownOutcome(reason, options.attempt);
     }
     return { kind: "unsent", reason: describeFailure(error), isFinal: isFinalConnectFailure(systemCode(error)) };
   } finally {
@@ -133,7 +134,7 @@ function createAnswerLimit(options: StartOptions, clock: Clock) {
 export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const { status } = reply;
   const reason = describeReply(reply);
-  if (isNotNow(status))
+  if (isNotNow(status) && !lacksCredits(reply))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
   if (status >= 400 && status < 500 && status !== 408) return refusedOutcome(reply);
   if (status < 200 || status >= 300) return unknownOutcome(reason, attempt, status);
@@ -145,7 +146,7 @@ export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refusedOutcome(reply);
   const started = readStarted(reply.json);
   if (started) return { kind: "accepted", started };
-  return unknownOutcome(`an answer without an id (HTTP ${status})`, attempt, status);
+  return unknownOutcome(`an answer without an id: ${describeValues(reply)}`, attempt, status);
 }
 
 function refusedOutcome(reply: Reply): Final {
@@ -161,33 +162,24 @@ function wasSent(error: unknown): boolean {
 
 function unknownOutcome(reason: string, attempt: string, httpStatus?: number): Final {
   const message = `The request was sent, but no usable answer came: ${reason}. It may have been charged (attempt ${attempt}).`;
-  const hint = `It was not sent again, and is written down: \`vidgen list --status unknown\`. ${accountHint}`;
+  const hint =
+    "It was not sent again, and is written down: `vidgen list --status unknown`. Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
   return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint, attempt }) };
 }
 
-const accountHint =
-  "Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
-
-function interruptedWhileSent(options: StartOptions): Final {
-  const { code } = asVidgenError(options.signal.reason);
-  const { attempt } = options;
-  const message = `Left before the answer came. It may have been charged (attempt ${attempt}).`;
-  return { kind: "unknown", error: new VidgenError(code, message, { hint: accountHint, attempt }) };
-}
-
 /** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */
-function interruptedBetweenRequests(signal: AbortSignal, wasSentBefore: boolean): End {
+function interruptedBetweenRequests(signal: AbortSignal, notNow: NotNow | undefined): End {
   const { code, message } = asVidgenError(signal.reason);
-  if (wasSentBefore) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
+  if (notNow) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
   return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
 }
 
-function retriesExhausted(outcome: Retry): End {
-  const { reason } = outcome;
-  if (outcome.kind === "unsent") {
-    const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
+function retriesExhausted(last: Unsent | NotNow, notNow: NotNow | undefined): End {
+  if (!notNow) {
+    const message = `Could not reach the service: ${last.reason}. Nothing was sent, nothing was charged.`;
     return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
   }
-  const message = `The service did not take the request: ${reason}. Try again later.`;
-  return { kind: "refused", error: new VidgenError("network", message, { httpStatus: outcome.httpStatus }) };
+  const then = last.kind === "unsent" ? `; then it could not be reached: ${last.reason}` : "";
+  const message = `The service did not take the request: ${notNow.reason}${then}. Try again later.`;
+  return { kind: "refused", error: new VidgenError("network", message, { httpStatus: notNow.httpStatus }) };
 }

@@ -26,10 +26,11 @@ export type ClaimOptions = {
   unique: string;
   /** Set when the generation exists already: then the file's name is known too. */
   naming?: Naming | undefined;
-  /** Called with the absolute path of a `.part` before that is created, to record its owner: a crash must not leave one without. */
-  onPart?(partPath: string): Promise<void>;
-  /** Returns whether a `.part` that exists was left by a process that has ended. */
-  mayTakeOver?(partPath: string): Promise<boolean>;
+  /**
+   * Called with the absolute path of a `.part` before it is created or taken over, to write down whose it is: a crash must not leave one
+   * without an owner. Returns false when it must be left alone.
+   */
+  own(partPath: string, file: { exists: boolean; id?: string | undefined }): Promise<boolean>;
 };
 
 /** `-o` as it was typed, and the path of the file once the generation is known. */
@@ -48,7 +49,9 @@ export async function claimPart(firstPath: string, { output, nameOf }: Named, op
     async settle(naming) {
       const lasting = `${nameOf(naming)}.part`;
       if (lasting === partPath) return;
-      await options.onPart?.(resolve(lasting));
+      const exists = (await kindOf(lasting)) !== "none";
+      // Under its first name the video can still be finished, though no later process would find it.
+      if (!(await options.own(resolve(lasting), { exists, id: naming.id }))) return;
       try {
         await rename(partPath, lasting);
       } catch (error) {
@@ -81,28 +84,11 @@ export async function claimPart(firstPath: string, { output, nameOf }: Named, op
   };
 }
 
-async function openPart(path: string, { unique, onPart, mayTakeOver }: ClaimOptions): Promise<FileHandle> {
-  const isThere = (await kindOf(path)) !== "none";
-  const checkOwner = async () => {
-    if (!isThere || (await mayTakeOver?.(resolve(path)))) return;
+async function openPart(path: string, { naming, own }: ClaimOptions): Promise<FileHandle> {
+  const exists = (await kindOf(path)) !== "none";
+  if (!(await own(resolve(path), { exists, id: naming?.id })))
     throw Object.assign(new Error("claimed"), { code: "EEXIST", path });
-  };
-  await checkOwner();
-  await onPart?.(resolve(path));
-  // Another process may be doing the same: each sees what the other has recorded.
-  await checkOwner();
-  return isThere ? takeOver(path, `${path}.${unique}`) : open(path, "wx+", 0o666);
-}
-
-/** Of several processes that try this at once, only one can move the file aside. */
-async function takeOver(path: string, aside: string): Promise<FileHandle> {
-  await rename(path, aside);
-  try {
-    await link(aside, path);
-  } finally {
-    await unlink(aside);
-  }
-  return open(path, "r+");
+  return open(path, exists ? "r+" : "wx+", 0o666);
 }
 
 /** Throws `output` when something exists there that must not be replaced. */

@@ -12,11 +12,18 @@ const url = "https://media.video.example/fox.mp4";
 const fresh = "https://media.video.example/fox.mp4?fresh";
 const video = tinyMp4("a red fox runs through snow");
 
+/** Its last box has size 0: it goes on to the end of the file. */
+const openEnded = video.slice().fill(0, 28, 32);
+
 /** What the media address does at one request. */
 type Answer = (signal: AbortSignal, clock: Clock) => HttpResponse | Promise<HttpResponse>;
 
 function whole(headers: Record<string, string> = { "Content-Length": String(video.length) }): Answer {
   return () => new Response(video.slice(), { headers });
+}
+
+function announced(bytes: number[]): Answer {
+  return () => new Response(Uint8Array.from(bytes), { headers: { "Content-Length": String(bytes.length) } });
 }
 
 function status(code: number, headers: Record<string, string> = {}): Answer {
@@ -28,14 +35,14 @@ function redirect(location: string, code = 302): Answer {
 }
 
 /** The first `length` bytes, and then the connection breaks. */
-function cutAfter(length: number): Answer {
-  const parts = [video.slice(0, length)];
+function cutAfter(length: number, bytes = video): Answer {
+  const parts = [bytes.slice(0, length)];
   const pull = (controller: ReadableStreamDefaultController<Uint8Array>) => {
     const next = parts.shift();
     if (next) controller.enqueue(next);
     else controller.error(Object.assign(new Error("terminated"), { code: "UND_ERR_SOCKET" }));
   };
-  return () => new Response(new ReadableStream({ pull }), { headers: { "Content-Length": String(video.length) } });
+  return () => new Response(new ReadableStream({ pull }), { headers: { "Content-Length": String(bytes.length) } });
 }
 
 /** The first `length` bytes, and then nothing for an hour. */
@@ -74,8 +81,8 @@ async function run(answers: Answer[], { from = url, ...options }: Scene = {}) {
     file,
     {
       signal: new AbortController().signal,
-      etag: undefined,
-      onEtag: async () => {},
+      version: undefined,
+      onVersion: async () => {},
       freshUrl: async () => {
         seen.freshUrls++;
         return fresh;
@@ -131,7 +138,9 @@ test.each([
   ["cut, and nobody said how long it is", () => new Response(video.slice(0, -1))],
   ["an HTML page", () => new Response("<!doctype html><title>Please wait</title>")],
   ["empty", () => new Response("")],
-  ["a video and junk", () => new Response(Uint8Array.from([...video, 0, 0, 0]))],
+  ["a video and junk, and nobody said how long it is", () => new Response(Uint8Array.from([...video, 0, 0, 0]))],
+  ["a video and junk, once", announced([...video, 0, 0, 0])],
+  ["two videos in one", announced([...video, ...video])],
   ["unreachable", () => Promise.reject(Object.assign(new Error("refused"), { code: "ECONNREFUSED" }))],
   ["500", status(500)],
   ["503", status(503)],
@@ -143,6 +152,11 @@ test.each([
   expect(content).toEqual(video);
   expect(requests).toHaveLength(2);
   expect(new Headers(requests[1]?.init.headers).has("Range")).toBe(false);
+});
+
+test("a last box that goes on to the end is no oddity where the length is known", async () => {
+  const { outcome, requests } = await run([announced([...openEnded])]);
+  expect([outcome, requests.length]).toEqual(["saved", 1]);
 });
 
 test("what an earlier, longer answer left is gone", async () => {
@@ -166,10 +180,40 @@ test("a page in the video's place is never saved: after ten tries it is given up
   expect(outcome).toMatchObject({
     code: "output",
     exit: 9,
-    message: "The video could not be fetched: what came is not a whole video, it is no .mp4.",
+    message: "The video could not be fetched: what came is not a whole video, it is a page of text.",
   });
   expect(requests).toHaveLength(10);
-  expect(notes).toEqual(["The video is hard to fetch (what came is not a whole video, it is no .mp4); still trying."]);
+  expect(notes).toEqual([
+    "The video is hard to fetch (what came is not a whole video, it is a page of text); still trying.",
+  ]);
+});
+
+test.each<[string, number[], string]>([
+  ["bytes behind the last box", [...video, 0, 0, 0], "it is cut or damaged"],
+  ["a WebM", [0x1a, 0x45, 0xdf, 0xa3, 0x9f, 0x42, 0x86, 0x81, 1], "it is no .mp4"],
+  ["less than its boxes say", [...video.slice(0, -1)], "it is cut or damaged"],
+])("all that was announced is kept when it comes a second time, with a warning: %s", async (_, bytes, odd) => {
+  const { outcome, content, requests, notes } = await run([announced(bytes)]);
+  expect(outcome).toBe("saved");
+  expect([...content]).toEqual(bytes);
+  expect(requests).toHaveLength(2);
+  expect(notes).toEqual([
+    `What came is odd (${odd}), the second time too. It is saved all the same: see whether it plays.`,
+  ]);
+});
+
+test.each<[string, Answer]>([
+  ["an HTML page", announced([...new TextEncoder().encode("<!doctype html>")])],
+  ["a JSON error", announced([...new TextEncoder().encode('{"error":"expired"}')])],
+  ["an empty body", announced([])],
+  ["two videos in one", announced([...video, ...video])],
+  ["what is cut, and nobody said how long it is", () => new Response(video.slice(0, -1))],
+  ["a last box without a size, and nobody said how long it is", () => new Response(openEnded.slice())],
+  ["less than was announced", cutAfter(20)],
+])("never kept is %s", async (_, answer) => {
+  const { outcome, requests } = await run([answer]);
+  expect(outcome).toMatchObject({ code: "output", exit: 9 });
+  expect(requests).toHaveLength(10);
 });
 
 test("trouble that does not end is given up after ten tries and at most two minutes of waiting", async () => {
@@ -221,11 +265,46 @@ test.each([401, 403, 404, 410])("after %i the address is asked for again", async
   expect(requests.map(({ url }) => url)).toEqual([url, fresh]);
 });
 
-test("an address that has expired twice is an error, and is asked for once", async () => {
-  const { outcome, requests, freshUrls } = await run([status(403)]);
-  expect(outcome).toMatchObject({ code: "output", message: "The video's address has expired: HTTP 403." });
-  expect(freshUrls).toBe(1);
-  expect(requests).toHaveLength(2);
+test.each([
+  ["404 for 5 s", 404, 5_000],
+  ["403 for 30 s", 403, 30_000],
+  ["404 for 59 s", 404, 59_000],
+])("an address that lags is waited for: %s", async (_, code, ms) => {
+  const lagging: Answer = (signal, clock) => (clock.now() < ms ? status(code) : whole())(signal, clock);
+  const { outcome, content, requests, freshUrls, notes } = await run([lagging]);
+  expect(outcome).toBe("saved");
+  expect(content).toEqual(video);
+  expect(freshUrls).toBe(requests.length - 1);
+  expect(requests.length).toBeLessThan(40);
+  expect(notes).toEqual([`The video's address does not work yet (HTTP ${code}); still trying.`]);
+});
+
+test("an address that does not work for a minute is an error", async () => {
+  const { outcome, clock } = await run([status(403)]);
+  expect(outcome).toMatchObject({ message: "The video's address has expired: HTTP 403.", httpStatus: 403 });
+  expect(clock.now()).toSatisfy((ms: number) => ms >= 60_000 && ms < 80_000);
+});
+
+test("an address may expire each time that there was progress, and has a minute again", async () => {
+  const late = (answer: Answer): Answer => {
+    return (signal, clock) => clock.sleep(25_000, signal).then(() => answer(signal, clock));
+  };
+  const answers = [
+    ...[cutAfter(9), status(403), late(cutAfter(20)), status(404), late(cutAfter(30)), status(410)],
+    ...[late(cutAfter(40)), status(401), status(404), whole()],
+  ];
+  const { outcome, content, freshUrls } = await run(answers);
+  expect(outcome).toBe("saved");
+  expect(content).toEqual(video);
+  expect(freshUrls).toBe(5);
+});
+
+test("a download that starts again and again and gets no further makes no progress", async () => {
+  const big = tinyMp4("x".repeat(1_200_000));
+  const cuts = Array.from({ length: 99 }, () => cutAfter(1_100_000, big));
+  const { outcome, requests } = await run([...cuts, whole()]);
+  expect(outcome).toMatchObject({ code: "output" });
+  expect(requests).toHaveLength(10);
 });
 
 test("an address that expires on the tenth try does not keep it going for ever", async () => {
@@ -331,7 +410,7 @@ test("a file that cannot be written is an error at once: fetching again does not
     requests++;
     return new Response(video.slice());
   };
-  const resumed = { etag: undefined, onEtag: async () => {} };
+  const resumed = { version: undefined, onVersion: async () => {} };
   const options = {
     ...resumed,
     signal: new AbortController().signal,

@@ -1,20 +1,12 @@
-import {
-  appendFileSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  utimesSync,
-  writeFileSync,
-} from "node:fs";
-import { link } from "node:fs/promises";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { compactJournal } from "../../src/client/compact.ts";
 import type { Line } from "../../src/client/history.ts";
 import { openJournal } from "../../src/client/journal.ts";
+import { systemClock } from "../../src/io.ts";
+import { systemProcesses } from "../../src/lease.ts";
 
 const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";
@@ -22,7 +14,11 @@ const baseUrl = "https://api.video.example";
 function newJournal(date = now) {
   const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  return openJournal(join(folder, "journal.jsonl"), { date: () => date });
+  return openJournal(join(folder, "journal.jsonl"), {
+    ...systemClock,
+    date: () => date,
+    processes: systemProcesses(process.pid),
+  });
 }
 
 const intent = (attempt: string): Line => ({
@@ -74,26 +70,31 @@ test("what is JSON but no line of ours is passed over, whatever it says", async 
   await journal.append(intent("a"));
   const at = "2026-06-01T00:00:00.000Z";
   const whole = { at, ...intent("b") };
+  const needed = ["at", "kind", "attempt", "base_url"];
   const strange = [
-    ...Object.keys(whole).map((name) => ({ ...whole, [name]: undefined })),
-    ...Object.keys(whole).map((name) => ({ ...whole, [name]: 5 })),
+    ...needed.map((name) => ({ ...whole, [name]: undefined })),
+    ...needed.map((name) => ({ ...whole, [name]: 5 })),
     { ...whole, at: "yesterday" },
     { ...whole, base_url: "nowhere" },
     { ...whole, kind: "of tomorrow" },
     { at, kind: "accepted", attempt: "a", id: { toString: "no" } },
-    { at, kind: "claim", file: "x.part", pid: "1" },
+    { at, kind: "part", file: "x.part" },
     { at, kind: "completed" },
   ];
   appendFileSync(journal.path, strange.map((line) => `${JSON.stringify(line)}\n`).join(""));
   expect((await journal.entries()).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "starting"]]);
-  expect(await journal.claimants("x.part")).toEqual([]);
+  expect(await journal.findPart("x.part")).toBe(undefined);
 });
 
-test("a prompt of the wrong type is read as empty: the attempt is not lost", async () => {
+test("a request of the wrong type is read as text: the attempt is not lost", async () => {
   const journal = newJournal();
-  const request = { prompt: 5, model: null, seed: 7 } as unknown as { prompt: string; model: string };
-  await journal.append({ kind: "intent", attempt: "a", base_url: baseUrl, request });
-  expect((await journal.entries())[0]?.request).toEqual({ prompt: "", model: "", seed: 7 });
+  const request = { prompt: 5, model: null, seed: 7 };
+  appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("a"), request })}\n`);
+  appendFileSync(journal.path, `${JSON.stringify({ at: now, ...intent("b"), request: undefined })}\n`);
+  expect((await journal.entries()).map(({ request }) => request)).toEqual([
+    { prompt: "", model: "" },
+    { prompt: "5", model: "null", seed: 7 },
+  ]);
 });
 
 test("a wider mode is tightened", async () => {
@@ -110,90 +111,52 @@ test("many append at once, and no line is lost or mixed", async () => {
   expect(new Set((await journal.entries()).map(({ attempt }) => attempt))).toEqual(new Set(attempts));
 });
 
-/** A journal past 10 MB: `old` are finished and past 90 days, the rest is to stay. */
-async function bigJournal() {
+test("a long journal is read from its end, as far as it is wanted, also across lines that are longer than a part", async () => {
   const journal = newJournal();
-  const lines = [];
-  const at = "2026-01-01T00:00:00.000Z";
-  const padding = "x".repeat(2000);
-  for (let i = 0; i < 5000; i++) {
-    lines.push({
-      at,
-      kind: "intent",
-      attempt: `old-${i}`,
-      base_url: baseUrl,
-      request: { prompt: padding, model: "m" },
-    });
-    lines.push({ at, ...accepted(`old-${i}`) }, { at, kind: "completed", id: `id-old-${i}` });
-  }
-  const kept = [
-    { at, ...intent("old-unknown") },
-    { at, kind: "unknown", attempt: "old-unknown", reason: "reset" },
-    { at, ...intent("old-running") },
-    { at, ...accepted("old-running") },
-    { at, ...intent("old-unsaved"), place: "x.mp4" },
-    { at, ...accepted("old-unsaved") },
-    { at, kind: "completed", id: "id-old-unsaved" },
-    { at: now.toISOString(), ...intent("new-refused") },
-    { at: now.toISOString(), kind: "refused", attempt: "new-refused", reason: "no" },
-  ];
-  writeFileSync(journal.path, `${[...lines, ...kept].map((line) => JSON.stringify(line)).join("\n")}\n`);
-  return journal;
-}
-
-const keptAttempts = ["new-refused", "old-unsaved", "old-running", "old-unknown"];
-
-test("past 10 MB what ended more than 90 days ago goes, and nothing else", async () => {
-  const journal = await bigJournal();
-  await compactJournal(journal.path, now);
-  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(keptAttempts);
-  expect(statSync(journal.path).size).toBeLessThan(10_000);
-  expect(statSync(journal.path).mode & 0o777).toBe(0o600);
-  expect([".old", ".new", ".lock"].map((end) => existsSync(journal.path + end))).toEqual([false, false, false]);
+  const prompts = ["ä".repeat(300_000), "🦊".repeat(400_000), "x", "ö".repeat(1_000_000), "y"];
+  const attempts = prompts.map((prompt, i) => ({ ...intent(`a${i}`), request: { prompt, model: "m" } }));
+  for (const line of attempts) await journal.append(line);
+  for (const i of [4, 3, 2, 1, 0]) await journal.append(accepted(`a${i}`));
+  const entries = await journal.entries();
+  expect(entries.map(({ request }) => request.prompt)).toEqual(prompts.toReversed());
+  expect(entries.map(({ id }) => id)).toEqual(["id-a4", "id-a3", "id-a2", "id-a1", "id-a0"]);
+  const newest = await journal.entries((part) => !part.some(({ attempt }) => attempt === "a3"));
+  expect(newest.map(({ attempt }) => attempt)).toEqual(["a4", "a3", "a2"]);
 });
 
-test("below 10 MB it is left as it is", async () => {
-  const journal = newJournal(new Date("2020-01-01"));
-  await journal.append(intent("a"));
-  await journal.append({ kind: "refused", attempt: "a", reason: "x" });
+test("a forgotten attempt leaves no word of it, and nothing else changes", async () => {
+  const journal = newJournal();
+  const lines: Line[] = [intent("a"), intent("b"), accepted("a"), accepted("b"), { kind: "completed", id: "id-a" }];
+  for (const line of lines) await journal.append(line);
   const before = readFileSync(journal.path, "utf8");
-  await compactJournal(journal.path, now);
-  expect(readFileSync(journal.path, "utf8")).toBe(before);
+  await journal.lock(() => journal.forget({ attempt: "a", id: "id-a" }));
+  const after = readFileSync(journal.path, "utf8");
+  expect(after).toHaveLength(before.length);
+  const blank = (line: string) => (/"(id-)?a"/.test(line) ? " ".repeat(line.length) : line);
+  expect(after.split("\n")).toEqual(before.split("\n").map(blank));
+  await journal.append(intent("c"));
+  expect((await journal.entries()).map(({ attempt }) => attempt)).toEqual(["c", "b"]);
 });
 
-test("what is appended while it is compacted is not lost", async () => {
-  const journal = await bigJournal();
-  const compacting = compactJournal(journal.path, now);
-  const attempts = Array.from({ length: 200 }, (_, i) => `during-${i}`);
-  for (const attempt of attempts) await journal.append(intent(attempt));
-  await compacting;
-  const found = new Set((await journal.entries()).map(({ attempt }) => attempt));
-  expect(attempts.filter((attempt) => !found.has(attempt))).toEqual([]);
-  expect(found.has("old-unknown")).toBe(true);
+test("looking and writing are one step: what two do under the lock never overlaps", async () => {
+  const journal = newJournal();
+  const log: string[] = [];
+  const work = (name: string) =>
+    journal.lock(async () => {
+      log.push(`${name} in`);
+      await journal.append(intent(name));
+      log.push(`${name} out`);
+    });
+  await Promise.all(["a", "b", "c"].map(work));
+  expect(log.filter((_, i) => i % 2 === 0).map((line) => line.replace("in", "out"))).toEqual(
+    log.filter((_, i) => i % 2 === 1),
+  );
 });
 
-test("a compaction that was killed after its rename loses nothing: the old file is read, and merged by the next one", async () => {
-  const journal = await bigJournal();
-  await link(journal.path, `${journal.path}.old`);
-  appendFileSync(`${journal.path}.old`, `${JSON.stringify({ at: now.toISOString(), ...intent("late") })}\n`);
-  rmSync(journal.path);
-  await journal.append(intent("newest"));
-  const attempts = async () =>
-    (await journal.entries()).map(({ attempt }) => attempt).filter((attempt) => !/^old-\d/.test(attempt));
-  expect((await attempts()).toSorted()).toEqual([...keptAttempts, "late", "newest"].toSorted());
-  writeFileSync(`${journal.path}.lock`, "");
-  utimesSync(`${journal.path}.lock`, 0, 0);
-  appendFileSync(journal.path, `${" ".repeat(10_000_000)}\n`);
-  await compactJournal(journal.path, now);
-  expect((await attempts()).toSorted()).toEqual([...keptAttempts, "late", "newest"].toSorted());
-  expect(existsSync(`${journal.path}.old`)).toBe(false);
-});
-
-test("one compaction at a time", async () => {
-  const journal = await bigJournal();
-  writeFileSync(`${journal.path}.lock`, "");
-  utimesSync(`${journal.path}.lock`, now, now);
-  const { size } = statSync(journal.path);
-  await compactJournal(journal.path, now);
-  expect(statSync(journal.path).size).toBe(size);
+test("a lease is held until it is released", async () => {
+  const journal = newJournal();
+  const { holder, release } = await journal.hold();
+  expect(await journal.isHeld(holder)).toBe(true);
+  await release();
+  expect(await journal.isHeld(holder)).toBe(false);
 });

@@ -31,10 +31,10 @@ async function openFile() {
   return file;
 }
 
-async function faultOf(bytes: Iterable<number>): Promise<string | undefined> {
+async function faultOf(bytes: Iterable<number>, options = {}) {
   const file = await openFile();
   await file.write(Uint8Array.from(bytes));
-  return faultOfMp4(file);
+  return faultOfMp4(file, options);
 }
 
 test.each([
@@ -52,14 +52,18 @@ test.each([
   ["a 64-bit size", [...ftyp, ...moov, ...oddBox("mdat", 1, 21n, [1, 2, 3, 4, 5])]],
   ["a last box that goes on to the end", [...ftyp, ...moov, ...oddBox("mdat", 0, undefined, [1, 2, 3])]],
   ["a last box without content", [...ftyp, ...moov, ...oddBox("mdat", 0)]],
+  ["a last box of another type that goes on to the end", [...ftyp, ...mdat, ...oddBox("moov", 0, undefined, [1])]],
+  ["free first", [...box("free", new Uint8Array(3)), ...tinyMp4()]],
+  ["a segment's type first", [...box("styp", new Uint8Array(8)), ...moov, ...box("moof", new Uint8Array(4)), ...mdat]],
+  ["QuickTime's, without a type", [...box("wide", new Uint8Array(0)), ...mdat, ...moov]],
 ])("a whole file: %s", async (_, bytes) => {
   expect(await faultOf(bytes)).toBe(undefined);
 });
 
 test.each([
   ["empty", [], "it is empty"],
-  ["an HTML page", new TextEncoder().encode("<!doctype html><title>Sign in</title>"), "it is no .mp4"],
-  ["a JSON error", new TextEncoder().encode('{"error":"expired"}'), "it is no .mp4"],
+  ["an HTML page", new TextEncoder().encode("<!doctype html><title>Sign in</title>"), "it is a page of text"],
+  ["a JSON error", new TextEncoder().encode('{"error":"expired"}'), "it is a page of text"],
   ["one byte", [0], "it is no .mp4"],
   ["zeros", new Uint8Array(64), "it is no .mp4"],
   ["ftyp not first", [...moov, ...ftyp, ...mdat], "it is no .mp4"],
@@ -84,12 +88,16 @@ test.each([
   [
     "a box that goes on to the end, and others in it",
     [...ftyp, ...oddBox("free", 0), ...moov, ...mdat],
-    "it is cut or damaged",
+    "it holds no video",
   ],
+  ["a WebM", [0x1a, 0x45, 0xdf, 0xa3, 0x9f, 0x42, 0x86, 0x81, 1], "it is no .mp4"],
+  ["many zeros at its end", [...tinyMp4(), ...new Uint8Array(64)], "it is cut or damaged"],
   ["two files in a row", [...tinyMp4("one"), ...tinyMp4("two")], "it is more than one file"],
+  ["two in a row, and only one says its type", [...tinyMp4("one"), ...mdat, ...moov], "it is more than one file"],
   ["a file and the start of another", [...tinyMp4("one"), ...tinyMp4("two").slice(0, 20)], "it is more than one file"],
 ])("no whole file: %s", async (_, bytes, fault) => {
-  expect(await faultOf(bytes)).toBe(fault);
+  const isNone = ["it is empty", "it is a page of text", "it is more than one file"].includes(fault);
+  expect(await faultOf(bytes)).toEqual({ reason: fault, mayBeVideo: !isNone });
 });
 
 test.each([
@@ -102,11 +110,16 @@ test.each([
   expect(await faultOfMp4(file)).toBe(undefined);
   for (let size = bytes.length - 1; size >= 0; size--) {
     await file.truncate(size);
-    expect(await faultOfMp4(file), `${size} of ${bytes.length} bytes`).toEqual(expect.any(String));
+    expect(await faultOfMp4(file), `${size} of ${bytes.length} bytes`).toEqual(expect.anything());
   }
 });
 
 test("one file with the middle of another in it is no whole file", async () => {
   const [one, two] = [tinyMp4("a longer video, the first"), tinyMp4("the second")];
-  expect(await faultOf([...one.slice(0, 40), ...two.slice(30)])).toBe("it is cut or damaged");
+  expect(await faultOf([...one.slice(0, 40), ...two.slice(30)])).toMatchObject({ reason: "it is cut or damaged" });
+});
+
+test("where nobody said how long it is, a last box without a size may be cut", async () => {
+  const bytes = [...ftyp, ...moov, ...oddBox("mdat", 0, undefined, [1, 2, 3])];
+  expect(await faultOf(bytes, { isLengthKnown: false })).toMatchObject({ reason: "it is cut or damaged" });
 });

@@ -13,12 +13,15 @@ async function createFolder(): Promise<string> {
   return folder;
 }
 
+/** Leaves alone what exists, as a client without a journal does. */
+const own = async (_: string, { exists }: { exists: boolean }) => !exists;
+
 type Scene = { id?: string; prompt?: string; model?: string; first?: number };
 
 /** Claims a place before the id is known, then saves there. Returns the file's path inside the folder. */
 async function save(folder: string, template: string, scene: Scene = {}): Promise<string> {
   const { prompt = "A red fox", model = "wan-2.5", first = 1 } = scene;
-  const options = { overwrite: false, unique: `u${Math.random()}`, date: "2026-01-31", first };
+  const options = { overwrite: false, unique: `u${Math.random()}`, date: "2026-01-31", first, own };
   const target = await claimPlace(join(folder, template), { ...options, words: { prompt, model } });
   const naming = { id: scene.id ?? id, prompt, model };
   await target.settle(naming);

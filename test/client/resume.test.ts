@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { download } from "../../src/client/download.ts";
+import type { Version } from "../../src/client/version.ts";
 import type { FetchInit } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
@@ -10,7 +11,10 @@ import { tinyMp4 } from "../mp4.ts";
 const video = tinyMp4("a red fox runs through snow");
 const other = tinyMp4("another video of the very same length".slice(0, 27));
 const etag = '"one"';
-const length = String(video.length);
+const total = video.length;
+const length = String(total);
+const modified = "Thu, 01 Jan 2026 00:00:00 GMT";
+const minuteLater = "Thu, 01 Jan 2026 00:01:00 GMT";
 
 /** An answer to one request, seen with the range it asks for. */
 type Answer = (headers: Headers) => Response;
@@ -35,7 +39,7 @@ const partial =
   () =>
     new Response(body, { status: 206, headers });
 
-async function run(answers: Answer[], before: { bytes?: Uint8Array; etag?: string } = {}) {
+async function run(answers: Answer[], before: { bytes?: Uint8Array; version?: Version; expected?: Uint8Array } = {}) {
   const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
   const file = await open(join(folder, "fox.part"), "wx+");
   onTestFinished(async () => {
@@ -44,7 +48,7 @@ async function run(answers: Answer[], before: { bytes?: Uint8Array; etag?: strin
   });
   if (before.bytes) await file.write(before.bytes);
   const asked: [range: string | null, condition: string | null][] = [];
-  const etags: string[] = [];
+  const versions: Version[] = [];
   const fetch = async (_: string, init: FetchInit = {}) => {
     const headers = new Headers(init.headers);
     const answer = answers[Math.min(asked.length, answers.length - 1)] ?? whole;
@@ -53,44 +57,84 @@ async function run(answers: Answer[], before: { bytes?: Uint8Array; etag?: strin
   };
   const options = {
     signal: new AbortController().signal,
-    etag: before.etag,
-    onEtag: async (found: string) => void etags.push(found),
+    version: before.version,
+    onVersion: async (found: Version) => {
+      expect((await file.stat()).size).toBe(0);
+      versions.push(found);
+    },
     freshUrl: async () => "https://media.video.example/fresh",
     onProgress() {},
     onNote() {},
   };
   await download("https://media.video.example/fox.mp4", file, options, { ...createVirtualClock(), fetch });
-  expect(new Uint8Array(await readFile(join(folder, "fox.part")))).toEqual(video);
-  return { asked, etags };
+  expect(new Uint8Array(await readFile(join(folder, "fox.part")))).toEqual(before.expected ?? video);
+  return { asked, versions };
 }
 
 describe("a download that broke off", () => {
-  test("goes on where it was, on condition that the video is the same", async () => {
-    const { asked, etags } = await run([cut(20), rest]);
+  test.each<[string, Record<string, string>, Version]>([
+    ["its strong ETag", { ETag: etag, "Content-Length": length }, { etag, total }],
+    ["its strong ETag, of unknown length", { ETag: etag }, { etag, total: undefined }],
+    [
+      "a Last-Modified that is a minute old",
+      { "Last-Modified": modified, Date: minuteLater, "Content-Length": length },
+      { last_modified: modified, total },
+    ],
+  ])("goes on where it was, on condition that %s is the same", async (_, headers, version) => {
+    const restAsIs: Answer = (asked) => {
+      const answer = rest(asked);
+      answer.headers.delete("ETag");
+      return answer;
+    };
+    const { asked, versions } = await run([cut(20, headers), restAsIs]);
     expect(asked).toEqual([
       [null, null],
-      ["bytes=20-", etag],
+      ["bytes=20-", version.etag ?? version.last_modified ?? ""],
     ]);
-    expect(etags).toEqual([etag]);
+    expect(versions).toEqual([version]);
   });
 
+  // RFC 9110: a date serves only without any ETag (13.1.5), and well before the reply's own date (8.8.2.2).
   test.each([
-    ["no ETag", { "Content-Length": length }],
-    ["a weak ETag", { ETag: 'W/"one"', "Content-Length": length }],
+    ["no validator", {}],
+    ["a weak ETag", { ETag: 'W/"one"' }],
+    ["a weak ETag and a date", { ETag: 'W/"one"', "Last-Modified": modified, Date: minuteLater }],
+    ["a date that is too young", { "Last-Modified": modified, Date: "Thu, 01 Jan 2026 00:00:59 GMT" }],
+    ["a date, and nothing to hold against it", { "Last-Modified": modified }],
+    ["no date", { "Last-Modified": "yesterday", Date: minuteLater }],
   ])("starts again with %s", async (_, headers) => {
-    expect((await run([cut(20, headers), whole])).asked).toEqual([
+    const { asked, versions } = await run([cut(20, { ...headers, "Content-Length": length }), whole]);
+    expect(asked).toEqual([
       [null, null],
       [null, null],
     ]);
+    expect(versions).toEqual([{ total }, { etag, total }]);
   });
 
   test("starts again when the body came encoded: its ranges would count encoded bytes", async () => {
-    const { asked, etags } = await run([cut(20, { ETag: etag, "Content-Encoding": "gzip" }), whole]);
+    const { asked, versions } = await run([cut(20, { ETag: etag, "Content-Encoding": "gzip" }), whole]);
     expect(asked).toEqual([
       [null, null],
       [null, null],
     ]);
-    expect(etags).toEqual([etag]);
+    expect(versions).toEqual([{}, { etag, total }]);
+  });
+
+  test("and is odd is kept only when it comes in one piece", async () => {
+    const odd = tinyMp4("odd".repeat(9)).fill(255, 16, 24);
+    const answer = (from: number, headers: Record<string, string>) => () =>
+      new Response(odd.slice(from), { status: from > 0 ? 206 : 200, headers: { ETag: etag, ...headers } });
+    const oddWhole = answer(0, { "Content-Length": String(odd.length) });
+    const oddRest = answer(20, { "Content-Range": `bytes 20-${odd.length - 1}/${odd.length}` });
+    const oddCut = cut(20, { ETag: etag, "Content-Length": String(odd.length) });
+    const { asked } = await run([oddCut, oddRest, oddWhole, oddCut, oddRest, oddWhole], { expected: odd });
+    expect(asked.map(([range]) => range)).toEqual([null, "bytes=20-", null, null, "bytes=20-", null]);
+  });
+
+  test("is tied to the version whose bytes it holds, however often that changes", async () => {
+    const { asked, versions } = await run([cut(20), cut(15, { "Content-Length": length }), cut(10), rest]);
+    expect(asked.map(([range]) => range)).toEqual([null, "bytes=20-", null, "bytes=10-"]);
+    expect(versions).toEqual([{ etag, total }, { total }, { etag, total }]);
   });
 
   test.each<[string, Answer]>([
@@ -113,12 +157,14 @@ describe("a download that broke off", () => {
 
 describe("what an earlier run has left", () => {
   test("is gone on with by its ETag", async () => {
-    expect((await run([rest], { bytes: video.slice(0, 30), etag })).asked).toEqual([["bytes=30-", etag]]);
+    expect((await run([rest], { bytes: video.slice(0, 30), version: { etag } })).asked).toEqual([["bytes=30-", etag]]);
   });
 
   test("is all there is to it when it is whole", async () => {
     const complete = () => new Response(null, { status: 416, headers: { "Content-Range": `bytes */${video.length}` } });
-    expect((await run([complete], { bytes: video, etag })).asked).toEqual([[`bytes=${video.length}-`, etag]]);
+    expect((await run([complete], { bytes: video, version: { etag, total } })).asked).toEqual([
+      [`bytes=${video.length}-`, etag],
+    ]);
   });
 
   test("is fetched again when nobody knows what it is", async () => {
@@ -128,6 +174,26 @@ describe("what an earlier run has left", () => {
   test("is fetched again when it is longer than the video", async () => {
     const bytes = new Uint8Array(video.length + 9);
     const tooFar = () => new Response(null, { status: 416, headers: { "Content-Range": `bytes */${video.length}` } });
-    await run([tooFar, whole], { bytes, etag });
+    await run([tooFar, whole], { bytes, version: { etag } });
+  });
+
+  test.each<[string, Version, Record<string, string>]>([
+    ["its length is another one", { etag, total: total + 1 }, { ETag: etag }],
+    ["its ETag is another one", { etag, total }, { ETag: '"two"' }],
+    ["its date is another one", { last_modified: modified, total }, { "Last-Modified": minuteLater }],
+    ["it has an ETag now", { last_modified: modified, total }, { ETag: etag }],
+  ])("is fetched again when the rest comes and %s", async (_, version, headers) => {
+    const range = { "Content-Range": `bytes 20-${total - 1}/${total}` };
+    const { asked } = await run([partial({ ...headers, ...range }, other.slice(20)), whole], {
+      bytes: video.slice(0, 20),
+      version,
+    });
+    expect(asked.map(([range]) => range)).toEqual(["bytes=20-", null]);
+  });
+
+  test("is fetched again when the video now ends where it was cut", async () => {
+    const shorter = () => new Response(null, { status: 416, headers: { "Content-Range": `bytes */${total}` } });
+    const { asked } = await run([shorter, whole], { bytes: video, version: { etag, total: total + 9 } });
+    expect(asked.map(([range]) => range)).toEqual([`bytes=${total}-`, null]);
   });
 });

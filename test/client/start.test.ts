@@ -44,6 +44,22 @@ test.each([
   expect(outcomeOf(status, body)).toMatchObject({ kind: "unknown", error: { code: "unknown", httpStatus: status } });
 });
 
+test.each([
+  [{ task_id: 12345, state: "queued" }, "an answer without an id: task_id 12345, state queued (HTTP 200)"],
+  [{ success: true, data: { id: 7 } }, "an answer without an id: success true, id 7 (HTTP 200)"],
+  [{ success: false }, "an answer without an id: success false (HTTP 200)"],
+  [
+    { message: "Queued; see\n your dashboard" },
+    "an answer without an id: message Queued; see your dashboard (HTTP 200)",
+  ],
+  [{ image: "https://img.example/?secret", at: "x".repeat(300) }, "an answer without an id: HTTP 200"],
+  ["OK, thanks", "an answer without an id: OK, thanks (HTTP 200)"],
+  ["<html>", "an answer without an id: HTTP 200"],
+])("an answer %j is unknown, and shown: %s", (body, reason) => {
+  const message = expect.stringContaining(`came: ${reason}. It may`);
+  expect(outcomeOf(200, body)).toMatchObject({ kind: "unknown", error: { message } });
+});
+
 test("after a 503 with Retry-After it may have been charged, and is not sent again", () => {
   expect(outcomeOf(503, "", { retryAfter: "3" })).toMatchObject({ kind: "unknown" });
 });
@@ -86,7 +102,16 @@ test.each([
   [400, { message: "You are out of credits." }, "credits"],
   [403, { detail: "not enough credits" }, "credits"],
   [422, { error: "Your credits are exhausted" }, "credits"],
+  [400, { error: "You have no credits left" }, "credits"],
+  [400, { error: "No credits." }, "credits"],
+  [400, { error: "Insufficient account credits" }, "credits"],
+  [400, { error: "Your credit balance is too low" }, "credits"],
+  [429, { error: { code: "insufficient_quota", message: "You exceeded your current quota" } }, "credits"],
+  [429, { error: "You have run out of credits" }, "credits"],
   [400, { error: "Each second costs 5 credits; duration must be 4 or 8" }, "rejected"],
+  [400, { error: "The prompt asks for no end credits" }, "rejected"],
+  [422, { error: "The image lacks closing credits" }, "rejected"],
+  [400, { error: "Say 'no credits at the end' in another way" }, "rejected"],
   [200, { success: false, error: "the prompt is not allowed" }, "rejected"],
   [200, { success: false, message: "insufficient credits" }, "credits"],
   [200, { success: false, error: "no", data: started.data }, "rejected"],

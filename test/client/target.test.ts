@@ -17,8 +17,11 @@ async function createFolder(): Promise<string> {
   return folder;
 }
 
+/** Leaves alone what exists, as a client without a journal does. */
+const own = async (_: string, { exists }: { exists: boolean }) => !exists;
+
 function claim(output: string, overwrite = false) {
-  return claimTarget(output, { overwrite, unique: "attempt-1" });
+  return claimTarget(output, { overwrite, unique: "attempt-1", own });
 }
 
 test("a file is saved under its name, and nothing else is left", async () => {
@@ -53,8 +56,8 @@ test.each([
 test("two videos fit into one folder at the same time", async () => {
   const folder = await createFolder();
   const targets = [
-    await claimTarget(folder, { overwrite: false, unique: "attempt-1" }),
-    await claimTarget(folder, { overwrite: false, unique: "attempt-2" }),
+    await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }),
+    await claimTarget(folder, { overwrite: false, unique: "attempt-2", own }),
   ];
   for (const [i, target] of targets.entries()) await target.commit({ ...naming, id: `id${i}` });
   expect(await readdir(folder)).toHaveLength(2);
@@ -134,26 +137,27 @@ test("a second vidgen that saves to the same file is told so", async () => {
 
 test("a .part is written down before it comes into being, and before it gets its lasting name", async () => {
   const folder = await createFolder();
-  const seen: [file: string, isThere: boolean][] = [];
-  const onPart = async (file: string) => void seen.push([basename(file), existsSync(file)]);
-  const target = await claimTarget(folder, { overwrite: false, unique: "attempt-1", onPart });
+  const seen: unknown[] = [];
+  const own = async (file: string, found: object) => seen.push([basename(file), existsSync(file), found]) > 0;
+  const target = await claimTarget(folder, { overwrite: false, unique: "attempt-1", own });
   await target.settle(naming);
   await target.release();
   expect(seen).toEqual([
-    [".vidgen-attempt-1.part", false],
-    [`${itsName}.part`, false],
+    [".vidgen-attempt-1.part", false, { exists: false, id: undefined }],
+    [`${itsName}.part`, false, { exists: false, id: naming.id }],
   ]);
 });
 
-test("a .part that has come to another meanwhile is left to it", async () => {
+test("a .part of another is left to it: a video that was paid for keeps the temporary name until it is whole", async () => {
   const folder = await createFolder();
-  const path = join(folder, "fox.mp4");
-  await writeFile(`${path}.part`, "half a fox");
-  let owners = 0;
-  const options = { overwrite: false, unique: "attempt-1", onPart: async () => void owners++ };
-  const claiming = claimTarget(path, { ...options, mayTakeOver: async () => owners === 0 });
-  await expect(claiming).rejects.toMatchObject({ exit: 9, message: `Cannot save ${path}: fox.mp4.part exists.` });
-  expect(await readFile(`${path}.part`, "utf8")).toBe("half a fox");
+  const theirs = join(folder, `${itsName}.part`);
+  await writeFile(theirs, "half a fox");
+  const target = await claim(folder);
+  await target.part.write("a fox");
+  await target.settle(naming);
+  expect(basename(target.partPath())).toBe(".vidgen-attempt-1.part");
+  expect(await readFile(await target.commit(naming), "utf8")).toBe("a fox");
+  expect(await readFile(theirs, "utf8")).toBe("half a fox");
 });
 
 test.each([

@@ -179,6 +179,6 @@ function lossesOf({ id, attempt }: { id: string; attempt: string }, run: Run, jo
     return run.code === 0 && run.stdout.includes(".mp4") && !isSaved ? ["saved, and not written down"] : [];
   }
   if (!kinds.includes("unknown")) return [`charged, and the journal says ${kinds}`];
-  if (run.code !== 6 && run.code !== 130) return ["unknown, and the exit code says otherwise"];
+  if (run.code !== 6) return ["unknown, and the exit code says otherwise"];
   return run.stderr.includes(attempt) ? [] : ["unknown, and the attempt was not said"];
 }

@@ -13,6 +13,8 @@ export type MediaState = {
   requests: number;
   /** How many of them asked for a range. */
   ranges: number;
+  /** When the first of them came; in real milliseconds. */
+  since: number;
 };
 
 export type MediaScene = {
@@ -67,7 +69,7 @@ async function sendCut(scene: MediaScene, headers: Record<string, string | numbe
   scene.socket.end();
 }
 
-const cut: MediaFault = (scene) => sendCut(scene, { ETag: etagOf(scene.state) });
+export const cut: MediaFault = (scene) => sendCut(scene, { ETag: etagOf(scene.state) });
 
 /** Cuts the first time; then, asked for the rest, does as told. */
 function onceCut(first: (scene: MediaScene) => Record<string, string | number>, then: MediaFault): MediaFault {
@@ -140,6 +142,45 @@ function expired(status: number): MediaFault {
   };
 }
 
+/** Not there yet; the client's clock goes a hundred times faster than this one. */
+function lagging(status: number, ms: number): MediaFault {
+  return (scene) =>
+    Date.now() - scene.state.since < ms / 100 ? reply(scene.socket, status, "<html>no</html>") : fineMedia(scene);
+}
+
+/** Each of the first two addresses brings a half of what is missing, and expires. */
+const expiringTwice: MediaFault = async (scene) => {
+  const { socket, request, state, video, number } = scene;
+  if (number < state.validFrom) return reply(socket, 403, "<html>expired</html>");
+  if (state.validFrom >= 2) return fineMedia(scene);
+  state.validFrom = number + 1;
+  const start = rangeStart(request) ?? 0;
+  const range = { "Content-Range": `bytes ${start}-${video.length - 1}/${video.length}` };
+  const headers = { ...type, ETag: etagOf(state), "Content-Length": video.length - start };
+  await send(socket, start === 0 ? head(200, headers) : head(206, { ...headers, ...range }));
+  await send(socket, video.subarray(start, Math.ceil((start + video.length) / 2)));
+  await pause(100);
+  socket.end();
+};
+
+/** The second version has no validator, and then the first one is back: the bytes of both must not be mixed. */
+const thereAndBack: MediaFault = (scene) => {
+  const { state, oracle } = scene;
+  if (state.requests === 1) return sendCut(scene, withEtag(scene));
+  if (state.requests === 2) return sendCut({ ...scene, video: oracle.video(state.id, 1) }, {});
+  return fineMedia(scene);
+};
+
+const old = { "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT", Date: "Thu, 01 Jan 2026 00:01:00 GMT" };
+
+/** Sends the rest to the one who names the date, else another version. */
+const restByDate: MediaFault = ({ socket, request, state, video, oracle }) => {
+  const start = rangeStart(request) ?? 0;
+  if (request.headers["if-range"] !== old["Last-Modified"]) return reply(socket, 200, oracle.video(state.id, 1), type);
+  const range = { "Content-Range": `bytes ${start}-${video.length - 1}/${video.length}` };
+  return reply(socket, 206, video.subarray(start), { ...type, ...old, ...range });
+};
+
 /** How the media address behaves for all of one download; the video can be had in spite of it. */
 export const passingMedia: Record<string, MediaFault> = {
   "cut, then resumed": once(cut),
@@ -204,6 +245,12 @@ export const passingMedia: Record<string, MediaFault> = {
     () => ({ "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT" }),
     restOfAnother(() => ({ "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT" })),
   ),
+  "no ETag, but a date that is old enough": onceCut(() => old, restByDate),
+  "a weak ETag and an old date, and another version": onceCut(
+    () => ({ ETag: 'W/"v0"', ...old }),
+    restOfAnother(() => ({ ETag: 'W/"v0"', ...old })),
+  ),
+  "a strong ETag, then none, then the first one again": thereAndBack,
   "the range ignored": onceCut(withEtag, ({ socket, video, state }) =>
     reply(socket, 200, video, { ...type, ETag: etagOf(state) }),
   ),
@@ -216,6 +263,9 @@ export const passingMedia: Record<string, MediaFault> = {
   "expired with 403": expired(403),
   "expired with 404": expired(404),
   "expired with 410": expired(410),
+  "404 for 5 s": lagging(404, 5_000),
+  "403 for 30 s": lagging(403, 30_000),
+  "expired twice, with progress between": expiringTwice,
   "429 with Retry-After": once(answers(429, "", { "Retry-After": "2" })),
   "503 four times": (scene) => (scene.state.requests <= 4 ? answers(503, "")(scene) : fineMedia(scene)),
   "a redirect to another origin": (scene) =>

@@ -33,6 +33,7 @@ export const pollFaults: Record<string, PollFault> = {
   "503 with Retry-After": answers(503, "", { "Retry-After": "3" }),
   "429 with Retry-After": answers(429, "", { "Retry-After": "3" }),
   "429 without": answers(429, ""),
+  "503 with a day of Retry-After": answers(503, "", { "Retry-After": "86400" }),
   "408": answers(408, ""),
   "404 at first": answers(404, '{"error":"not found"}'),
   "200 with HTML": answers(200, "<html>maintenance</html>", { "Content-Type": "text/html" }),
@@ -41,6 +42,8 @@ export const pollFaults: Record<string, PollFault> = {
   "an unknown state": ({ socket, generated }) => reply(socket, 200, statusBody(generated, "queued", null)),
   "completed without an address": ({ socket, generated }) =>
     reply(socket, 200, statusBody(generated, "completed", null)),
+  "COMPLETED, with an address": ({ socket, generated, videoUrl }) =>
+    reply(socket, 200, statusBody(generated, "COMPLETED", videoUrl)),
   "200 cut": async ({ socket, generated, videoUrl, random }) => {
     const body = Buffer.from(statusBody(generated, "completed", videoUrl));
     await send(socket, head(200, { "Content-Length": body.length }));

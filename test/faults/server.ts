@@ -81,7 +81,7 @@ export async function createService(random: Random, videoBytes?: number): Promis
     const prompt = oracle.generations.get(id)?.prompt;
     if (prompt === undefined) return reply(socket, 404, "");
     const plan = planOf(prompt);
-    plan.state ??= { id, version: 0, validFrom: 0, requests: 0, ranges: 0 };
+    plan.state ??= { id, version: 0, validFrom: 0, requests: 0, ranges: 0, since: Date.now() };
     plan.state.requests++;
     if (request.headers.range !== undefined) plan.state.ranges++;
     tell(prompt, "media");

@@ -64,6 +64,7 @@ export const lostStarts: Record<string, StartFault> = {
   "302 elsewhere": { executes: true, act: answers(302, "", { Location: "/api/generate" }) },
   "200 with HTML": { executes: true, act: answers(200, html, { "Content-Type": "text/html" }) },
   "200 without an id": { executes: true, act: answers(200, '{"success":true,"data":{"status":"processing"}}') },
+  "200 with an id of another name": { executes: true, act: answers(200, '{"task_id":12345,"status":"queued"}') },
   "200 cut before the id": {
     executes: true,
     act: (scene) => cutAt(scene, false, (end) => scene.random.between(0, end - 1)),

@@ -25,7 +25,7 @@ const maxIds = 30;
 async function readRecentIds(io: Io): Promise<Suggestion[]> {
   const { openJournal } = await import("../../client/journal.ts");
   const { folder } = await findStorage("state", io);
-  const entries = await openJournal(journalIn(folder), io).entries();
+  const entries = await openJournal(journalIn(folder), io).entries(() => false);
   const words = entries.flatMap(({ id, status, request }: Entry): Suggestion[] =>
     id !== undefined && /^\w[\w.-]{0,99}$/.test(id)
       ? [[id, `${status} ${plainLine(`${request.model} ${request.prompt}`).slice(0, 60)}`.trimEnd()]]

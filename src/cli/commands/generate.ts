@@ -1,8 +1,10 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import type { Earlier, Started } from "../../client/attempts.ts";
+import type { ReadyStart } from "../../client/client.ts";
 import type { Entry } from "../../client/history.ts";
 import { aspectRatios, defaultModel, models } from "../../client/models.ts";
 import type { StartRequest } from "../../client/schema.ts";
-import { asVidgenError, beforePaying, usage } from "../../errors.ts";
+import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import {
   baseUrlOption,
@@ -54,7 +56,8 @@ function declare(program: CommandUnknownOpts) {
     .option("--download", "the same as -o .")
     .option("--overwrite", "replace the file if it exists")
     .option("--no-wait", "print the id and leave")
-    .option("--reuse", "go on with the same request of the last 24 hours instead of paying for another")
+    .option("--again", "start a new generation, though an interrupted run of this command can be resumed")
+    .option("--reuse", "resume any generation of the same request of the last 24 hours instead of paying for another")
     .addOption(timeoutOption())
     .addOption(intervalOption())
     .addOption(openOption())
@@ -83,15 +86,16 @@ async function generate(typed: string | undefined, options: Options, context: Ge
     throw beforePaying(error);
   });
   if (!ready) return;
-  const { session, request, attempt, earlier, target, place, times } = ready;
-  const { id, document } = earlier ?? (await startOnce(session, request, { attempt, place, ...context }));
+  const { session, begun, earlier, place, times } = ready;
+  const { id, document } = earlier ?? (await startOnce(begun, ready.request.model, context));
   if (!options.wait) return await printId(session, { id, document }, context);
-  const follow = () => session.collect(id, { ...times, target, place });
+  const follow = () => session.collect(id, { ...times, target: begun.target, place });
   const collected = await ringAfter(options.bell ?? false, follow, io);
   const print = { place, extra: document, open: options.open ?? false, output };
   await printResult(collectedResult(collected, session.isInProcess()), print, io).catch((error) => {
     throw session.explain(error, id, place);
   });
+  if (place === "-") await session.recordStreamed(id);
 }
 
 type GenerateContext = Context & { command: ReturnType<typeof declare> };
@@ -107,27 +111,41 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { input, place: asked } = await resolveInput(typed, options, context);
   const place = asked ?? given;
   const request = buildRequest(input);
-  const attempt = crypto.randomUUID();
-  if (options.dryRun) return await printDryRun(request, attempt, options, context);
+  const how = howEarlier(options);
+  if (options.dryRun) return await printDryRun(request, options, context);
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
-  const earlier = options.reuse ? await findEarlier(await session.client.entries(), request, io) : undefined;
-  if (earlier) {
-    output.note(`Going on with ${earlier.words}; nothing is sent, nothing is charged.`);
-    const file = await session.findAlreadySaved(earlier.id, place);
-    if (file !== undefined) {
-      await printResult(savedResult(earlier.id, file), { place, extra: earlier.document, open, output }, io);
-      return undefined;
-    }
+  const begin = { place, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
+  const begun = await session.client.begin(request, begin);
+  defer(begun.release);
+  const { older } = begun;
+  if (older)
+    output.note(`${older.id}, the same started ${formatAge(older, io)} ago, is still open: vidgen wait ${older.id}`);
+  const earlier = begun.earlier && { id: begun.earlier.id, document: earlierDocument(begun.earlier) };
+  if (begun.earlier) {
+    const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
+    output.note(`Resuming ${begun.earlier.id}, started ${formatAge(begun.earlier, io)} ago; ${outcome}.`);
   }
-  const claim = { overwrite, id: earlier?.id, words: request, resume: true };
-  const claimed = place === undefined ? undefined : session.client.claim(place, claim);
-  const target = await claimed?.catch((error) => {
-    // With the id, a program can resume the generation that was paid for.
-    throw earlier ? asVidgenError(error).with({ id: earlier.id }) : error;
-  });
-  defer(async () => target?.release());
-  return { session, request, attempt, earlier, target, place: target?.place ?? place, times };
+  if (earlier && begun.file !== undefined) {
+    output.note(`${earlier.id} is already saved.`);
+    await printResult(savedResult(earlier.id, begun.file), { place, extra: earlier.document, open, output }, io);
+    return undefined;
+  }
+  return { session, request, begun, earlier, place: begun.target?.place ?? place, times };
+}
+
+function howEarlier({ again, reuse }: Options): Earlier {
+  if (again && reuse) throw usage("--again starts a new generation, --reuse resumes one: give one of them.");
+  if (again) return "again";
+  return reuse ? "reuse" : "resume";
+}
+
+/** How long ago an attempt was started, such as "40 s". */
+function formatAge({ at }: Entry, { date }: Pick<Io, "date">): string {
+  const seconds = Math.max(0, Math.round((date().getTime() - new Date(at).getTime()) / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
 /** Where the video goes; `undefined` when it is not to be saved. */
@@ -161,18 +179,13 @@ async function resolveInput(
   return askForInput({ ...given, model, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
 }
 
-type StartOptions = Context & { attempt: string; place: string | undefined };
-
 /** Sends the request, and prints the id as soon as it is known. */
-async function startOnce(session: Session, request: StartRequest, options: StartOptions): Promise<StartResult> {
-  const { io, output, attempt } = options;
-  const place = options.place === "-" ? undefined : options.place;
-  const how = { attempt, place, signal: io.signal, leave: io.leave };
+async function startOnce(begun: ReadyStart, model: string, { io, output }: Context): Promise<StartResult> {
   // Without a terminal the first line is the one with the id.
   if (output.isLive) output.progress("Starting...");
-  const { generation, remaining_credits } = await session.client.start(request, how).finally(output.clearProgress);
+  const { generation, remaining_credits } = await begun.send(io).finally(output.clearProgress);
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
-  output.note(`Started ${generation.id} (${request.model}${credits}).`);
+  output.note(`Started ${generation.id} (${model}${credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
 }
 
@@ -191,48 +204,37 @@ async function printId(session: Session, { id, document }: StartResult, { io, ou
 /** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
 type StartResult = { id: string; document: object };
 
-/** `--reuse`: the earlier generation to resume instead of paying again, and what a message says of it. */
-async function findEarlier(
-  entries: Entry[],
-  request: StartRequest,
-  io: Io,
-): Promise<(StartResult & { words: string }) | undefined> {
-  const { findReusable } = await import("../../client/history.ts");
-  const found = findReusable(entries, request, io.date());
-  if (!found) return undefined;
-  const { id, at, status, remaining_credits } = found;
-  const { model, prompt } = found.request;
-  const document = { id, status, model, prompt, created_at: at, remaining_credits };
-  return { id, document, words: `${id}, which was started ${at.slice(0, 16)}Z` };
+/** What `--json` prints of a generation that is resumed. */
+function earlierDocument({ id, status, at, remaining_credits, request: { model, prompt } }: Started): object {
+  return { id, status, model, prompt, created_at: at, remaining_credits };
 }
 
 /**
  * `--dry-run`: prints the request as it would be sent, without the key; with `--reuse` the generation that would be resumed, if there is one.
  * Needs neither key nor base URL, and notes a missing base URL.
  */
-async function printDryRun(
-  request: StartRequest,
-  attempt: string,
-  options: Options,
-  { io, output }: Context,
-): Promise<void> {
+async function printDryRun(request: StartRequest, options: Options, { io, output }: Context): Promise<void> {
   const { local = false, reuse } = options;
   const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
   if (!local && baseUrl === undefined) output.note("No base URL is known; without --dry-run this would stop here.");
   if (reuse) {
     const { findJournal } = await import("../context.ts");
+    const { chooseAttempt, isRecent } = await import("../../client/attempts.ts");
     const { journal, note } = await findJournal(local, io);
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;
-    const entries = (await journal.entries()).filter((entry) => entry.base_url === origin);
-    const earlier = await findEarlier(entries, request, io);
-    if (earlier) {
-      const text = `It would go on with ${earlier.words}; no request would be sent, nothing would be charged.`;
-      return await output.result(text, { reuse: earlier.document });
+    const now = io.date();
+    const entries = await journal.entries((part) => part.some((entry) => isRecent(entry, now)));
+    const known = entries.filter((entry) => entry.base_url === origin);
+    const wanted = { request, place: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
+    const choice = await journal.lock(() => chooseAttempt(known, wanted));
+    if (choice.kind === "resume") {
+      const text = `It would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;
+      return await output.result(text, { reuse: earlierDocument(choice.entry) });
     }
   }
   const { startInit } = await import("../../client/api.ts");
-  const { method, headers, body } = startInit(request, attempt);
+  const { method, headers, body } = startInit(request, crypto.randomUUID());
   const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
   const all = { Authorization: "Bearer [key left out]", ...headers };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);

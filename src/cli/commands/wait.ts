@@ -1,4 +1,3 @@
-import { resolve } from "node:path";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { isDistinct } from "../../client/naming.ts";
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
@@ -84,6 +83,7 @@ async function waitForOne(id: string, waiting: Waiting): Promise<void> {
   const { options, io, output } = waiting;
   const print = { place: options.output, open: options.open ?? false, output };
   await collectOne(id, 0, { ...waiting, show: (result) => printResult(result, print, io) });
+  if (options.output === "-") await waiting.session.recordStreamed(id);
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
@@ -122,7 +122,7 @@ async function collectOne(
   waiting: Waiting & { show(result: Result): Promise<void> },
 ): Promise<Result> {
   const { session, options, defer, show } = waiting;
-  const saved = await findSaved(id, waiting);
+  const saved = await session.findAlreadySaved(id, options.output);
   if (saved !== undefined) {
     const result = savedResult(id, saved);
     await show(result);
@@ -138,16 +138,4 @@ async function collectOne(
     throw session.explain(error, id, place);
   });
   return result;
-}
-
-/**
- * The file of a video that is saved already. With `--all` a file that has the right name is enough: the process that saved it may have died
- * before it could write that down in the journal.
- */
-async function findSaved(id: string, { session, options }: Waiting): Promise<string | undefined> {
-  const { all, output: place, overwrite } = options;
-  if (!all) return session.findAlreadySaved(id, place);
-  const saved = place === undefined || overwrite ? undefined : await session.client.findSaved(id, place);
-  if (saved) await session.journal.append({ kind: "saved", id, file: resolve(saved.file) });
-  return saved?.file;
 }

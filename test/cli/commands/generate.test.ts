@@ -186,7 +186,7 @@ describe("--reuse --dry-run", () => {
     const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
     world.env.VIDGEN_API_KEY = undefined;
     const run = await world.vidgen("generate", "a fox", "--reuse", "--dry-run");
-    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`It would go on with ${id}`) });
+    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`It would resume ${id}`) });
     expect(run.stdout).not.toContain("POST");
     const { stdout } = await world.vidgen("generate", "a fox", "--reuse", "--dry-run", "--json");
     expect(JSON.parse(stdout)).toMatchObject({ reuse: { id, status: "processing", prompt: "a fox" } });
@@ -306,6 +306,31 @@ describe("the start request is sent once", () => {
     expect([world.requests.length, Math.round(world.io.now() / 1000)]).toEqual([1, 120]);
   });
 
+  test.each([
+    ["accepted", undefined, 0],
+    ["refused", () => json({}, 400), 0],
+    ["not sent", () => Promise.reject(failure("ENOTFOUND", false)), 0],
+    ["unknown", () => json({}, 500), 1],
+  ])(
+    "and counts as unsettled until its outcome is written down; for good when that is unknown: %s",
+    async (_, answer, left) => {
+      const world = await createWorld();
+      const { unsettled } = world.io;
+      const sizes: number[] = [];
+      world.faults.push((request) => {
+        sizes.push(unsettled.has(request.headers.get("Idempotency-Key") ?? "") ? unsettled.size : -1);
+        return sizes.length === 1 ? json({}, 429) : answer?.();
+      });
+      const { sleep } = world.io;
+      world.io.sleep = (ms, signal) => {
+        sizes.push(unsettled.size);
+        return sleep(ms, signal);
+      };
+      await world.vidgen("generate", "a fox", "--no-wait");
+      expect([sizes.slice(0, 3), unsettled.size]).toEqual([[1, 0, 1], left]);
+    },
+  );
+
   const refused: [number, unknown, number][] = [
     [400, { error: { code: "invalid", message: "no such model" } }, 1],
     [401, {}, 3],
@@ -377,6 +402,29 @@ describe("the start request is sent once", () => {
     const world = await createWorld();
     world.faults.push(onStart(() => new Response('{"success":true,"data":{"id":"1b4e28ba","status":"proc')));
     expect(await world.vidgen("generate", "a fox", "--no-wait")).toMatchObject({ code: 0, stdout: "1b4e28ba\n" });
+  });
+
+  test.each([
+    ["time mends", "ECONNREFUSED"],
+    ["time does not mend", "ENOTFOUND"],
+  ])("and after a 429 nobody says that nothing was sent, though then the connection fails as %s", async (_, code) => {
+    const world = await createWorld();
+    world.faults.push(
+      onStart(() => json({ error: "busy" }, 429, { "Retry-After": "70" }), 1),
+      onStart(() => {
+        throw failure(code, false);
+      }),
+    );
+    const run = await world.vidgen("generate", "a fox");
+    expect(run).toMatchObject({
+      code: 8,
+      stderr: expect.stringMatching(/busy \(HTTP 429\).*could not be reached: e(conn|not)/),
+    });
+    expect(run.stderr).not.toMatch(/nothing was (sent|charged)/i);
+    if (code === "ECONNREFUSED") expect(world.requests.length).toBeGreaterThan(4);
+    expect(await world.vidgen("list", "--status", "refused")).toMatchObject({
+      stdout: expect.stringContaining("a fox"),
+    });
   });
 
   test("and is not sent in a row however little patience a 429 asks for", async () => {
@@ -499,6 +547,14 @@ describe("following", () => {
     expect((looks(world)[5] ?? 0) - (looks(world)[4] ?? 0)).toBeGreaterThanOrEqual(40_000);
   });
 
+  test("a day of Retry-After costs a minute of the time to wait", async () => {
+    const world = await createWorld();
+    const later = [new Response("", { status: 503, headers: { "Retry-After": "86400" } })];
+    world.faults.push((request) => (isStart(request) ? undefined : later.shift()));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect((looks(world)[1] ?? 0) - (looks(world)[0] ?? 0)).toBe(60_000);
+  });
+
   test("a look that hangs is cut by the time to wait", async () => {
     const world = await createWorld();
     world.faults.push(async (request) => {
@@ -530,7 +586,7 @@ describe("following", () => {
     expect(run.stderr.match(/"queued"/g)).toHaveLength(1);
   });
 
-  test.each([null, "", "/relative.mp4", "javascript:alert(1)"])(
+  test.each([null, "", " ", "javascript:alert(1)"])(
     "completed with the url %j is looked at for 60 s, then exit 1",
     async (video_url) => {
       const world = await createWorld();
@@ -554,6 +610,22 @@ describe("following", () => {
     expect(run.stderr).toContain("`vidgen status <id> --json` shows all that the service says.");
     expect(run.stderr).toMatch(new RegExp(`vidgen wait ${uuid}`));
     expect(world.io.now()).toBe(endsAtMs);
+  });
+
+  test.each(["COMPLETED", "succeeded", "Success"])("%s with an address is completed", async (status) => {
+    const world = await createWorld();
+    world.faults.push(reply({ status, video_url: "/videos/fox.mp4" }));
+    const run = await world.vidgen("generate", "a fox", "--json");
+    expect(JSON.parse(run.stdout)).toMatchObject({ status: "completed", video_url: `${baseUrl}/videos/fox.mp4` });
+  });
+
+  test.each([
+    ["FAILED", 4],
+    ["succeeded", 5],
+  ])("%s without an address is exit %i", async (status, code) => {
+    const world = await createWorld();
+    world.faults.push(reply({ status }));
+    expect(await world.vidgen("generate", "a fox", "--timeout", "60s")).toMatchObject({ code });
   });
 
   test("completed without a url and then running again is running when the time is over", async () => {
@@ -677,7 +749,10 @@ describe("Ctrl-C", () => {
       return undefined;
     });
     const run = await world.vidgen("generate", "a fox");
-    expect(run).toMatchObject({ code: 130, stderr: expect.stringContaining("may have been charged") });
+    expect(run).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining("interrupted while waiting for it. It may have"),
+    });
     expect(Math.round(world.io.now() / 1000)).toBe(10);
   });
 
@@ -690,8 +765,14 @@ describe("Ctrl-C", () => {
       return undefined;
     });
     const run = await world.vidgen("generate", "a fox");
-    expect(run).toMatchObject({ code: 130, stderr: expect.stringContaining("may have been charged") });
+    expect(run).toMatchObject({
+      code: 6,
+      stderr: expect.stringContaining("interrupted while waiting for it. It may have"),
+    });
     expect(world.io.now()).toBe(0);
+    expect(await world.vidgen("list", "--status", "unknown")).toMatchObject({
+      stdout: expect.stringContaining("a fox"),
+    });
   });
 
   test("while nothing could be sent: nothing was charged", async () => {

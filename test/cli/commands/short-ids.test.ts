@@ -64,11 +64,11 @@ describe("the beginning of an id that was started here stands for it", () => {
     expect(await world.vidgen("status", "12")).toMatchObject({ code: 0, stdout: "12\tprocessing\n" });
   });
 
-  test("and nothing more is asked where none begins so", async () => {
+  test("and no other id is asked for where none begins so", async () => {
     const { world } = await withGeneration();
     for (const command of ["status", "wait"])
       expect(await world.vidgen(command, "nothing")).toMatchObject({ code: 10 });
-    expect(idsSent(world)).toEqual(["nothing", "nothing"]);
+    expect(new Set(idsSent(world))).toEqual(new Set(["nothing"]));
   });
 });
 

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
-import { createWorld, isStart, mediaUrl, type World } from "../../vidgen.ts";
+import { createWorld, failure, isStart, mediaUrl, type World } from "../../vidgen.ts";
 
 const unknownId = "123e4567-e89b-12d3-a456-426614174000";
 
@@ -86,10 +86,56 @@ test.each([
   expect(world.requests).toEqual([]);
 });
 
-test("an unknown id is exit 10 at once", async () => {
+test("an id that was not started here is exit 10 after three 404s within 15 s", async () => {
   const world = await createWorld();
-  expect(await world.vidgen("wait", unknownId)).toMatchObject({ code: 10, stdout: "" });
-  expect(world.io.now()).toBe(0);
+  expect(await world.vidgen("wait", unknownId, "--interval", "10m")).toMatchObject({ code: 10, stdout: "" });
+  expect(world.requests).toHaveLength(3);
+  expect(world.io.now()).toBeLessThan(15_000);
+});
+
+test("an id that was started here has 60 s of 404s before it is exit 10", async () => {
+  const world = await createWorld();
+  const id = await start(world);
+  let goneUntil = 50_000;
+  world.faults.push(() => (world.io.now() < goneUntil ? new Response(null, { status: 404 }) : undefined));
+  expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
+  const from = world.io.now();
+  goneUntil = Number.POSITIVE_INFINITY;
+  expect(await world.vidgen("wait", id)).toMatchObject({ code: 10, stderr: expect.stringContaining("knows no") });
+  expect(world.io.now() - from).toBe(60_000);
+});
+
+test.each([401, 403, 400])(
+  "a %i among good looks is survived; three in a row end it, as does one at the first look",
+  async (status) => {
+    const world = await createWorld({ renderMs: 100_000 });
+    const id = await start(world);
+    const refused = () => new Response(null, { status });
+    const looks = [undefined, refused(), refused(), undefined, refused(), refused(), undefined];
+    world.faults.push(() => looks.shift());
+    expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
+    const code = status === 400 ? 1 : 3;
+    const count = world.requests.length;
+    looks.push(refused());
+    expect(await world.vidgen("wait", id)).toMatchObject({ code });
+    expect(world.requests.length - count).toBe(1);
+    const running = () => Response.json({ id, status: "processing" });
+    looks.push(running(), refused(), refused(), refused());
+    expect(await world.vidgen("wait", id)).toMatchObject({ code, stderr: expect.stringContaining("To go on:") });
+  },
+);
+
+test("a service that was never reached is exit 8, with the doctor and the command to go on; reached once it is 5", async () => {
+  const world = await createWorld();
+  const id = await start(world);
+  const looks = [() => Response.json({ id, status: "processing" })];
+  const unreached = () => Promise.reject(failure("ECONNREFUSED", false));
+  world.faults.push(() => (looks.shift() ?? unreached)());
+  expect(await world.vidgen("wait", id, "--timeout", "2m")).toMatchObject({ code: 5 });
+  const run = await world.vidgen("wait", id, "--timeout", "2m");
+  expect(run).toMatchObject({ code: 8, stderr: expect.stringContaining("econnrefused on purpose") });
+  for (const hint of ["`vidgen doctor`", `vidgen wait ${id}`]) expect(run.stderr).toContain(hint);
+  expect(run.stderr).not.toContain("Still running");
 });
 
 test("the time is over: exit 5, with the command to go on", async () => {
@@ -248,7 +294,7 @@ describe("a template for -o", () => {
       return Response.json(found);
     });
     const run = await world.vidgen("wait", "a/b", "ab", "-o", join(world.folder, "{id}.mp4"));
-    expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("ab.mp4.part exists") });
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringMatching(/ab\.mp4(\.part)? exists/) });
     expect(readdirSync(world.folder)).toEqual(["ab.mp4"]);
     const whole = ["a%2Fb", "ab"].map((id) => Buffer.from(tinyMp4(`${mediaUrl}/${id}.mp4`)));
     expect(whole).toContainEqual(readFileSync(join(world.folder, "ab.mp4")));

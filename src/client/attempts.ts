@@ -1,0 +1,109 @@
+import { isDeepStrictEqual } from "node:util";
+import { VidgenError } from "../errors.ts";
+import { type Entry, isOpen, recordOf } from "./history.ts";
+import type { StartRequest } from "./schema.ts";
+
+/**
+ * What a start does about earlier attempts at the same: `resume` goes on with one that was interrupted; `reuse` goes on with any generation
+ * of the same request that did not fail; `again` starts a new one; `ignore` does not look.
+ */
+export type Earlier = "resume" | "reuse" | "again" | "ignore";
+
+/** An attempt whose generation has an id. */
+export type Started = Entry & { id: string };
+
+export type Choice =
+  | { kind: "resume"; entry: Started }
+  /** A live process is starting it: its id will be in the journal. */
+  | { kind: "starting"; entry: Entry }
+  /** `dismissed` are passed over for good; `older` is still open, but too old to be resumed. */
+  | { kind: "new"; dismissed: Entry[]; older?: Started | undefined };
+
+type Wanted = {
+  request: StartRequest;
+  /** `-o` as it was typed. */
+  place: string | undefined;
+  earlier: Earlier;
+  now: Date;
+  isHeld(holder: string): Promise<boolean>;
+};
+
+/** How long an interrupted run is the same run. */
+const resumableMs = 12 * 3600_000;
+const reusableMs = 24 * 3600_000;
+/** An attempt has an outcome after this time: a request that was sent, and retried, takes less. */
+const startingMs = 3 * 60_000;
+
+/** Whether an entry may matter to `chooseAttempt`. */
+export function isRecent(entry: Entry, now: Date): boolean {
+  return ageOf(entry, now) < reusableMs;
+}
+
+/**
+ * Chooses from the attempts of one service, newest first, by the rules of the same run. Throws `unknown` when one of them may have been
+ * charged and its id never came: then another start could pay twice.
+ */
+export async function chooseAttempt(entries: Entry[], wanted: Wanted): Promise<Choice> {
+  const { request, place, earlier, now, isHeld } = wanted;
+  if (earlier === "ignore") return { kind: "new", dismissed: [] };
+  const record = recordOf(request);
+  const same = entries.filter((entry) => !entry.dismissed && isDeepStrictEqual(entry.request, record));
+  if (earlier === "reuse") return chooseReusable(same, wanted);
+  // A video that was paid for and is not saved may go to any place.
+  const isSameRun = (entry: Entry) => entry.place === place || (entry.status === "completed" && isOpen(entry));
+  const dismissed: Entry[] = [];
+  for (const entry of same.filter(isSameRun).reverse()) {
+    if (ageOf(entry, now) >= resumableMs) continue;
+    const isUnknown = await isUnclear(entry, now, isHeld);
+    const isResumable = isOpen(entry) && !entry.no_wait && !(await isHeldBy(entry, isHeld));
+    if (earlier === "again") {
+      if (isUnknown || isResumable) dismissed.push(entry);
+    } else if (isUnknown) throw unclearError(entry);
+    else if (isResumable && isStarted(entry)) return { kind: "resume", entry };
+  }
+  const older = same
+    .filter(isStarted)
+    .find((entry) => ageOf(entry, now) >= resumableMs && isSameRun(entry) && isOpen(entry));
+  return { kind: "new", dismissed, older };
+}
+
+async function chooseReusable(same: Entry[], { now, isHeld }: Wanted): Promise<Choice> {
+  const recent = same.filter((entry) => isRecent(entry, now) && entry.status !== "failed");
+  const started = recent.find(isStarted);
+  if (started) return { kind: "resume", entry: started };
+  for (const entry of recent) {
+    if (await isUnclear(entry, now, isHeld)) throw unclearError(entry);
+    if (entry.status === "starting") return { kind: "starting", entry };
+  }
+  return { kind: "new", dismissed: [] };
+}
+
+/** Whether an attempt may have been charged and nobody will learn its id: its process has ended, or takes too long. */
+export async function isUnclear(entry: Entry, now: Date, isHeld: Wanted["isHeld"]): Promise<boolean> {
+  if (entry.status === "unknown") return true;
+  if (entry.status !== "starting") return false;
+  return ageOf(entry, now) >= startingMs || !(await isHeldBy(entry, isHeld));
+}
+
+async function isHeldBy({ holder }: Entry, isHeld: Wanted["isHeld"]): Promise<boolean> {
+  return holder !== undefined && (await isHeld(holder));
+}
+
+function isStarted(entry: Entry): entry is Started {
+  return entry.id !== undefined;
+}
+
+function ageOf({ at }: Entry, now: Date): number {
+  return now.getTime() - new Date(at).getTime();
+}
+
+function unclearError({ attempt, at }: Entry): VidgenError {
+  const message = `The same request was sent ${at.slice(0, 16)}Z, and its id never came: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
+  return new VidgenError("unknown", message, {
+    attempt,
+    hint: [
+      "Look at your account for a generation of that time; `vidgen wait <id>` fetches it.",
+      `If there is none: \`vidgen list --dismiss ${attempt}\`, then try again. --again starts a new one in any case, and pays for it.`,
+    ].join("\n"),
+  });
+}

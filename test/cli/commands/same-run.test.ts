@@ -1,0 +1,214 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { tinyMp4 } from "../../mp4.ts";
+import { createWorld, failure, isStart, type World } from "../../vidgen.ts";
+
+const paid = (world: World) => world.requests.filter(isStart).length;
+
+const journalLines = (world: World) =>
+  readFileSync(join(world.home, "journal.jsonl"), "utf8")
+    .split("\n")
+    .filter((line) => line.trim() !== "")
+    .map((line) => JSON.parse(line));
+
+/** Runs a command until `isThere`, then kills it: nothing of it runs any more, and nothing is tidied up. */
+async function kill(world: World, isThere: (request: Request) => boolean, ...argv: string[]): Promise<void> {
+  const never = new Promise<never>(() => {});
+  await new Promise<void>((resolve) => {
+    world.faults.unshift((request) => {
+      if (!isThere(request)) return undefined;
+      resolve();
+      return never;
+    });
+    void world.vidgen(...argv);
+  });
+  world.faults.shift();
+  world.reboot();
+}
+
+const isPoll = (request: Request) => request.url.includes("generation-status");
+const isDownload = (request: Request) => request.url.endsWith(".mp4");
+
+describe("the same run again", () => {
+  test.each([
+    ["while it was waited for", isPoll],
+    ["while its video was downloaded", isDownload],
+  ])("resumes the generation of a run that was killed %s", async (_, moment) => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    await kill(world, moment, "generate", "a fox", "-o", file);
+    const run = await world.vidgen("generate", "a fox", "-o", file);
+    expect(run).toEqual({ code: 0, stdout: `${file}\n`, stderr: expect.anything() });
+    expect(run.stderr).toMatch(/^Resuming [0-9a-f-]{36}, started \d+ s ago; --again starts a new one\./m);
+    expect([paid(world), readFileSync(file)]).toEqual([1, Buffer.from(tinyMp4("a fox"))]);
+  });
+
+  test("resumes after Ctrl-C, and when the time to wait is over", async () => {
+    const world = await createWorld();
+    world.faults.push((request) => {
+      if (isPoll(request)) world.press("Ctrl-C");
+      return undefined;
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 130 });
+    world.faults.length = 0;
+    world.reboot();
+    expect(await world.vidgen("generate", "a fox", "--timeout", "1s")).toMatchObject({ code: 5 });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("sends nothing after a run that was killed with its request out, until the attempt is dismissed", async () => {
+    const world = await createWorld();
+    await kill(world, isStart, "generate", "a fox");
+    const { attempt } = journalLines(world)[0];
+    const blocked = await world.vidgen("generate", "a fox");
+    expect(blocked).toMatchObject({ code: 6, stderr: expect.stringContaining(`vidgen list --dismiss ${attempt}`) });
+    expect(blocked.stderr).toContain("Nothing was sent now");
+    expect(await world.vidgen("generate", "another fox")).toMatchObject({ code: 0 });
+    expect(await world.vidgen("list", "--status", "unknown")).toMatchObject({
+      stdout: expect.stringContaining(`(${attempt.slice(0, 8)})  unknown!`),
+      stderr: expect.stringContaining("may have been charged"),
+    });
+    expect(await world.vidgen("list", "--dismiss", attempt.slice(0, 8))).toMatchObject({ code: 0 });
+    expect((await world.vidgen("list", "--status", "unknown")).stdout).toBe("\n".trim());
+    expect((await world.vidgen("list")).stderr).not.toContain("may have been charged");
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(3);
+  });
+
+  test("sends nothing after exit 6, and --again does, and passes the attempt over for good", async () => {
+    const world = await createWorld();
+    world.faults.push((request) => {
+      if (!isStart(request)) return undefined;
+      throw failure("ECONNRESET", true);
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    world.faults.length = 0;
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    expect(paid(world)).toBe(1);
+    expect(await world.vidgen("generate", "a fox", "--again")).toMatchObject({ code: 0 });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(3);
+  });
+
+  test("--again starts a new one beside an interrupted one, which stays for wait --all", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox");
+    expect(await world.vidgen("generate", "a fox", "--again")).toMatchObject({ code: 0 });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(3);
+    expect((await world.vidgen("wait", "--all")).stdout.match(/\.mp4/g)).toHaveLength(1);
+  });
+
+  test("is a new one when the request, the place or the service differ, and after a good end", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+    await world.vidgen("generate", "a fox", "-o", join(world.folder, "other.mp4"));
+    await world.vidgen("generate", "a fox", "-d", "6", "-o", join(world.folder, "third.mp4"));
+    await world.vidgen("generate", "a fox");
+    await world.vidgen("generate", "a fox");
+    expect(paid(world)).toBe(5);
+  });
+
+  test("resumes with any place what could not be saved", async () => {
+    const world = await createWorld();
+    world.faults.push((request) => (isDownload(request) ? new Response("", { status: 403 }) : undefined));
+    expect(await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"))).toMatchObject({ code: 9 });
+    world.faults.length = 0;
+    const other = join(world.folder, "other.mp4");
+    expect(await world.vidgen("generate", "a fox", "-o", other)).toMatchObject({ code: 0, stdout: `${other}\n` });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("is a new one beside a process that lives, and after --no-wait", async () => {
+    const world = await createWorld();
+    const runs = [world.vidgen("generate", "a fox"), world.vidgen("generate", "a fox")];
+    for (const run of await Promise.all(runs)) expect(run).toMatchObject({ code: 0 });
+    await world.vidgen("generate", "an owl", "--no-wait");
+    await world.vidgen("generate", "an owl");
+    expect(paid(world)).toBe(4);
+  });
+
+  test("several at once resume different ones", async () => {
+    const world = await createWorld();
+    const file = (n: number) => join(world.folder, `${n}.mp4`);
+    const template = join(world.folder, "{n}.mp4");
+    for (let i = 0; i < 3; i++) await kill(world, isPoll, "generate", "a fox", "--again", "-o", template);
+    const text = readFileSync(join(world.home, "journal.jsonl"), "utf8");
+    writeFileSync(join(world.home, "journal.jsonl"), text.replace(/.*"dismissed".*\n/g, ""));
+    const runs = [1, 2, 3].map(() => world.vidgen("generate", "a fox", "-o", template));
+    const ids = (await Promise.all(runs)).map(({ stderr }) => /Resuming (\S+),/.exec(stderr)?.[1]);
+    expect([new Set(ids).size, ids.includes(undefined), paid(world)]).toEqual([3, false, 3]);
+    expect([1, 2, 3].map(file).map(existsSync)).toEqual([true, true, true]);
+  });
+
+  test("an id that the service no longer knows is closed: exit 10, and the next run starts anew", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox");
+    world.faults.push((request) => (isPoll(request) ? new Response("", { status: 404 }) : undefined));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 10 });
+    expect(await world.vidgen("wait", "--all")).toMatchObject({ code: 0 });
+    world.faults.length = 0;
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(2);
+  });
+
+  test("after 12 hours it is a new one, with a note of the one that is still open", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox");
+    const [id] = journalLines(world).flatMap(({ id }) => id ?? []);
+    await world.io.sleep(12 * 3600_000);
+    const run = await world.vidgen("generate", "a fox");
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`still open: vidgen wait ${id}`) });
+    expect(paid(world)).toBe(2);
+  });
+
+  test("what may be a secret in a request is in the journal as a hash, and still recognised", async () => {
+    const world = await createWorld();
+    const argv = ["generate", "a fox", "--set", "reference=https://images.example/fox.png?signature=canary-1"];
+    argv.push("--callback-url", "https://hooks.example/done?token=canary-2");
+    await kill(world, isPoll, ...argv);
+    expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).not.toContain("canary");
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+  });
+});
+
+describe("--reuse", () => {
+  test("started several times at once, pays for one generation, and each gets its id", async () => {
+    const world = await createWorld();
+    const runs = Array.from({ length: 4 }, () => world.vidgen("generate", "a fox", "--reuse"));
+    const ended = await Promise.all(runs);
+    expect(ended.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+    expect([new Set(ended.map(({ stdout }) => stdout)).size, paid(world)]).toEqual([1, 1]);
+  });
+
+  test("waits for the outcome of another's request: refused, it starts its own", async () => {
+    const world = await createWorld();
+    let starts = 0;
+    world.faults.push(async (request, { io }) => {
+      if (!isStart(request) || ++starts > 1) return undefined;
+      await io.sleep(5_000);
+      return Response.json({ error: "no" }, { status: 400 });
+    });
+    const [first, second] = await Promise.all([0, 1].map(() => world.vidgen("generate", "a fox", "--reuse")));
+    expect([first?.code, second?.code].sort()).toEqual([0, 1]);
+    expect(paid(world)).toBe(2);
+  });
+
+  test("excludes --again", async () => {
+    const world = await createWorld();
+    expect(await world.vidgen("generate", "a fox", "--reuse", "--again")).toMatchObject({ code: 2 });
+  });
+});
+
+test("a forgotten generation is in the journal no more, prompt and all", async () => {
+  const world = await createWorld();
+  const id = (await world.vidgen("generate", "a secret fox", "--no-wait")).stdout.trim();
+  const kept = (await world.vidgen("generate", "an owl", "--no-wait")).stdout.trim();
+  expect(await world.vidgen("list", "--forget", id)).toMatchObject({ code: 0, stdout: "" });
+  expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).not.toMatch(new RegExp(`secret|${id}`));
+  expect((await world.vidgen("list", "--json")).stdout).toContain(kept);
+  expect(await world.vidgen("list", "--forget", id)).toMatchObject({ code: 10 });
+  expect(await world.vidgen("list", "--dismiss", kept)).toMatchObject({ code: 2 });
+});
