@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { models } from "../../client/models.ts";
@@ -118,9 +118,13 @@ async function render(
   task: Pick<RenderTask, "request" | "images">,
   { store, engine, folder, signal, ...options }: JobOptions,
 ): Promise<Media> {
-  const tries = await insist(() => store.beginTry(id), { ...options, signal });
-  if (tries > maxTries) throw new Error(`the local service ended ${maxTries} times while it rendered this video`);
   const [file, thumbnail] = [`${id}.mp4`, `${id}.png`];
+  const tries = await insist(() => store.beginTry(id), { ...options, signal });
+  if (tries > maxTries) {
+    // The last process may have left files that are not whole.
+    for (const name of [file, thumbnail]) await rm(join(folder, name), { force: true });
+    throw new Error(`the local service ended ${maxTries} times while it rendered this video`);
+  }
   try {
     await engine.render({ ...task, file: join(folder, file), thumbnail: join(folder, thumbnail) }, signal);
     await syncFile(join(folder, thumbnail));

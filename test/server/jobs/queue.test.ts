@@ -1,4 +1,4 @@
-import { readlinkSync } from "node:fs";
+import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -122,11 +122,12 @@ test("a generation that ends its process three times fails with that reason; a p
   for (let killed = 0; killed < 3; killed++) rendered.push(await renderAndDie(store, id));
   expect(rendered).toEqual([1, 1, 1]);
   const last = await createTestService({ store });
+  writeFileSync(join(last.folder, `${id}.mp4`), "half of a video");
   await last.status(id);
   await last.rest();
   const error = "the local service ended 3 times while it rendered this video";
   expect(await look(last, id)).toMatchObject({ status: "failed", error });
-  expect(last.rendered).toEqual([]);
+  expect([last.rendered, readdirSync(last.folder)]).toEqual([[], []]);
 });
 
 test("before the store says that there is a video, it, its thumbnail and their names are on the disk", async () => {
