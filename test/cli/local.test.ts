@@ -35,7 +35,7 @@ async function createMachine() {
     const closed = once(child, "close").then(([code]) => ({ code, ...ended }));
     const said = async (text: string) => {
       while (!(ended.stdout + ended.stderr).includes(text)) {
-        if (child.exitCode !== null) throw new Error(`ended without saying ${text}: ${ended.stderr}`);
+        if (child.exitCode !== null || child.signalCode !== null) throw new Error(`ended without saying ${text}: ${ended.stderr}`);
         await Promise.race([once(child.stderr, "data"), once(child.stdout, "data"), closed]);
       }
     };

@@ -63,14 +63,13 @@ export function createQueue(options: QueueOptions): Queue {
     add({ id, request }) {
       if (jobs.has(id) || stop.signal.aborted) return;
       const isFetched = request.images.some((source) => !isData(source));
-      // A job that is stopped stays unfinished in the store.
       const job = runJob(id, isFetched, jobOptions)
-        .catch((error) => stop.signal.aborted || options.onTrouble(`The generation ${id} has not ended`, error))
+        .catch((error) => {
+          // A job that is stopped stays unfinished in the store.
+          if (!stop.signal.aborted) options.onTrouble(`The generation ${id} has not ended`, error);
+        })
         .finally(() => jobs.delete(id));
-      jobs.set(
-        id,
-        job.then(() => {}),
-      );
+      jobs.set(id, job);
     },
     async close() {
       stop.abort(new Error("the service is stopping"));
