@@ -43,22 +43,15 @@ const staleMs = 60_000;
  */
 export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired> {
   const name = formatName(await io.processes.self());
-  const fresh = `${path}.${randomUUID()}`;
-  await mkdir(fresh, { recursive: true, mode: 0o700 });
-  try {
-    await writeFile(join(fresh, name), "", { mode: 0o600 });
-    await refresh(join(fresh, name), io);
-    for (;;) {
-      if (await renameNew(fresh, path)) break;
-      const [current] = await holdersIn(path);
-      if (current === undefined) continue;
-      const holder = await findHolder(path, current, io);
-      if (holder) return { kind: "held", holder };
-      if (await replaceHolder(path, { from: current, to: name }, io)) break;
-    }
-    return { kind: "acquired", lease: refreshUntilReleased(join(path, name), path, io) };
-  } finally {
-    await rm(fresh, { recursive: true, force: true });
+  for (;;) {
+    const [current] = await holdersIn(path);
+    const holder = current === undefined ? undefined : await findHolder(path, current, io);
+    if (holder) return { kind: "held", holder };
+    const isOurs =
+      current === undefined
+        ? await createLease(path, name, io)
+        : await replaceHolder(path, { from: current, to: name }, io);
+    if (isOurs) return { kind: "acquired", lease: refreshUntilReleased(join(path, name), path, io) };
   }
 }
 
@@ -86,13 +79,19 @@ export async function withLock<Result>(
   }
 }
 
-/** Renames a new lease to `path`; false when there is one already. An empty folder is what a release leaves for a moment. */
-async function renameNew(fresh: string, path: string): Promise<boolean> {
+/** Renames a new lease to `path`; false when there is one already. */
+async function createLease(path: string, name: string, io: LeaseIo): Promise<boolean> {
+  const fresh = `${path}.${randomUUID()}`;
+  await mkdir(fresh, { recursive: true, mode: 0o700 });
   try {
+    await writeFile(join(fresh, name), "", { mode: 0o600 });
+    await refresh(join(fresh, name), io);
+    // An empty folder is what a release leaves for a moment.
     await rmdir(path).catch(() => {});
     await rename(fresh, path);
     return true;
   } catch (error) {
+    await rm(fresh, { recursive: true, force: true });
     const code = systemCode(error);
     if (code === "ENOTEMPTY" || code === "EEXIST") return false;
     // Windows answers EPERM when the folder exists.

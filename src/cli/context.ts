@@ -55,6 +55,9 @@ type CollectOptions = {
 /** A generation that has completed, and the file it was saved to. */
 export type Collected = Completed & { file: string | undefined };
 
+/** What was started before that runs no more: a long journal is not read to its beginning for it. */
+const longestRunMs = 7 * 24 * 3600_000;
+
 /** Connects to the remote service of the settings, or with `--local` to the local one. Sends nothing to a remote service. */
 export async function openSession(options: SessionOptions, io: Io): Promise<Session> {
   const { output } = options;
@@ -106,7 +109,9 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     },
     async newestRunning() {
       const isRunning = (entry: Entry) => entry.status === "processing";
-      const entries = await client.entries((part) => !part.some(isRunning));
+      const since = io.date().getTime() - longestRunMs;
+      const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
+      const entries = await client.entries((part) => !part.some(isRunning) && part.some(isNew));
       const { id } = entries.find(isRunning) ?? {};
       if (id !== undefined) return id;
       throw new VidgenError("not_found", "No generation that was started here is running.", {

@@ -57,7 +57,11 @@ export const cut: Goal = {
           else await sendCut(socket, Buffer.from(body), at, way === "y");
         };
         service.plan(ownPrompt, { starts: [{ executes: true, act }] });
-        const env = { VIDGEN_HOME: join(folder, name), VIDGEN_BASE_URL: service.baseUrl, VIDGEN_API_KEY: "key" };
+        const env = {
+          VIDGEN_HOME: join(folder, name, `${at}-${way}`),
+          VIDGEN_BASE_URL: service.baseUrl,
+          VIDGEN_API_KEY: "key",
+        };
         const { code, stdout, stderr } = await vidgen(["generate", ownPrompt, "--no-wait"], env);
         const [start] = service.oracle.startsOf(ownPrompt);
         const isAfter = at >= end;
