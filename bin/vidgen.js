@@ -12,7 +12,7 @@ else load();
 function load() {
   // Node reads the source map of a module when it loads the module.
   if (argv.includes("--verbose")) process.setSourceMapsEnabled(true);
-  const run = async ({ main, systemIo }) => process.exit(await main(argv.slice(2), systemIo()));
+  const run = async ({ main, systemIo, endProcess }) => endProcess(await main(argv.slice(2), systemIo()));
   import("../dist/cli.js").then(run, ({ message }) => {
     process.stderr.write(`error: Nothing was sent: ${message}\n  Install vidgen again; in a clone, npm run build.\n`);
   });

@@ -40,11 +40,19 @@ function run(argv: string[], env: Env = {}, stdin = "") {
     cwd: folder,
     env: { ...inherited, VIDGEN_HOME: join(folder, "home"), CI: "", ...env },
   });
-  const result = { child, stdout: "", stderr: "", ended: Promise.resolve({ code: 0, stdout: "", stderr: "" }) };
+  const result = {
+    child,
+    stdout: "",
+    stderr: "",
+    ended: Promise.resolve({ code: 0, signal: null, stdout: "", stderr: "" }),
+  };
   child.stdout?.on("data", (chunk) => (result.stdout += chunk));
   child.stderr?.on("data", (chunk) => (result.stderr += chunk));
   child.stdin?.end(stdin);
-  result.ended = once(child, "close").then(([code]) => ({ code, stdout: result.stdout, stderr: result.stderr }));
+  result.ended = once(child, "close").then(([code, signal]) => {
+    const { stdout, stderr } = result;
+    return { code, signal, stdout, stderr };
+  });
   return result;
 }
 
@@ -173,7 +181,7 @@ test("exit code for a service that cannot be reached, once the retries are over"
   const closed = { ...remote(), VIDGEN_BASE_URL: "https://127.0.0.1:1" };
   const { child, ended } = run(["status", "x"], closed);
   setTimeout(() => child.kill("SIGINT"), 1_000);
-  expect(await ended).toMatchObject({ code: 130 });
+  expect(await ended).toMatchObject({ signal: "SIGINT" });
 });
 
 test("a pipe that is closed early ends quietly", async () => {
@@ -182,10 +190,15 @@ test("a pipe that is closed early ends quietly", async () => {
   expect(await ended).toMatchObject({ code: 0, stderr: "" });
 });
 
-test("a pipe that is closed in the middle of the video ends quietly", async () => {
+test("a pipe that is closed before it has the whole video has not saved it: exit 9, and the command to go on", async () => {
   const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "-", "--quiet"], remote());
-  child.stdout?.once("data", () => child.stdout?.destroy());
-  expect(await ended).toMatchObject({ code: 0, stderr: "" });
+  child.stdout?.destroy();
+  const { code, stderr } = await ended;
+  const words = "error: Cannot write the video to stdout: its reader closed it\\.";
+  expect([code, stderr]).toEqual([
+    9,
+    expect.stringMatching(new RegExp(`^${words}\n  To go on: (npx )?vidgen wait ${uuid} -o -\n$`)),
+  ]);
 });
 
 const printing = ["models", "--help", "--version", "help exit-codes"];
@@ -197,19 +210,19 @@ test.each(printing)("a full disk behind stdout of %s is an error", { skip: !exis
   expect([code, stderr]).toEqual([9, expect.stringContaining("Cannot write to stdout")]);
 });
 
-test.each([
-  ["SIGINT", 130],
-  ["SIGTERM", 143],
-] as const)("%s while it runs: the id and the command to go on, no stack, exit %i", async (signal, expected) => {
-  const { child, ended } = run(["generate", "a slow fox", "-d", "60", "-r", "1080p", "-o", "slow.mp4"], remote());
-  while (!/Generating/.test(String(await once(child.stderr as NodeJS.ReadableStream, "data")))) {}
-  child.kill(signal);
-  const { code, stdout, stderr } = await ended;
-  expect([code, stdout]).toEqual([expected, ""]);
-  expect(stderr).toMatch(new RegExp(`vidgen wait ${uuid} -o slow\\.mp4`));
-  expect(stderr).not.toMatch(/^\s+at /m);
-  expect(readdirSync(folder).filter((name) => name.startsWith("slow"))).toEqual([]);
-});
+test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
+  "%s while it runs: the id and the command to go on, no stack, and it ends by that signal",
+  async (signal) => {
+    const { child, ended } = run(["generate", "a slow fox", "-d", "60", "-r", "1080p", "-o", "slow.mp4"], remote());
+    while (!/Generating/.test(String(await once(child.stderr as NodeJS.ReadableStream, "data")))) {}
+    child.kill(signal);
+    const { signal: end, stdout, stderr } = await ended;
+    expect([end, stdout]).toEqual([signal, ""]);
+    expect(stderr).toMatch(new RegExp(`vidgen wait ${uuid} -o slow\\.mp4`));
+    expect(stderr).not.toMatch(/^\s+at /m);
+    expect(readdirSync(folder).filter((name) => name.startsWith("slow"))).toEqual([]);
+  },
+);
 
 test("SIGINT while the local service renders inside the process leaves no file behind, and says how to go on", async () => {
   const home = { VIDGEN_HOME: join(folder, "third-home"), TMPDIR: await mkdtemp(join(folder, "tmp-")) };
@@ -219,7 +232,7 @@ test("SIGINT while the local service renders inside the process leaves no file b
   );
   while (!/Generating/.test(String(await once(child.stderr as NodeJS.ReadableStream, "data")))) {}
   child.kill("SIGINT");
-  expect(await ended).toMatchObject({ code: 130, stderr: expect.stringContaining(" --local -o mine.mp4") });
+  expect(await ended).toMatchObject({ signal: "SIGINT", stderr: expect.stringContaining(" --local -o mine.mp4") });
   expect([existsSync(join(folder, "mine.mp4")), readdirSync(home.TMPDIR)]).toEqual([false, []]);
 });
 
@@ -241,7 +254,7 @@ test("one SIGINT is one, with a saved key too: the id of the request that is out
   await once(slow, "start");
   child.kill("SIGINT");
   expect(await ended).toMatchObject({
-    code: 130,
+    signal: "SIGINT",
     stderr: expect.stringMatching(/waiting up to 10 s[\s\S]*vidgen wait slow-id/),
   });
   slow.close();

@@ -128,15 +128,17 @@ test("a request that cannot be sent is a usage error, and nothing is sent", asyn
   const { client, posts } = await createWorld(honest());
   const round: Record<string, unknown> = { ...request };
   round.self = round;
-  for (const bad of [
-    round,
-    { ...request, prompt: " " },
-    { prompt: "a fox" },
-    { ...request, model: "veo-3" },
-    undefined,
-  ])
+  for (const bad of [round, { ...request, prompt: " " }, { prompt: "a fox" }, { ...request, model: " " }, undefined])
     expect((await failureOf(client.start(bad as typeof request))).code).toBe("usage");
   expect(posts()).toEqual([]);
+});
+
+test("a model that vidgen does not know is sent as it is, with a note where it looks like a slip", async () => {
+  const notes: string[] = [];
+  const { client, posts } = await createWorld(honest(), { onNote: (text) => notes.push(text) });
+  for (const model of ["wan-2.6", "house-model-9"]) await client.start({ ...request, model });
+  expect(posts().map(({ body }) => JSON.parse(body).model)).toEqual(["wan-2.6", "house-model-9"]);
+  expect(notes).toEqual(['vidgen does not know the model "wan-2.6"; did you mean wan-2.5? Sent as typed.']);
 });
 
 test("a signal that has aborted sends nothing; one that aborts while the request is out leaves its id time to come", async () => {

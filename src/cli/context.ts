@@ -23,7 +23,7 @@ export type Session = {
   journal: Journal;
   /**
    * The full id for the typed one. When the service does not know the typed id, it stands for an id in the journal that begins with it.
-   * Throws `usage` when there are several.
+   * UUIDs are the same in upper and lower case. Throws `usage` when there are several.
    */
   resolveId(typed: string): Promise<string>;
   /** The newest generation of this service that has not ended. Throws `not_found` when there is none. */
@@ -57,6 +57,8 @@ export type Collected = Completed & { file: string | undefined };
 
 /** What was started before that runs no more: a long journal is not read to its beginning for it. */
 const longestRunMs = 7 * 24 * 3600_000;
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Connects to the remote service of the settings, or with `--local` to the local one. Sends nothing to a remote service. */
 export async function openSession(options: SessionOptions, io: Io): Promise<Session> {
@@ -101,9 +103,12 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     async resolveId(typed) {
       // A full id needs no journal.
       const ids = (await client.entries().catch(() => [])).flatMap(({ id }) => id ?? []);
-      const meant = [...new Set(ids.filter((id) => id.startsWith(typed)))];
-      const [only = typed, ...others] = meant;
-      if (meant.length === 0 || meant.includes(typed) || (await isKnownThere(typed))) return typed;
+      const lower = typed.toLowerCase();
+      const begins = (id: string) => id.startsWith(typed) || (uuid.test(id) && id.toLowerCase().startsWith(lower));
+      const meant = [...new Set(ids.filter(begins))];
+      const whole = meant.find((id) => id.length === typed.length) ?? (uuid.test(typed) ? lower : typed);
+      const [only = whole, ...others] = meant;
+      if (meant.length === 0 || meant.includes(whole) || (await isKnownThere(whole))) return whole;
       if (others.length > 0) throw usage(`Several ids begin with ${typed}.`, meant.join("\n"));
       return only;
     },

@@ -1,4 +1,4 @@
-import { aspectRatios, defaultModel, findModel, type Model, models } from "../client/models.ts";
+import { aspectRatios, defaultModel, findModel, guessModel, type Model, models } from "../client/models.ts";
 import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
 import { buildRequest, checkImage, type RequestInput } from "./commands/request.ts";
@@ -70,10 +70,11 @@ async function askPlace(usual: string, check: (place: string) => void, io: Io): 
 
 /** What a input comes to, for a person to look over. */
 function summarize({ prompt, model, aspectRatio, duration, resolution, images }: RequestInput): string {
-  const characteristic = findModel(model)?.characteristic;
+  const guess = guessModel(model);
+  const aboutModel = guess === undefined ? findModel(model)?.characteristic : `did you mean ${guess}?`;
   const rows = [
     ["Prompt", prompt],
-    ["Model", characteristic === undefined ? model : `${model} (${characteristic})`],
+    ["Model", aboutModel === undefined ? model : `${model} (${aboutModel})`],
     ["Ratio", aspectRatio ?? asTheServiceHasIt],
     ["Length", duration ?? asTheServiceHasIt],
     ["Resolution", resolution],

@@ -5,8 +5,8 @@ import type { Close } from "./command.ts";
 import { createProgram, readGlobalFlags } from "./program.ts";
 import { createOutput } from "./terminal/output.ts";
 
-// bin/vidgen.js imports both from this entry.
-export { systemIo } from "./system.ts";
+// bin/vidgen.js imports all three from this entry.
+export { endProcess, systemIo } from "./system.ts";
 
 /** Runs one command line and returns its exit code. The only catch-all, and the only place that prints errors. */
 export async function main(argv: readonly string[], io: Io): Promise<number> {

@@ -1,14 +1,16 @@
 import { setMaxListeners } from "node:events";
-import { homedir } from "node:os";
+import { constants, homedir } from "node:os";
 import { createFetch } from "../client/http.ts";
-import { systemCode, VidgenError } from "../errors.ts";
+import { asVidgenError, exits, VidgenError } from "../errors.ts";
 import { type Io, systemClock } from "../io.ts";
 import { systemProcesses } from "../lease.ts";
 
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {
-  const { signal, leave } = catchSignals();
-  process.on("uncaughtException", onUncaught);
+  const unsettled = new Set<string>();
+  const { signal, leave } = catchSignals(unsettled);
+  // Node reports an unhandled rejection here as well.
+  process.on("uncaughtException", (error) => abort(asVidgenError(error), unsettled));
   // The callback of each write reports a closed pipe (`| head`); without a listener Node would throw as well.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   return {
@@ -27,16 +29,34 @@ export function systemIo(): Io {
     launch,
     signal,
     leave,
-    unsettled: new Set(),
+    unsettled,
   };
 }
 
-/** Prints one line instead of a stack, and exits. */
-function onUncaught(error: unknown): void {
-  process.stderr.write(
-    `error: Something went wrong inside vidgen: ${error instanceof Error ? error.message : error}\n`,
-  );
-  process.exit(1);
+/**
+ * Ends the process with a code. One that stands for a signal becomes that signal: a shell stops its loop, which may start the next paid
+ * generation, only for a child that died of it. A signal without effect, as for the first process of a container, leaves the code.
+ */
+export function endProcess(code: number): void {
+  const name = signalNames.find((name) => constants.signals[name] + 128 === code);
+  // On Windows `kill` ends the process with exit code 1.
+  if (name !== undefined && process.platform !== "win32") {
+    process.removeAllListeners(name);
+    process.kill(process.pid, name);
+  }
+  process.exit(code);
+}
+
+/** Ends the process in the middle of its command, with exit code 6 while a paid request is out. */
+function abort(error: VidgenError, unsettled: ReadonlySet<string>): void {
+  let { message, exit } = error;
+  if (unsettled.size > 0) {
+    exit = exits.unknown.exit;
+    message = `${message.replace(/\.?$/, ".")} A request was out: it may have been charged (attempt ${[...unsettled].join(", ")}).
+  It is written down: \`vidgen list --status unknown\`. Look at your account for a new generation before you start another.`;
+  }
+  process.stderr.write(`error: ${message}\n`);
+  endProcess(exit);
 }
 
 /** In some containers the system does not know the user, and `homedir` throws. */
@@ -48,7 +68,9 @@ function findHome(): string {
   }
 }
 
-function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
+const signalNames = ["SIGINT", "SIGHUP", "SIGTERM"] as const;
+
+function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; leave: AbortSignal } {
   const first = new AbortController();
   const second = new AbortController();
   // A command that follows a thousand generations adds a thousand listeners.
@@ -57,7 +79,7 @@ function catchSignals(): { signal: AbortSignal; leave: AbortSignal } {
     if (!first.signal.aborted) return first.abort(reason);
     second.abort(reason);
     // The second signal ends the process even if a bug keeps the command from ending.
-    setTimeout(() => process.exit(reason.exit), 3_000).unref();
+    setTimeout(() => abort(reason, unsettled), 3_000).unref();
   };
   process.on("SIGINT", () => onSignal(new VidgenError("interrupted", "Interrupted.")));
   process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal has gone.")));

@@ -9,6 +9,7 @@ import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./creden
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
 import type { Entry, Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
+import { guessModel } from "./models.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
@@ -89,6 +90,9 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   let all: Promise<Entry[]> | undefined;
 
   async function send(request: StartRequest, attempt: string, { signal, leave }: SendOptions): Promise<SentStart> {
+    const guess = guessModel(request.model);
+    if (guess !== undefined)
+      onNote(`vidgen does not know the model "${request.model}"; did you mean ${guess}? Sent as typed.`);
     const signals = { signal, leave: leave ?? new AbortController().signal };
     const started = await start(api, request, { attempt, journal, ...signals, onNote }, io);
     fresh.add(started.generation.id);

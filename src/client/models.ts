@@ -29,16 +29,16 @@ export function findModel(id: string): Model | undefined {
   return models.find((model) => model.id === id);
 }
 
-/** Returns the model's id as it is, also an unknown one: the service may have new models. Throws `usage` for one that looks mistyped. */
+/** Returns the model's id as it is, also an unknown one: the service may have new models. Throws `usage` for an empty one. */
 export function checkModel(id: string): string {
   if (id.trim() === "") throw usage("The model is empty.", "`vidgen models` lists them.");
-  if (findModel(id)) return id;
-  const nearest = findSimilar(
-    id,
-    models.map((model) => model.id),
-  );
-  if (nearest === undefined) return id;
-  throw usage(`There is no model "${id}". Did you mean ${nearest}?`, `To send it just as typed: --set model=${id}`);
+  return id;
+}
+
+/** The known model that was probably meant by an unknown one; `undefined` for a known one, and where none is similar. */
+export function guessModel(id: string): string | undefined {
+  const ids = models.map((model) => model.id);
+  return ids.includes(id) ? undefined : findSimilar(id, ids);
 }
 
 /** The candidate that was probably meant by a mistyped word; `undefined` when none is at most two letters away. */

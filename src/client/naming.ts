@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import { usage } from "../errors.ts";
 
 /** The prompt and the model that a file is named after. */
@@ -80,10 +81,21 @@ export function fillIn(place: string, values: Partial<Record<Name, string>>): st
   return place.replace(new RegExp(`\\{(${anyName})\\}`, "g"), (whole, name: Name) => values[name] ?? whole);
 }
 
-/** Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". */
+/** The longest name of a file, in bytes, on all usual file systems. */
+const maxNameBytes = 255;
+const maxIdLength = 64;
+
+/**
+ * Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". Throws `usage` where the name has no room for `{id}`, which is known
+ * only once the generation is paid for.
+ */
 export function fillWords(place: string, { prompt = "", model = "" }: Words, date: string): string {
   const words = { slug: safeWord(slug(prompt, 48), "video"), model: safeWord(slug(model, 24), "model") };
-  return fillIn(place, { ...words, date });
+  const filled = fillIn(place, { ...words, date });
+  const longest = basename(fillIn(filled, { id: "x".repeat(maxIdLength) }));
+  if (filled.includes("{id}") && byteLength(`${longest}.part`) > maxNameBytes)
+    throw usage("-o gives a name that is too long: with {id} and .part it has more than 255 bytes.");
+  return filled;
 }
 
 /** Fills in `{id}`, without the characters that could make it a path. */
@@ -91,6 +103,6 @@ export function fillId(place: string, id: string): string {
   const word = id
     .replace(/[^A-Za-z0-9-]+/g, "")
     .replace(/^-+|-+$/g, "")
-    .slice(0, 64);
+    .slice(0, maxIdLength);
   return fillIn(place, { id: safeWord(word, "video") });
 }

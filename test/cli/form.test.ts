@@ -59,6 +59,12 @@ test("what the command line says already is not asked again", async () => {
   });
 });
 
+test("a model that looks like a slip is pointed out before the yes", async () => {
+  const world = await createDesk(...questions.slice(0, 1), ...questions.slice(2, -1), ["Start it?", enter]);
+  const run = await world.vidgen("generate", "-m", "wan-2.6", "--no-color");
+  expect(run).toMatchObject({ code: 130, stderr: expect.stringContaining("wan-2.6 (did you mean wan-2.5?)\n") });
+});
+
 test("a model that fuses images is given them, two at the least and four at the most", async () => {
   const [one, two] = ["https://a.example/1.png", "https://a.example/2.png"];
   const world = await createDesk(

@@ -12,7 +12,7 @@ import { expect, onTestFinished, test } from "vitest";
 
 const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
 
-type Ended = { code: number | null; stdout: string; stderr: string };
+type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string };
 type Running = { child: ChildProcess; said(text: string): Promise<void>; ended: Promise<Ended> };
 
 /** A machine of its own: a folder, and whatever vidgen keeps in it. */
@@ -32,7 +32,7 @@ async function createMachine() {
     child.stdout.on("data", (chunk) => (ended.stdout += chunk));
     child.stderr.on("data", (chunk) => (ended.stderr += chunk));
     child.stdin.end();
-    const closed = once(child, "close").then(([code]) => ({ code, ...ended }));
+    const closed = once(child, "close").then(([code, signal]) => ({ code, signal, ...ended }));
     const said = async (text: string) => {
       while (!(ended.stdout + ended.stderr).includes(text)) {
         if (child.exitCode !== null || child.signalCode !== null) throw new Error(`ended without saying ${text}: ${ended.stderr}`);
@@ -111,7 +111,7 @@ test("one that was given up holds up no other, and is there when it is asked for
   const given = machine.run("generate", "a fox", "--local", "-d", "60", "-r", "1080p", "-o", "fox.mp4");
   await given.said("Generating");
   given.child.kill("SIGINT");
-  expect(await given.ended).toMatchObject({ code: 130 });
+  expect(await given.ended).toMatchObject({ signal: "SIGINT" });
   const id = / wait (\S+) /.exec((await given.ended).stderr)?.[1] ?? "";
   expect(await machine.vidgen("generate", "an owl", ...short, "-o", "owl.mp4")).toMatchObject({ code: 0 });
   const asked = await machine.vidgen("status", id, "--local");
@@ -125,7 +125,7 @@ test("one whose service ends while it waits takes the service over", async () =>
   const second = machine.run("generate", "an owl [slow: 4s]", ...short, "-o", "owl.mp4");
   await second.said("Generating");
   first.child.kill("SIGINT");
-  expect(await first.ended).toMatchObject({ code: 130 });
+  expect(await first.ended).toMatchObject({ signal: "SIGINT" });
   expect(await second.ended).toMatchObject({ code: 0, stdout: "owl.mp4\n" });
 });
 

@@ -39,11 +39,6 @@ test.each([
     "`vidgen status --help` shows how it is used.",
   ],
   ["list --limit 0", `--limit takes a whole number from 1, not "0".`, "`vidgen list --help` shows how it is used."],
-  [
-    "generate x -m vo-3.1",
-    `There is no model "vo-3.1". Did you mean veo-3.1? Nothing was sent.`,
-    "To send it just as typed: --set model=vo-3.1",
-  ],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {
   const world = await createWorld();
   expect(await world.vidgen(...line.split(" "))).toEqual({

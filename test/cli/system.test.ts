@@ -4,7 +4,7 @@ import { createServer as createHttpServer, type ServerResponse } from "node:http
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import process from "node:process";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { systemIo } from "../../src/cli/system.ts";
+import { endProcess, systemIo } from "../../src/cli/system.ts";
 import { isFinalConnectFailure } from "../../src/client/retry.ts";
 import { systemCode } from "../../src/errors.ts";
 import type { FetchInit, HttpResponse, Io } from "../../src/io.ts";
@@ -325,16 +325,24 @@ test.each(["before", "after"])("a limit passes on what its parent aborted with %
   expect(signal.reason).toBe("why");
 });
 
+/** What the process would have ended with: its signals and its exit code, in order. */
+function watchEnd(): unknown[] {
+  const ends: unknown[] = [];
+  vi.spyOn(process, "removeAllListeners").mockReturnThis();
+  vi.spyOn(process, "kill").mockImplementation((_, signal) => !!ends.push(signal) as true);
+  vi.spyOn(process, "exit").mockImplementation((code) => ends.push(code) as never);
+  onTestFinished(() => void vi.restoreAllMocks());
+  return ends;
+}
+
 test.each([
   ["SIGINT", "interrupted", 130],
   ["SIGTERM", "terminated", 143],
 ] as const)("the first %s asks to stop, the second to leave at once", (name, code, exit) => {
   vi.useFakeTimers();
-  const left = vi.spyOn(process, "exit").mockReturnValue(undefined as never);
-  onTestFinished(() => {
-    vi.useRealTimers();
-    left.mockRestore();
-  });
+  onTestFinished(() => void vi.useRealTimers());
+  const ends = watchEnd();
+  vi.spyOn(process.stderr, "write").mockReturnValue(true);
   const before = process.listeners(name);
   const { signal, leave } = createIo();
   const [press] = process.listeners(name).filter((listener) => !before.includes(listener));
@@ -343,9 +351,36 @@ test.each([
   expect(leave.aborted).toBe(false);
   press?.(name);
   expect(leave.reason).toMatchObject({ code });
-  expect(left).not.toHaveBeenCalled();
+  expect(ends).toEqual([]);
   vi.advanceTimersByTime(3_000);
-  expect(left).toHaveBeenCalledWith(exit);
+  // The exit code is for where the signal has no effect.
+  expect(ends).toEqual([name, exit]);
+});
+
+test.each(["a second signal", "a defect"])("%s ends with 6 while a paid request is out, and says so", (cause) => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const ends = watchEnd();
+  const written = vi.spyOn(process.stderr, "write").mockReturnValue(true);
+  const event = cause === "a defect" ? "uncaughtException" : "SIGTERM";
+  const listeners = () => (process as EventEmitter).listeners(event);
+  const before = listeners();
+  createIo().unsettled.add("attempt-1");
+  const [listener] = listeners().filter((listener) => !before.includes(listener));
+  for (let i = 0; i < 2; i++) listener?.(new Error("on purpose"));
+  vi.advanceTimersByTime(3_000);
+  expect(ends[0]).toBe(6);
+  expect(written).toHaveBeenCalledWith(
+    expect.stringMatching(
+      /\w\. A request was out: it may have been charged \(attempt attempt-1\)[\s\S]*vidgen list --status unknown/,
+    ),
+  );
+});
+
+test.each([0, 1, 6, 9])("exit code %i is no signal", (code) => {
+  const ends = watchEnd();
+  endProcess(code);
+  expect(ends).toEqual([code]);
 });
 
 test("nothing was sent where the proxy's address is none", async () => {

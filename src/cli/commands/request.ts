@@ -18,9 +18,10 @@ export type RequestInput = {
 /** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse. */
 export function buildRequest(input: RequestInput): StartRequest {
   const extra = Object.fromEntries(input.set.map(readSetting));
-  const model = typeof extra.model === "string" ? extra.model : checkModel(input.model);
-  const request = {
-    prompt: input.prompt,
+  const prompt = checkPrompt(readText(extra, "prompt") ?? input.prompt);
+  const model = checkModel(readText(extra, "model") ?? input.model);
+  return {
+    prompt,
     model,
     ...optional("aspectRatio", input.aspectRatio, checkAspectRatio),
     ...optional("duration", input.duration, readDuration),
@@ -29,8 +30,12 @@ export function buildRequest(input: RequestInput): StartRequest {
     ...optional("callback_url", input.callbackUrl, (text) => checkHttpUrl(text, "--callback-url", "calls")),
     ...extra,
   };
-  if (typeof request.prompt === "string") checkPrompt(request.prompt);
-  return request;
+}
+
+function readText(extra: Record<string, unknown>, field: string): string | undefined {
+  const value = extra[field];
+  if (value === undefined || typeof value === "string") return value;
+  throw usage(`--set ${field} takes text, such as ${field}='"5"', not ${JSON.stringify(value)}.`);
 }
 
 function optional<Value>(

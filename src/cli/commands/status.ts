@@ -18,7 +18,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(baseUrlOption());
   return withDetails(command, {
     prints: "id, status, URL",
-    examples: ["vidgen status <id>", "until vidgen status <id> --exit-status; do sleep 10; done"],
+    examples: ["vidgen status <id>", "until vidgen status <id> --exit-status || [ $? -ne 5 ]; do sleep 10; done"],
   });
 }
 

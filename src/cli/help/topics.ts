@@ -12,6 +12,9 @@ export type Topic = { name: string; summary: string; sections: Section[]; docume
 
 export const topicNames = ["exit-codes", "environment", "output", "directives"] as const;
 
+const signalNote =
+  "129, 130 and 143 are what a shell shows in `$?`: vidgen ends by the signal itself, so that a shell's loop ends with it.";
+
 /** What `vidgen help <topic>` tells, made from the code's own tables. */
 export function createTopics(program: CommandUnknownOpts): Topic[] {
   const codes = Object.entries(exits).map(([name, { exit, meaning }]) => ({ code: exit, name, meaning }));
@@ -25,7 +28,12 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
   const contents: Record<(typeof topicNames)[number], Omit<Topic, "name">> = {
     "exit-codes": {
       summary: "how a run can end",
-      sections: [{ text: "The exit code of every command. With --json the name is `error.code`.", rows: codeRows }],
+      sections: [
+        {
+          text: `The exit code of every command. With --json the name is \`error.code\`. ${signalNote}`,
+          rows: codeRows,
+        },
+      ],
       document: codes,
     },
     environment: {

@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
-import { readFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import type { Readable } from "node:stream";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 
@@ -74,19 +75,23 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
 }
 
 /** All of stdin, at most 1 MB of it. Throws `usage` for more. */
-export async function readStdin(io: Io): Promise<Buffer> {
+export function readStdin(io: Io): Promise<Buffer> {
+  return readAll(io.stdin, "What comes on stdin", io);
+}
+
+async function readAll(input: Readable, name: string, { signal }: Pick<Io, "signal">): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
-  const onAbort = () => io.stdin.destroy(io.signal.reason);
-  io.signal.addEventListener("abort", onAbort, { once: true });
+  const onAbort = () => input.destroy(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
   try {
-    for await (const chunk of io.stdin) {
+    for await (const chunk of input) {
       length += chunk.length;
-      if (length > 1_000_000) throw usage("What comes on stdin is larger than 1 MB.");
+      if (length > 1_000_000) throw usage(`${name} is larger than 1 MB.`);
       chunks.push(Buffer.from(chunk));
     }
   } finally {
-    io.signal.removeEventListener("abort", onAbort);
+    signal.removeEventListener("abort", onAbort);
   }
   return Buffer.concat(chunks);
 }
@@ -97,7 +102,7 @@ export async function readStdin(io: Io): Promise<Buffer> {
  */
 export async function readPrompt(typed: string | undefined, io: Io): Promise<string | undefined> {
   if (typed === "-") return textOf(await readStdin(io), "on stdin").trim();
-  if (typed?.startsWith("@")) return (await readPromptFile(typed.slice(1))).trim();
+  if (typed?.startsWith("@")) return (await readPromptFile(typed.slice(1), io)).trim();
   if (typed !== undefined) return typed;
   if (io.stdin.isTTY) return undefined;
   return textOf(await readStdin(io), "on stdin").trim() || undefined;
@@ -109,9 +114,9 @@ function textOf(bytes: Buffer, source: string): string {
   return bytes.toString("utf8");
 }
 
-async function readPromptFile(path: string): Promise<string> {
+async function readPromptFile(path: string, io: Io): Promise<string> {
   try {
-    return textOf(await readFile(path), `in ${path}`);
+    return textOf(await readAll(createReadStream(path), `The prompt in ${path}`, io), `in ${path}`);
   } catch (error) {
     if (error instanceof VidgenError) throw error;
     const reason = systemReason(error, { ENOENT: "there is no such file" });

@@ -74,14 +74,16 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
   if (io.stdout.isTTY) throw usage("-o - sends the video to stdout, which is a terminal: pipe it, or name a file.");
 }
 
+/** Throws `output` also where the reader closes the pipe early: then the video is not saved. */
 async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
   try {
     await pipeline(createReadStream(file), stdout, { end: false });
     // The pipeline ends when the stream has taken the bytes; this callback comes when they are written.
     await new Promise<void>((resolve, reject) => stdout.write("", (error) => (error ? reject(error) : resolve())));
   } catch (error) {
-    const code = systemCode(error);
-    if (code === "EPIPE" || code === "ERR_STREAM_PREMATURE_CLOSE") return;
-    throw new VidgenError("output", `Cannot write the video to stdout: ${code ?? error}.`, { cause: error });
+    const code = systemCode(error) ?? String(error);
+    const isClosed = ["EPIPE", "ERR_STREAM_PREMATURE_CLOSE", "ERR_STREAM_DESTROYED"].includes(code);
+    const reason = isClosed ? "its reader closed it" : code;
+    throw new VidgenError("output", `Cannot write the video to stdout: ${reason}.`, { cause: error });
   }
 }

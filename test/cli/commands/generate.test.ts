@@ -105,6 +105,16 @@ describe("the request", () => {
     }
   });
 
+  test("has a model that vidgen does not know as it was typed, with a note where it looks like a slip", async () => {
+    const world = await createWorld();
+    const { code, stderr } = await world.vidgen("generate", "a fox", "-m", "wan-2.6", "--no-wait");
+    expect([code, stderr]).toEqual([
+      expect.any(Number),
+      expect.stringMatching(/^vidgen does not know the model "wan-2\.6"; did you mean wan-2\.5\? Sent as typed\.\n/),
+    ]);
+    expect(JSON.parse(world.requests[0]?.body ?? "null").model).toBe("wan-2.6");
+  });
+
   test("takes the prompt from a file with @", async () => {
     const world = await createWorld();
     const file = join(world.folder, "prompt.txt");
@@ -121,6 +131,15 @@ describe("the request", () => {
     expect((await world.vidgen("generate", `@${world.folder}`)).stderr).toContain(
       ": it is a folder. Nothing was sent.\n",
     );
+  });
+
+  test("a file of more than 1 MB is refused", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "prompt.txt");
+    writeFileSync(file, "a".repeat(1_000_001));
+    const stderr = expect.stringContaining(`The prompt in ${file} is larger than 1 MB. Nothing was sent.\n`);
+    expect(await world.vidgen("generate", `@${file}`)).toMatchObject({ code: 2, stderr });
+    expect(world.requests).toEqual([]);
   });
 
   test.each([
@@ -208,7 +227,9 @@ describe("nothing is sent", () => {
     ["an unknown flag", ["generate", "x", "--nope"], 2],
     ["an empty prompt", ["generate", " "], 2],
     ["no prompt and nobody to ask", ["generate"], 2],
-    ["a misspelt model", ["generate", "x", "-m", "veo3.1"], 2],
+    ["an empty model", ["generate", "x", "-m", " "], 2],
+    ["a prompt that is no text", ["generate", "x", "--set", "prompt=5"], 2],
+    ["a name that has no room for an id", ["generate", "x", "-o", `/nowhere/${"é".repeat(100)}-{id}.mp4`], 2],
     ["a bad ratio", ["generate", "x", "-a", "16x9"], 2],
     ["a bad time", ["generate", "x", "--timeout", "soon"], 2],
     ["an interval below 1 s", ["generate", "x", "--interval", "0.5"], 2],

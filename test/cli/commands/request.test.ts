@@ -118,8 +118,14 @@ test.each(["", "a", "seed", "=5", "=", " =5"])("--set %j is refused", (setting) 
   refuses({ set: [setting] }, `--set takes field=value, not "${setting}".`);
 });
 
-test("a near miss of a model is refused before anything is sent", () => {
-  refuses({ model: "veo3.1" }, 'There is no model "veo3.1". Did you mean veo-3.1?');
+test.each([
+  ["prompt=5", "prompt", '"5"'],
+  ["prompt=null", "prompt", '"null"'],
+  ["model=3", "model", '"3"'],
+  ['model=["wan-2.5"]', "model", '["wan-2.5"]'],
+])("--set %s is refused: the service takes text there", (setting, field) => {
+  refuses({ set: [setting] }, `--set ${field} takes text`);
+  expect(build({ set: [`${field}="5"`] })).toMatchObject({ [field]: "5" });
 });
 
 test.each([

@@ -33,6 +33,15 @@ describe("the beginning of an id that was started here stands for it", () => {
     expect(idsSent(world)).toEqual([short, id]);
   });
 
+  test("also in upper case, as is a whole UUID that was started elsewhere", async () => {
+    const { world, id, short } = await withGeneration();
+    const other = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+    const expected = { code: 0, stdout: `${id}\tcompleted\t${mediaUrl}/${id}.mp4\n` };
+    for (const typed of [id, short]) expect(await world.vidgen("status", typed.toUpperCase())).toMatchObject(expected);
+    expect(await world.vidgen("status", other.toUpperCase())).toMatchObject({ code: 10 });
+    expect(idsSent(world)).toEqual([id, short.toUpperCase(), id, other]);
+  });
+
   test("to wait, once however often it is named", async () => {
     const { world, id, short } = await withGeneration();
     const file = join(world.folder, "fox.mp4");

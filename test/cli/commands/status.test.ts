@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -36,6 +37,19 @@ test("--exit-status tells the states apart by the exit code", async () => {
   const failed = await withGeneration("[fail]");
   expect(await failed.world.vidgen("status", failed.id)).toMatchObject({ code: 0, stdout: `${failed.id}\tfailed\n` });
   expect(await failed.world.vidgen("status", failed.id, "--exit-status")).toMatchObject({ code: 4 });
+});
+
+test.each([
+  [[5, 5, 0], 3],
+  [[5, 4], 2],
+  [[3], 1],
+])("the loop in its help ends with the generation, however that ends (%j)", async (exits, looks) => {
+  const { stdout } = await (await createWorld()).vidgen("status", "--help");
+  const [, loop = ""] = /^ {2}\$ (.*do sleep 10; done)$/m.exec(stdout) ?? [];
+  const codes = exits.map((exit, i) => `${i + 1}) return ${exit};;`).join(" ");
+  const script = `looks=0; sleep() { :; }; vidgen() { looks=$((looks + 1)); case $looks in ${codes} *) exit 99; esac; }`;
+  const { stdout: said } = spawnSync("sh", ["-c", `${script}\n${loop.replace("<id>", "x")}\necho $looks`]);
+  expect(String(said)).toBe(`${looks}\n`);
 });
 
 test("an unknown id is exit 10", async () => {

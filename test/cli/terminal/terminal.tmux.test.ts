@@ -31,9 +31,20 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await start();
     expect(desk.isCursorShown()).toBe(false);
     desk.press("C-c");
-    const screen = await desk.shows(/To go on: vidgen wait \S+ --local -o fox\.mp4\n\$$/m);
+    const screen = await desk.shows(/To go on: vidgen wait \S+ --local -o fox\.mp4\n+\$$/m);
     expect(screen).not.toContain("Generating");
     expect(screen).not.toMatch(/\^?\[\[|\]9;|25[hl]/);
+    await expectTidy();
+  });
+
+  test.each(["", "bash -c "])("Ctrl-C ends a shell's loop too: no second generation is started (%s)", async (shell) => {
+    const loop = 'for i in 1 2 3; do vidgen generate "a [slow: 60s] fox $i" --local; echo again; done';
+    desk.type(`clear; ${shell === "" ? loop : `${shell}'${loop}'`}\n`);
+    await desk.shows(/^. Generating/m);
+    desk.press("C-c");
+    const screen = await desk.shows(/To go on: vidgen wait \S+ --local -o \.\n[\s\S]*^\$$/m);
+    expect(screen.match(/Started/g)).toHaveLength(1);
+    expect(screen).not.toMatch(/^again$/m);
     await expectTidy();
   });
 
@@ -80,13 +91,14 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
   });
 
   test.each(["C-d", "C-c"])("the form: %s leaves at once, with nothing sent", async (key) => {
-    desk.type('clear; vidgen generate --local; echo "left with $?"\n');
+    desk.type("clear; vidgen generate --local\n");
     await desk.shows("What should the video show?");
     desk.type("a fox\n");
     await desk.shows("Which model?");
     desk.press(key);
-    const screen = await desk.shows("left with 130");
-    expect(screen).toContain("Nothing was sent.");
+    await desk.shows(/Nothing was sent\.\n+\$$/m);
+    desk.type("echo left with $?\n");
+    await desk.shows("left with 130");
     await expectTidy();
     expect(await desk.run("ls -a ~/home")).not.toContain("journal");
   });
