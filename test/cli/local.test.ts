@@ -35,7 +35,8 @@ async function createMachine() {
     const closed = once(child, "close").then(([code, signal]) => ({ code, signal, ...ended }));
     const said = async (text: string) => {
       while (!(ended.stdout + ended.stderr).includes(text)) {
-        if (child.exitCode !== null || child.signalCode !== null) throw new Error(`ended without saying ${text}: ${ended.stderr}`);
+        if (child.exitCode !== null || child.signalCode !== null)
+          throw new Error(`ended without saying ${text}: ${ended.stderr}`);
         await Promise.race([once(child.stderr, "data"), once(child.stdout, "data"), closed]);
       }
     };
