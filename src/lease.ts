@@ -55,6 +55,12 @@ export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired>
   }
 }
 
+/** The process that holds the lease at a path; `undefined` when none does. */
+export async function readHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<ProcessId | undefined> {
+  const [current] = await holdersIn(path);
+  return current === undefined ? undefined : findHolder(path, current, io);
+}
+
 /** A holder elsewhere that was killed keeps the lock until it is stale. */
 const lockLimitMs = staleMs + 30_000;
 
@@ -146,7 +152,7 @@ async function refresh(file: string, { date }: Pick<LeaseIo, "date">): Promise<v
 }
 
 /** The process that holds the lease; `undefined` when it has ended or the lease is stale. */
-async function findHolder(path: string, name: string, io: LeaseIo): Promise<ProcessId | undefined> {
+async function findHolder(path: string, name: string, io: Omit<LeaseIo, "limit">): Promise<ProcessId | undefined> {
   const holder = parseName(name);
   const self = await io.processes.self();
   if (holder?.machine === self.machine && holder.namespace === self.namespace) {

@@ -260,18 +260,23 @@ test("one SIGINT is one, with a saved key too: the id of the request that is out
   slow.close();
 });
 
-test("--local takes no other server for the one that was here", async () => {
+test("--local sends nothing, least of all the key, to whoever has the port of a service that was killed", async () => {
   const home = join(folder, "sixth-home");
-  const other = createServer((_, response) => void response.writeHead(404).end("<html>nothing</html>")).listen(
-    0,
-    "127.0.0.1",
-  );
-  await once(other, "listening");
+  const seen: string[] = [];
+  const other = createServer((request, response) => {
+    seen.push(`${request.method} ${request.url}`);
+    response.writeHead(404).end('{"error":{"code":"not_found"}}');
+  });
+  await once(other.listen(0, "127.0.0.1"), "listening");
   const base_url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
   mkdirSync(join(home, "service"), { recursive: true });
-  writeFileSync(join(home, "service/service.json"), JSON.stringify({ api_key: "vgs_0", base_url }));
+  writeFileSync(
+    join(home, "service/service.json"),
+    JSON.stringify({ api_key: "vgs_0", base_url, media_url: base_url }),
+  );
   const made = await vidgen(["generate", "a hare", "--local", "-d", "1", "-o", "hare.mp4"], { VIDGEN_HOME: home });
   expect(made).toMatchObject({ code: 0, stdout: "hare.mp4\n" });
+  expect(seen).toEqual([]);
   other.close();
 });
 

@@ -93,6 +93,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     clock: { ...clock, sleep: clock.doze },
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},
+    onTrouble: () => {},
   });
   await service.start("all");
   onTestFinished(async () => {

@@ -89,8 +89,10 @@ export async function findRunning(io: Io): Promise<Connection | undefined> {
 
 const probeLimitMs = 1_000;
 
-/** Whether the service answers; another program may listen on its old port now, and answers differently. */
+/** Whether the service runs and answers. The key is sent to its port only while its process runs. */
 async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
+  const { isRunning } = await import("../server/announcement.ts");
+  if (!(await isRunning((await findServiceFolder(io)).folder, io))) return false;
   const limit = io.limit(probeLimitMs, io.signal, new Error("no answer"));
   try {
     const url = `${baseUrl}/api/generation-status?id=00000000-0000-0000-0000-000000000000`;
@@ -115,9 +117,11 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
       ...{ folder, engine: createPreviewEngine(), pace: "fast", resume: "polled" },
       ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
+      onNote,
     },
     io,
   ).catch((error) => {
+    if (error instanceof VidgenError) throw error;
     throw new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
       hint: "VIDGEN_HOME names another folder.",
       cause: error,

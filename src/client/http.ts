@@ -3,6 +3,7 @@ import { pipeline, type Readable } from "node:stream";
 import { setFlagsFromString } from "node:v8";
 import type { Agent, Dispatcher } from "undici";
 import type { FetchInit, HttpResponse, Io } from "../io.ts";
+import { isLoopback } from "./credentials.ts";
 
 /** Open connections for status requests at one time: a thousand with TLS would take 100 MB. */
 const maxStatusConnections = 64;
@@ -25,7 +26,10 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
     let ownAgent: Dispatcher | undefined;
     try {
       loading ??= loadAgents(env, nodeVersion);
-      const { openAgent, forStatus, forVideos } = await loading;
+      // undici's list of exceptions from the proxy cannot name all of 127.0.0.0/8.
+      const { openAgent, forStatus, forVideos } = (await loading)[
+        isLoopback(new URL(url).hostname) ? "direct" : "proxied"
+      ];
       if (init.method === "POST") ownAgent = openAgent({ pipelining: 0 });
       const agent = ownAgent ?? (init.headers?.Authorization === undefined ? forVideos : forStatus);
       const reply = await unlessAborted(agent.request(requestOptions(url, init, watch.signal)), watch.signal);
@@ -43,12 +47,17 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
 
 async function loadAgents(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
-  const { EnvHttpProxyAgent, Pool } = await import("undici");
+  const { Agent, EnvHttpProxyAgent, Pool } = await import("undici");
   const clientFactory = (proxy: URL, options: object) => failOnce(new Pool(proxy, options));
   const proxies = { ...readProxies(env), clientFactory };
-  const openAgent = (options: Agent.Options): Dispatcher => new EnvHttpProxyAgent({ ...options, ...proxies });
   // Videos have connections of their own: a long download must not keep a status request waiting.
-  return { openAgent, forStatus: openAgent({ connections: maxStatusConnections }), forVideos: openAgent({}) };
+  const openShared = (openAgent: (options: Agent.Options) => Dispatcher) => ({
+    ...{ openAgent, forStatus: openAgent({ connections: maxStatusConnections }), forVideos: openAgent({}) },
+  });
+  return {
+    direct: openShared((options) => new Agent(options)),
+    proxied: openShared((options) => new EnvHttpProxyAgent({ ...options, ...proxies })),
+  };
 }
 
 /**
@@ -59,7 +68,7 @@ function keepParserUnoptimized(): void {
   setFlagsFromString("--wasm-tiering-budget=1000000000");
 }
 
-/** The proxies that the environment names, "" for none; requests to NO_PROXY's hosts and to this machine use none. */
+/** The proxies that the environment names, "" for none; requests to NO_PROXY's hosts use none. */
 export function readProxies(env: Io["env"]) {
   const noProxy = env.no_proxy || env.NO_PROXY || "";
   // undici reads "*" as every host only when it is the whole value.
@@ -67,7 +76,7 @@ export function readProxies(env: Io["env"]) {
   return {
     httpProxy: env.http_proxy || env.HTTP_PROXY || "",
     httpsProxy: env.https_proxy || env.HTTPS_PROXY || "",
-    noProxy: isEverything ? "*" : `${noProxy},localhost,127.0.0.1,[::1]`,
+    noProxy: isEverything ? "*" : noProxy,
   };
 }
 

@@ -2,8 +2,9 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod/mini";
+import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { type Acquired, acquireLease } from "../lease.ts";
+import { type Acquired, acquireLease, readHolder } from "../lease.ts";
 
 /** The content of `service.json`: the service's API key and webhook secret, and its addresses while it listens. */
 const schema = z.object({
@@ -18,23 +19,34 @@ export type Announcement = z.infer<typeof schema>;
 /** The announcement of a service that listens. */
 export type Address = { api_key: string; webhook_secret: string; base_url: string; media_url: string };
 
-/** Reads the announcement of the service of a folder; `undefined` when there is none or it cannot be read. */
+/** Reads the announcement of the service of a folder; `undefined` when there is none. Throws `output` when it cannot be read. */
 export async function readAnnouncement(folder: string): Promise<Announcement | undefined> {
+  const path = join(folder, "service.json");
   try {
-    const parsed = schema.safeParse(JSON.parse(await readFile(join(folder, "service.json"), "utf8")));
-    return parsed.success ? parsed.data : undefined;
-  } catch {
-    return undefined;
+    return schema.parse(JSON.parse(await readFile(path, "utf8")));
+  } catch (cause) {
+    const code = systemCode(cause);
+    if (code === "ENOENT") return undefined;
+    const reason = code === undefined ? "it is damaged" : systemReason(cause);
+    throw new VidgenError("output", `${path} cannot be read: ${reason}. It was left as it is.`, {
+      hint: "It holds the local service's API key. Fix or move it: without it, a new API key and webhook secret are made.",
+      cause,
+    });
   }
 }
 
-/** Replaces the announcement. File and folder are made readable for this user alone. */
+/** Whether a process runs the service of a folder. One that was killed leaves its addresses behind, where other programs may listen now. */
+export async function isRunning(folder: string, io: Pick<Io, "date" | "processes">): Promise<boolean> {
+  return (await readHolder(leaseOf(folder), io)) !== undefined;
+}
+
+/** Replaces the announcement, so that a crash leaves the old one or the new one. File and folder are made readable for this user alone. */
 export async function writeAnnouncement(folder: string, announcement: Announcement): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);
   const temporary = join(folder, `service.json.${randomBytes(4).toString("hex")}`);
   try {
-    await writeFile(temporary, JSON.stringify(announcement), { mode: 0o600 });
+    await writeFile(temporary, JSON.stringify(announcement), { mode: 0o600, flush: true });
     await rename(temporary, join(folder, "service.json"));
   } catch (error) {
     await rm(temporary, { force: true });
@@ -49,5 +61,7 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
 export async function acquireFolder(folder: string, io: Pick<Io, "date" | "limit" | "processes">): Promise<Acquired> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);
-  return acquireLease(join(folder, "lease"), io);
+  return acquireLease(leaseOf(folder), io);
 }
+
+const leaseOf = (folder: string) => join(folder, "lease");

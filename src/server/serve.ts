@@ -1,12 +1,13 @@
 import { mkdir } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
+import { systemReason } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
 import { type Address, type Announcement, acquireFolder, readAnnouncement, writeAnnouncement } from "./announcement.ts";
 import { createKey, prepareLocalAccount } from "./api/accounts.ts";
 import { createApp } from "./api/app.ts";
 import { type Listening, listen } from "./api/listen.ts";
-import type { Handler } from "./api/message.ts";
+import type { Handler, OnTrouble } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackScheduler } from "./callbacks/scheduler.ts";
 import { createSecret } from "./callbacks/signature.ts";
@@ -32,6 +33,7 @@ export type ServiceOptions = {
   clock: Clock;
   mediaUrl(): string;
   onDelivery(event: DeliveryEvent): void;
+  onTrouble: OnTrouble;
 };
 
 /** The local service without sockets. */
@@ -49,7 +51,7 @@ export type Service = {
 };
 
 export function createService(options: ServiceOptions): Service {
-  const { store, clock, outbound, mediaUrl } = options;
+  const { store, folder, clock, outbound, mediaUrl, onTrouble } = options;
   const callbacks = createCallbackScheduler({
     ...{ store, clock, post: outbound.post, random: Math.random },
     secret: options.webhookSecret,
@@ -61,8 +63,8 @@ export function createService(options: ServiceOptions): Service {
     onEnd: (_id, delivery) => delivery && callbacks.add(delivery),
   });
   return {
-    api: createApp({ store, queue, clock, mediaUrl }),
-    media: createMedia(store),
+    api: createApp({ store, queue, clock, mediaUrl, onTrouble }),
+    media: createMedia({ store, folder, onTrouble }),
     async start(resume) {
       if (resume === "all") for (const generation of await store.unfinished()) queue.add(generation);
       callbacks.start();
@@ -82,7 +84,7 @@ export type OpenOptions = {
   host: string;
   isLoopback: boolean;
   ports: { api: number; media: number };
-  /** The host name under which other machines reach the service. */
+  /** The host name or IP address under which other machines reach the service. */
   name?: string | undefined;
   /** The balance to set for the local account; without it, it has at least the default. */
   credits?: number | undefined;
@@ -90,6 +92,8 @@ export type OpenOptions = {
   /** Which unfinished generations of an earlier process are resumed. */
   resume: "all" | "polled";
   onDelivery(event: DeliveryEvent): void;
+  /** Gets a line for whoever runs the service, when something went wrong that no reply shows. */
+  onNote(text: string): void;
 };
 
 /** The local service, listening. */
@@ -148,6 +152,7 @@ async function openParts(options: OpenOptions, { steps, lost }: Opening, io: Io)
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
     ...{ webhookSecret: credentials.webhook_secret, clock: io, mediaUrl: () => mediaUrl },
     onDelivery: options.onDelivery,
+    onTrouble: (what, error) => options.onNote(`${what}: ${systemReason(error)}.`),
   });
   steps.push(service.close);
   const open: Listening[] = [];

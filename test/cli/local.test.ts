@@ -35,7 +35,8 @@ async function createMachine() {
     const closed = once(child, "close").then(([code, signal]) => ({ code, signal, ...ended }));
     const said = async (text: string) => {
       while (!(ended.stdout + ended.stderr).includes(text)) {
-        if (child.exitCode !== null) throw new Error(`ended without saying ${text}: ${ended.stderr}`);
+        if (child.exitCode !== null || child.signalCode !== null)
+          throw new Error(`ended without saying ${text}: ${ended.stderr}`);
         await Promise.race([once(child.stderr, "data"), once(child.stdout, "data"), closed]);
       }
     };
@@ -176,10 +177,27 @@ test.each([
   ["--credits", "-1"],
   ["--pace", "slow"],
   ["--host", "0.0.0.0"],
+  ["--host", "0.0.0.0", "--allow-remote"],
+  ["--host", "::", "--allow-remote"],
+  ["--host", "0", "--allow-remote"],
   ["--name", "a/b"],
+  ["--name", "tunnel.example:80"],
 ])("serve %s %s is a usage error", async (...flags) => {
   const machine = await createMachine();
   expect(await machine.vidgen("serve", ...flags)).toMatchObject({ code: 2, stdout: "" });
+});
+
+test("with a name that others reach it by, the service calls nothing on this machine", async () => {
+  const server = (await createMachine()).run("serve", "--port", "0", "--media-port", "0", "--name", "tunnel.example");
+  let said = "";
+  server.child.stderr?.on("data", (chunk) => (said += chunk));
+  await server.said("Ctrl-C");
+  const [, port] = /VIDGEN_BASE_URL=http:\/\/tunnel\.example:(\d+)/.exec(said) ?? [];
+  const [, key] = /VIDGEN_API_KEY=(\S+)/.exec(said) ?? [];
+  const body = { prompt: "a fox [fail]", model: "wan-2.5", callback_url: "http://127.0.0.1:65000/" };
+  const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+  await fetch(`http://127.0.0.1:${port}/api/generate`, { method: "POST", headers, body: JSON.stringify(body) });
+  await server.said("callbacks to 127.0.0.1 are refused: a loopback address");
 });
 
 test("a start that is never answered can be left, however much garbage was collected meanwhile", async () => {

@@ -156,3 +156,24 @@ test.each([
   };
   expect(await reading().catch(() => "broke off")).toBe(outcome);
 });
+
+test.each(["127.0.0.1", "127.0.0.2", "127.9.9.9"])(
+  "a request to this machine at %s never goes through a proxy",
+  async (host) => {
+    const seen: string[] = [];
+    const proxy = await serve((request, response) => {
+      seen.push(`${request.method} ${request.url}`);
+      response.writeHead(502).end();
+    });
+    const server = createHttpServer((_, response) => void response.end("here"));
+    server.listen(0, host);
+    await once(server, "listening");
+    onTestFinished(() => void server.close());
+    const fetch = createFetch({ HTTP_PROXY: proxy, HTTPS_PROXY: proxy });
+    const url = `http://${host}:${(server.address() as AddressInfo).port}/`;
+    const headers = { Authorization: "Bearer canary-key" };
+    for (const init of [{}, { headers }, { method: "POST", body: "{}", headers }])
+      expect(await (await fetch(url, init)).text()).toBe("here");
+    expect(seen).toEqual([]);
+  },
+);

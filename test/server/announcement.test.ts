@@ -1,8 +1,10 @@
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { systemIo } from "../../src/cli/system.ts";
 import { readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
 import { createKey } from "../../src/server/api/accounts.ts";
+import { openService } from "../../src/server/serve.ts";
 import { makeFolder } from "./service.ts";
 
 const announcement = {
@@ -69,11 +71,22 @@ test("where there is none, nothing is read", async () => {
 });
 
 test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123","base_url":5}', "\0\0\0"])(
-  "nothing is read from a file that holds %j",
+  "a file that holds %j is reported with its path and what to do, and stays as it is",
   async (text) => {
     const folder = await makeFolder();
-    await writeFile(join(folder, "service.json"), text);
-    expect(await readAnnouncement(folder)).toBeUndefined();
+    const file = join(folder, "service.json");
+    await writeFile(file, text);
+    const opening = openService(
+      {
+        ...{ folder, engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
+        ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+      },
+      systemIo(),
+    );
+    await expect(opening).rejects.toMatchObject({
+      ...{ code: "output", message: expect.stringContaining(file), hint: expect.stringContaining("new API key") },
+    });
+    expect(await readFile(file, "utf8")).toBe(text);
   },
 );
 

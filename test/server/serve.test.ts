@@ -1,6 +1,6 @@
-import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import fs, { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../src/cli/system.ts";
 import type { Io } from "../../src/io.ts";
 import { openService } from "../../src/server/serve.ts";
@@ -12,12 +12,36 @@ function quickIo(): Io {
   return { ...io, limit: (ms, parent, reason) => io.limit(ms === 10_000 ? 20 : ms, parent, reason) };
 }
 
+test("a request that a full disk fails is told to whoever runs the service, with its cause", async () => {
+  const notes: string[] = [];
+  const service = await openService(
+    {
+      ...{ folder: await makeFolder(), engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
+      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {} },
+      onNote: (text) => void notes.push(text),
+    },
+    systemIo(),
+  );
+  if (service.kind === "held") throw new Error("held");
+  onTestFinished(() => service.close(0));
+  const { writeSync } = fs;
+  onTestFinished(() => void Object.assign(fs, { writeSync }));
+  fs.writeSync = () => {
+    throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+  };
+  const headers = { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" };
+  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
+  const reply = await service.api(new Request("http://127.0.0.1/api/generate", { method: "POST", headers, body }));
+  expect(reply.status).toBe(500);
+  expect(notes).toEqual(["A request was answered with HTTP 500: disk I/O error."]);
+});
+
 test("a service whose folder another process has taken over closes, and writes there no more", async () => {
   const folder = await makeFolder();
   const service = await openService(
     {
       ...{ folder, engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
-      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {} },
+      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
     },
     quickIo(),
   );

@@ -53,10 +53,14 @@ export type TestService = {
   callbacks: CallbackScheduler;
   /** The secret that callbacks are signed with. */
   secret: string;
+  /** Where the videos are. */
+  folder: string;
   /** What the engine was handed. */
   rendered: RenderRequest[];
   /** The ids of what has ended, in order. */
   ended: string[];
+  /** What the service says went wrong. */
+  troubles: string[];
   /** What the service says of its callbacks. */
   deliveries: string[];
   /** POSTs a start request; its fields add to a good one, and `undefined` takes one away. */
@@ -77,6 +81,8 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const rendered: RenderRequest[] = [];
   const ended: string[] = [];
   const deliveries: string[] = [];
+  const troubles: string[] = [];
+  const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
   const render: Engine["render"] = async ({ request, file, thumbnail }, signal) => {
     rendered.push(request);
     await clock.sleep(renderMs, signal);
@@ -85,7 +91,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   };
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
     await store.addAccount({ name, keyHash: hashKey(key) });
-    await store.credit(name, credits, "initial credits");
+    await store.setBalance(name, credits);
   }
   const secret = createSecret();
   const callbacks = createCallbackScheduler({
@@ -98,6 +104,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const queue = createQueue({
     ...{ store, folder, mediaUrl: () => mediaUrl, engine: { render: options.render ?? render } },
     ...{ get: options.get ?? anyImage, concurrency: options.concurrency ?? 1, pace: options.pace ?? "fast" },
+    onTrouble,
     // Waiting for its time must not move it on.
     clock: { ...clock, sleep: clock.doze },
     onEnd(id, delivery) {
@@ -109,11 +116,11 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     await Promise.all([queue.close(), callbacks.close()]);
     if (!options.store) await store.close();
   });
-  const api = createApp({ store, queue, clock, mediaUrl: () => mediaUrl });
+  const api = createApp({ store, queue, clock, mediaUrl: () => mediaUrl, onTrouble });
 
   const service: TestService = {
-    ...{ api, clock, store, queue, callbacks, secret, rendered, ended, deliveries },
-    media: createMedia(store),
+    ...{ api, clock, folder, store, queue, callbacks, secret, rendered, ended, deliveries, troubles },
+    media: createMedia({ store, folder, onTrouble }),
     start: (fields, headers) => api(startRequest({ prompt: "a fox", model: "sora-2", ...fields }, headers)),
     startId: async (fields) => (await readStart(await service.start(fields))).data.id,
     status: (id, key = apiKey) =>

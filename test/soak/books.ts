@@ -12,7 +12,7 @@ export type Books = {
   /** What the owner's account has left. */
   balance: number;
   debits: number;
-  /** Generations by their state. */
+  /** Generations by their state; "killed" for one that failed because its process ended three times while it was rendered. */
   states: Map<string, string>;
   prompts: string[];
   deliveries: { id: string; generation: string; isDelivered: boolean; isDue: boolean }[];
@@ -40,9 +40,14 @@ export function readBooks(home: string, cost: number): Books {
   }
 }
 
+/** Whether an error of the service says so. */
+export function isKilled(error: string): boolean {
+  return error.includes("ended 3 times while it rendered");
+}
+
 function read(database: Database, cost: number): Books {
   const all = (sql: string) => database.all(sql) as Row[];
-  const generations = all("SELECT id, status, asked FROM generations");
+  const generations = all("SELECT id, status, asked, result FROM generations");
   const [own] = all("SELECT balance FROM accounts WHERE name = 'local'");
   const [debits] = all("SELECT count(*) AS count FROM ledger WHERE generation IS NOT NULL");
   const deliveries = all(
@@ -54,7 +59,9 @@ function read(database: Database, cost: number): Books {
     ids: new Set(generations.map(({ id }) => String(id))),
     balance: Number(own?.balance),
     debits: Number(debits?.count),
-    states: new Map(generations.map(({ id, status }) => [String(id), String(status)])),
+    states: new Map(
+      generations.map(({ id, status, result }) => [String(id), isKilled(String(result)) ? "killed" : String(status)]),
+    ),
     prompts: generations.map(({ asked }) => JSON.parse(String(asked)).request.prompt),
     deliveries: deliveries.map(({ id, generation, next_at, delivered }) => ({
       ...{ id: String(id), generation: String(generation) },

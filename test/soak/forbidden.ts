@@ -38,6 +38,7 @@ async function openRemote(folder: string) {
       ...{ folder: await mkdtemp(join(folder, "service-")), pace: "fast", resume: "all" },
       engine: { render: () => Promise.reject(new Error("nothing is rendered here")) },
       ...{ host: "127.0.0.1", isLoopback: false, ports: { api: 0, media: 0 }, credits: 1_000_000 },
+      onNote: () => {},
       onDelivery: (event) => void events.set(event.generation, event),
     },
     io,

@@ -15,10 +15,10 @@ async function startService() {
   const io = systemIo();
   const store = await openStore(database);
   await store.addAccount({ name: "local", keyHash: createHash("sha256").update(key).digest("hex") });
-  await store.credit("local", 1_000_000_000, "for the measurement");
+  await store.setBalance("local", 1_000_000_000);
   await store.start(generation(), 10, undefined);
   const queue = { add() {} };
-  const app = createApp({ store, queue, clock: io, mediaUrl: () => "http://127.0.0.1:1" });
+  const app = createApp({ store, queue, clock: io, mediaUrl: () => "http://127.0.0.1:1", onTrouble() {} });
   const { url } = await listen(app, { host: "127.0.0.1", port: 0 }, io);
   return url;
 }

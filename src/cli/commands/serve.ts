@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { isLoopback } from "../../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
@@ -25,7 +26,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--port <number>", "port of the API; 0 takes any free one", "8787")
     .option("--media-port <number>", "port of the videos; 0 takes any free one", "8788")
     .option("--allow-remote", "listen where others on the network can reach it")
-    .option("--name <host>", "the name that others reach it by")
+    .option("--name <host>", "the name that others reach it by, without a port")
     .option("--credits <number>", "set the account's credits (default: at least 1000)")
     .option("--key-for <account>", "make a further account, print its API key, and end")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
@@ -65,7 +66,14 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
   };
   const at = readAddress(options);
   const engine = createPreviewEngine();
-  const settings = { folder, engine, pace: options.pace, credits: readCredits(options), onDelivery };
+  const settings = {
+    folder,
+    engine,
+    pace: options.pace,
+    credits: readCredits(options),
+    onDelivery,
+    onNote: output.note,
+  };
   const opened = await openService({ ...settings, ...at, resume: "all" }, io).catch((error) => {
     throw openingError(error, folder, at.host);
   });
@@ -75,18 +83,35 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
 
 function readAddress({ host, name, allowRemote, ...flags }: Options) {
   if (host === "") throw usage("--host is empty.");
-  const isOwn = isLoopback(host.includes(":") ? `[${host}]` : host);
+  const isOwn = isLoopback(inUrl(host));
   if (!isOwn && !allowRemote)
     throw usage(
       `On ${host} others on the network could reach the service.`,
       "--allow-remote allows that: whoever has a key may use it, and whoever has a link sees the video.",
     );
-  if (name !== undefined && !/^[\w.:-]+$/.test(name)) throw usage(`--name takes a host name, not "${name}".`);
+  if (name !== undefined && !/^[\w.-]+$/.test(name) && !isIP(name))
+    throw usage(`--name takes a host name without a port, not "${name}".`);
+  if (name === undefined && isEveryAddress(host))
+    throw usage(
+      `${host} is no address that others can connect to.`,
+      "--name takes the name that others reach this machine by.",
+    );
   const ports = {
     api: readNumber(flags.port, "--port", 65_535),
     media: readNumber(flags.mediaPort, "--media-port", 65_535),
   };
-  return { host, name, ports, isLoopback: isOwn };
+  // With a name, as of a tunnel, others reach even a service on loopback: it must not call this machine for them.
+  return { host, name, ports, isLoopback: isOwn && (name === undefined || isLoopback(inUrl(name))) };
+}
+
+function inUrl(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+/** Whether listening there covers all addresses of this machine, however it is written, such as "0". */
+function isEveryAddress(host: string): boolean {
+  const url = `http://${inUrl(host)}`;
+  return URL.canParse(url) && ["0.0.0.0", "[::]"].includes(new URL(url).hostname);
 }
 
 function readCredits({ credits }: Options): number | undefined {
@@ -95,6 +120,7 @@ function readCredits({ credits }: Options): number | undefined {
 
 /** The error when the service cannot listen, or cannot use its folder. */
 function openingError(error: unknown, folder: string, host: string): VidgenError {
+  if (error instanceof VidgenError) return error;
   const code = systemCode(error);
   const port = error instanceof Error && "port" in error ? error.port : undefined;
   if (code === "EADDRINUSE")

@@ -81,7 +81,7 @@ export function proxyFor(address: string, env: Io["env"]): string | undefined {
   const isException = (entry: string) =>
     entry === "*" || names.some((name) => name.endsWith(`.${entry.replace(/^\*?\./, "")}`));
   const exceptions = noProxy.toLowerCase().split(/[,\s]/).filter(Boolean);
-  if (proxy === "" || exceptions.some(isException)) return undefined;
+  if (proxy === "" || isLoopback(hostname) || exceptions.some(isException)) return undefined;
   return URL.canParse(proxy) ? new URL(proxy).origin : "an address that is none";
 }
 

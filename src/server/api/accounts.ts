@@ -34,7 +34,7 @@ export function hashKey(key: string): string {
 /** Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey) });
-  await setBalance(store, localAccount, credits ?? Math.max(defaultCredits, await store.balance(localAccount)));
+  await store.setBalance(localAccount, credits ?? Math.max(defaultCredits, await store.balance(localAccount)));
 }
 
 /** POST /accounts, for the local account's key alone: `{"name","credits"}` makes a further account, whose key is in the reply. */
@@ -80,13 +80,8 @@ async function addAccount(store: Store, name: string, credits: number | undefine
   const api_key = createKey();
   const balance = await store.balance(name).catch(() => undefined);
   await store.addAccount({ name, keyHash: hashKey(api_key) });
-  if (credits !== undefined || balance === undefined) await setBalance(store, name, credits ?? defaultCredits);
+  if (credits !== undefined || balance === undefined) await store.setBalance(name, credits ?? defaultCredits);
   return { account: name, api_key, credits: await store.balance(name) };
-}
-
-async function setBalance(store: Store, name: string, wanted: number): Promise<void> {
-  const missing = wanted - (await store.balance(name));
-  if (missing !== 0) await store.credit(name, missing, "set by the service's owner");
 }
 
 function findCreditsFault(credits: unknown): string | undefined {

@@ -3,11 +3,17 @@ import type { Clock } from "../../io.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { Store } from "../store/store.ts";
 import { createAccountRoute, hashKey } from "./accounts.ts";
-import { type ApiEnv, errorResponse, type Handler, refuse } from "./message.ts";
+import { type ApiEnv, errorResponse, type Handler, type OnTrouble, refuse } from "./message.ts";
 import { createStartRoute } from "./start.ts";
 import { statusBody } from "./status-body.ts";
 
-export type AppOptions = { store: Store; queue: Queue; clock: Pick<Clock, "date">; mediaUrl(): string };
+export type AppOptions = {
+  store: Store;
+  queue: Queue;
+  clock: Pick<Clock, "date">;
+  mediaUrl(): string;
+  onTrouble: OnTrouble;
+};
 
 /** Returns the API: both endpoints of the interface (section 4), and the local service's own /accounts, for `serve --key-for`. */
 export function createApp(options: AppOptions): Handler {
@@ -17,7 +23,7 @@ export function createApp(options: AppOptions): Handler {
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
   app.all("/accounts", allow("POST"), requireKey, createAccountRoute(options.store));
   app.notFound((c) => errorResponse(refuse(404, "not_found", `there is nothing at ${c.req.path}`)));
-  app.onError(errorResponse);
+  app.onError((error) => errorResponse(error, options.onTrouble));
   return async (request, bindings = {}) => app.fetch(request, bindings);
 }
 

@@ -150,9 +150,7 @@ async function send(response: Response, outgoing: ServerResponse): Promise<void>
 }
 
 function addressOf(server: Server): { url: string; port: number } {
-  const { address: bound, family, port } = server.address() as AddressInfo;
-  // "Any address" is not one to connect to; loopback is among those that it covers.
-  const address = { "0.0.0.0": "127.0.0.1", "::": "::1" }[bound] ?? bound;
+  const { address, family, port } = server.address() as AddressInfo;
   return { url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`, port };
 }
 

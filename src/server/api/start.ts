@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import * as z from "zod";
 import { findModel, models } from "../../client/models.ts";
@@ -26,7 +26,7 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
     const { text, json } = await readJson(c.req.raw);
     const { render, callback_url } = readStartBody(json);
     const directives = readDirectives(render.prompt);
-    refuseAsAsked(directives, `${account} ${render.prompt}`, refusedOnce);
+    refuseAsAsked(directives, hash("sha256", `${account} ${render.prompt}`), refusedOnce);
     const key = c.req.header("Idempotency-Key");
     const generation = newGeneration(account, { render, callback_url }, options.clock.date());
     const idempotency = key === undefined ? undefined : { key, body: text };
@@ -47,11 +47,16 @@ function newGeneration(account: string, { render, callback_url }: StartRequest, 
   return { ...blank, id: randomUUID(), account, created_at: date.toISOString(), callback_url, request: render };
 }
 
+/** So many refused starts are remembered, by their hashes: a prompt may have a megabyte. */
+const maxRefused = 1_000;
+
 /** The directives that refuse a start before anything is charged. A 429 comes once, then the same prompt gets through once. */
 function refuseAsAsked({ http, noCredits }: Directives, start: string, refusedOnce: Set<string>): void {
   if (noCredits) throw notEnoughCredits();
   if (http === undefined || (http === 429 && refusedOnce.delete(start))) return;
   if (http === 429) refusedOnce.add(start);
+  const [oldest] = refusedOnce;
+  if (oldest !== undefined && refusedOnce.size > maxRefused) refusedOnce.delete(oldest);
   throw refuse(http, "asked_for", "the prompt asked for this status", http === 429 ? { "Retry-After": "1" } : {});
 }
 

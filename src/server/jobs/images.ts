@@ -3,7 +3,7 @@ import { pictureFormat, readPictureHeader } from "./picture.ts";
 
 const maxBytes = 20_000_000;
 /** A decoded pixel takes four bytes, and a file of a few kilobytes may hold billions of pixels. */
-const maxMegapixels = 50;
+export const maxMegapixels = 50;
 /** The limit of JPEG. A PNG may have longer sides, but no renderer accepts them. */
 const maxSide = 65_535;
 
@@ -14,7 +14,7 @@ const maxSide = 65_535;
  */
 export async function readImage(source: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
   const name = imageName(source);
-  const bytes = /^data:/i.test(source) ? readData(source, name) : await fetchImage(source, get, signal);
+  const bytes = isData(source) ? readData(source, name) : await fetchImage(source, get, signal);
   if (bytes.length > maxBytes) throw new Error(`${name} is larger than ${maxBytes / 1_000_000} MB`);
   if (!pictureFormat(bytes)) throw new Error(`${name} is not a PNG, JPEG or WebP`);
   const header = readPictureHeader(bytes);
@@ -24,16 +24,27 @@ export async function readImage(source: string, get: Get, signal: AbortSignal): 
   return bytes;
 }
 
+/** Whether an image comes with the request, as a data: URL. */
+export function isData(source: string): boolean {
+  return /^data:/i.test(source);
+}
+
 /** Names an image in a message: an address without its query, which may hold a secret, and without the data of a data: URL. */
 export function imageName(source: string): string {
-  if (!URL.canParse(source) || /^data:/i.test(source)) return "the image in the data: address";
+  if (!URL.canParse(source) || isData(source)) return "the image in the data: address";
   const { origin, pathname } = new URL(source);
   const address = `${origin}${pathname}`;
   return `the image at ${address.length > 200 ? `${address.slice(0, 200)}…` : address}`;
 }
 
-function checkSize({ width, height }: { width: number; height: number }, name: string): void {
-  const megapixels = (width * height) / 1_000_000;
+type Size = { width: number; height: number };
+
+export function megapixelsOf({ width, height }: Size): number {
+  return (width * height) / 1_000_000;
+}
+
+function checkSize({ width, height }: Size, name: string): void {
+  const megapixels = megapixelsOf({ width, height });
   if (megapixels > maxMegapixels) {
     throw new Error(`${name} has ${Math.ceil(megapixels)} megapixels, at most ${maxMegapixels}`);
   }

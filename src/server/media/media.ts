@@ -1,16 +1,20 @@
 import { createReadStream } from "node:fs";
 import { access, readFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
+import { basename, join } from "node:path";
 import { Readable } from "node:stream";
-import { errorResponse, type Handler, refuse, streamResponse } from "../api/message.ts";
+import { errorResponse, type Handler, type OnTrouble, refuse, streamResponse } from "../api/message.ts";
 import { readDirectives } from "../jobs/directives.ts";
 import type { Media, Store } from "../store/store.ts";
+
+/** `folder` holds the videos. */
+export type MediaOptions = { store: Pick<Store, "generation">; folder: string; onTrouble: OnTrouble };
 
 /**
  * Returns the handler of the media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag.
  * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
  */
-export function createMedia(store: Pick<Store, "generation">): Handler {
+export function createMedia({ store, folder, onTrouble }: MediaOptions): Handler {
   /** The ids whose address has answered with the status that the prompt asked for. */
   const refusedOnce = new Set<string>();
   const answer = async (request: Request, outgoing: ServerResponse | undefined) => {
@@ -20,19 +24,26 @@ export function createMedia(store: Pick<Store, "generation">): Handler {
     const [, id = "", kind] = /^\/([0-9a-f-]{36})\.(mp4|png)$/.exec(new URL(request.url).pathname) ?? [];
     const generation = id === "" ? undefined : await store.generation(id);
     if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
-    if (kind === "png") return serveThumbnail(request, generation.media);
+    const media = withPaths(generation.media, folder);
+    if (kind === "png") return serveThumbnail(request, media);
     const { mediaStatus, mediaCut } = readDirectives(generation.request.prompt);
     if (mediaStatus !== undefined && !refusedOnce.has(id)) {
       refusedOnce.add(id);
       throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
     }
     // People may delete videos that they no longer want.
-    await access(generation.media.file).catch(() => {
+    await access(media.file).catch(() => {
       throw refuse(404, "not_found", "this video has been removed");
     });
-    return serveVideo(request, { media: generation.media, isCut: mediaCut, outgoing });
+    return serveVideo(request, { media, isCut: mediaCut, outgoing });
   };
-  return (request, { outgoing } = {}) => answer(request, outgoing).catch(errorResponse);
+  return (request, { outgoing } = {}) => answer(request, outgoing).catch((error) => errorResponse(error, onTrouble));
+}
+
+/** Only the names count: earlier versions stored whole paths, which are wrong once the folder was moved or copied. */
+function withPaths({ file, thumbnail, ...media }: Media, folder: string): Media {
+  const pathOf = (name: string) => join(folder, basename(name));
+  return { ...media, file: pathOf(file), thumbnail: thumbnail === null ? null : pathOf(thumbnail) };
 }
 
 async function serveThumbnail(request: Request, { thumbnail }: Media): Promise<Response> {

@@ -14,8 +14,8 @@ export type StoredGeneration = {
 };
 
 /**
- * A rendered video on disk. `etag` is strong: it is made from these very bytes. `thumbnail` is the path of a PNG of the middle frame, `null`
- * when there is none.
+ * A rendered video on disk. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the folder of the videos; earlier versions
+ * wrote whole paths. `etag` is strong: it is made from these very bytes.
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
@@ -63,13 +63,17 @@ export type Store = {
   addAccount(account: { name: string; keyHash: string }): Promise<void>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
-  /** Adds credits, or takes them when `amount` is negative, as a row of the ledger. Rejects when the balance would fall below zero. */
-  credit(account: string, amount: number, reason: string): Promise<void>;
+  /** Adds or takes credits as a row of the ledger, so that the account has this many, whatever is started meanwhile. */
+  setBalance(account: string, credits: number): Promise<void>;
   /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. */
   start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): Promise<StartOutcome>;
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** Generations that are still processing, oldest first: a restarted service resumes them. */
   unfinished(): Promise<StoredGeneration[]>;
+  /** Counts one more try to render a generation, and resolves with the number of tries that have begun. */
+  beginTry(id: string): Promise<number>;
+  /** Does not count a try that was stopped on purpose. */
+  undoTry(id: string): Promise<void>;
   /**
    * Ends a generation and adds the delivery of its callback: both or neither. Resolves with false, and changes nothing, when the generation
    * had ended before.

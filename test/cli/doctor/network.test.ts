@@ -17,6 +17,7 @@ const cases: [string, Env, string | undefined][] = [
   ["https://api.video.example:8443", { HTTPS_PROXY, NO_PROXY: "video.example:8443" }, undefined],
   ["https://myvideo.example", { HTTPS_PROXY, NO_PROXY: "video.example" }, HTTPS_PROXY],
   ["https://127.0.0.1:8787", { HTTPS_PROXY }, undefined],
+  ["http://127.0.0.2:8787", { HTTP_PROXY: HTTPS_PROXY }, undefined],
   ["http://localhost:8787", { HTTP_PROXY: other }, undefined],
   ["https://api.video.example", { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" }, HTTPS_PROXY],
   ["https://api.video.example", { HTTPS_PROXY: "not an address" }, "an address that is none"],

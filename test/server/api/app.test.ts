@@ -388,7 +388,7 @@ test("the same Idempotency-Key from another account is its own", async () => {
 test("two accounts' keys stay apart, whatever the accounts are called", async () => {
   const service = await createTestService();
   await service.store.addAccount({ name: "local extra", keyHash: hashKey("extra-key") });
-  await service.store.credit("local extra", 10, "initial credits");
+  await service.store.setBalance("local extra", 10);
   await service.start({}, { "Idempotency-Key": "extra 1" });
   const theirs = await service.start({}, { "Idempotency-Key": "1", ...bearer("extra-key") });
   expect(await readStart(theirs)).toMatchObject({ remaining_credits: 0 });
@@ -401,15 +401,19 @@ test("an Idempotency-Key whose start was refused for credits can be used again",
   expect((await service.start({ prompt: "a hare" }, key)).status).toBe(402);
 });
 
-test.each(["account", "start", "generation"] as const)("a defect in the store's %s is a 500", async (method) => {
-  const broken: Store = {
-    ...(await openStore(":memory:")),
-    [method]: () => Promise.reject(new Error("secret details")),
-  };
-  const service = await createTestService({ store: broken });
-  const response = await (method === "generation" ? service.status(unknownId) : service.start());
-  expect(response.status).toBe(500);
-  expect(await response.json()).toStrictEqual({
-    error: { code: "internal", message: "the local service met a defect of its own" },
-  });
-});
+test.each(["account", "start", "generation"] as const)(
+  "a defect in the store's %s is a 500, and whoever runs the service reads why",
+  async (method) => {
+    const broken: Store = {
+      ...(await openStore(":memory:")),
+      [method]: () => Promise.reject(new Error("secret details")),
+    };
+    const service = await createTestService({ store: broken });
+    const response = await (method === "generation" ? service.status(unknownId) : service.start());
+    expect(response.status).toBe(500);
+    expect(await response.json()).toStrictEqual({
+      error: { code: "internal", message: "the local service met a defect of its own" },
+    });
+    expect(service.troubles).toEqual(["A request was answered with HTTP 500: Error: secret details"]);
+  },
+);

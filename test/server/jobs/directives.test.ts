@@ -27,6 +27,13 @@ test("[http: 429] is answered once, with Retry-After, and charges nothing; then 
   expect((await service.start({ prompt })).status).toBe(429);
 });
 
+test("of prompts with [http: 429] the last thousand are remembered, and no more", async () => {
+  const service = await createTestService();
+  const start = async (index: number) => (await service.start({ prompt: `${index} [http: 429]` })).status;
+  for (let index = 0; index <= 1_000; index++) await start(index);
+  expect([await start(1), await start(0)]).toEqual([200, 429]);
+});
+
 test.each([500, 503, 418])("[http: %i] is answered so each time, and charges nothing", async (status) => {
   const service = await createTestService();
   for (let i = 0; i < 2; i++) {

@@ -1,5 +1,8 @@
-import { expect, test } from "vitest";
-import type { RenderTask } from "../../../src/server/engines/engine.ts";
+import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import type { Engine, RenderTask } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, renderMs, type TestService } from "../service.ts";
@@ -68,18 +71,81 @@ test("what is added after close is not begun", async () => {
   expect(service.rendered).toEqual([]);
 });
 
-test("a store that cannot keep one generation's end does not stop the next", async () => {
+test("a result that the store cannot take is reported and written later; polls do not render it again, and the next is not stopped", async () => {
   const memory = await openStore(":memory:");
-  let failures = 1;
+  let failures = 3;
   const store: Store = {
     ...memory,
     finish: async (id, end) => (failures-- > 0 ? Promise.reject(new Error("disk full")) : memory.finish(id, end)),
   };
   const service = await createTestService({ store });
-  const ids = [await service.startId(), await service.startId()];
-  await service.rest(2);
-  expect(service.ended).toEqual(ids.slice(1));
-  await expect(service.queue.close()).resolves.toBeUndefined();
+  const [first = "", second] = [await service.startId(), await service.startId()];
+  for (let polls = 0; polls < 10; polls++) {
+    await service.clock.sleep(renderMs / 4);
+    await service.status(first);
+  }
+  expect(service.troubles).toEqual(
+    [1, 2, 4].map((seconds) => `The database cannot be used, next try in ${seconds} s: Error: disk full`),
+  );
+  expect([service.ended, service.rendered.length]).toEqual([[first, second], 2]);
+});
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+}
+
+/** A service on the same state as others, whose process is killed while it renders: it neither ends nor closes. */
+async function renderAndDie(store: Store, id: string): Promise<number> {
+  let rendered = 0;
+  const render: Engine["render"] = (_, signal) => {
+    rendered++;
+    return untilAborted(signal);
+  };
+  const service = await createTestService({ store, render });
+  await service.status(id);
+  await service.clock.sleep(1_000);
+  return rendered;
+}
+
+test("a generation that ends its process three times fails with that reason; a process that is asked to end does not count", async () => {
+  const store = await openStore(":memory:");
+  const first = await createTestService({ store });
+  const id = await first.startId();
+  await first.queue.close();
+  for (let polite = 0; polite < 5; polite++) {
+    const service = await createTestService({ store });
+    await service.status(id);
+    await service.clock.sleep(1_000);
+    await service.queue.close();
+  }
+  const rendered = [];
+  for (let killed = 0; killed < 3; killed++) rendered.push(await renderAndDie(store, id));
+  expect(rendered).toEqual([1, 1, 1]);
+  const last = await createTestService({ store });
+  writeFileSync(join(last.folder, `${id}.mp4`), "half of a video");
+  await last.status(id);
+  await last.rest();
+  const error = "the local service ended 3 times while it rendered this video";
+  expect(await look(last, id)).toMatchObject({ status: "failed", error });
+  expect([last.rendered, readdirSync(last.folder)]).toEqual([[], []]);
+});
+
+test("before the store says that there is a video, it, its thumbnail and their names are on the disk", async () => {
+  const synced: string[] = [];
+  const probe = await open("/dev/null");
+  const handles = Object.getPrototypeOf(probe);
+  const { sync } = handles;
+  await probe.close();
+  handles.sync = function (this: { fd: number }) {
+    synced.push(readlinkSync(`/proc/self/fd/${this.fd}`));
+    return sync.call(this);
+  };
+  onTestFinished(() => Object.assign(handles, { sync }));
+  const service = await createTestService();
+  const id = await service.startId();
+  await service.rest();
+  const file = (name: string) => join(service.folder, name);
+  expect(synced).toEqual([file(`${id}.png`), file(`${id}.mp4`), service.folder]);
 });
 
 const url = "https://images.example/a.png";
@@ -109,6 +175,14 @@ test("an image that is not there fails the generation and says so; nothing is re
   await service.rest();
   expect(await look(service, id)).toMatchObject({ status: "failed", error: `the image at ${url} answered HTTP 404` });
   expect(service.rendered).toEqual([]);
+});
+
+test("a server of images that does not answer holds up no generation without images", async () => {
+  const service = await createTestService({ get: (_, { signal }) => untilAborted(signal) });
+  for (let stuck = 0; stuck < 8; stuck++) await service.startId({ imageUrl: url });
+  const ids = [await service.startId(), await service.startId()];
+  await service.rest(2);
+  expect(service.ended).toEqual(ids);
 });
 
 test("as many are rendered at once as there is room for", async () => {

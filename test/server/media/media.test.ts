@@ -1,7 +1,9 @@
 import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, mediaUrl, type ServiceOptions } from "../service.ts";
 
 const content = "0123456789";
@@ -187,14 +189,29 @@ test("the thumbnail is a PNG beside the video, by GET and HEAD", async () => {
 test.each(["mp4", "png"])("a .%s that was tidied away is a 404", async (kind) => {
   const { service, id } = await createVideo();
   const media = (await service.store.generation(id))?.media;
-  await rm((kind === "mp4" ? media?.file : media?.thumbnail) as string);
+  await rm(join(service.folder, (kind === "mp4" ? media?.file : media?.thumbnail) as string));
   expect((await service.media(new Request(`${mediaUrl}/${id}.${kind}`))).status).toBe(404);
 });
 
-test("a defect in the store is a 500", async () => {
+test("a folder that was moved or copied serves its own videos, also those that an earlier version stored with their paths", async () => {
+  const memory = await openStore(":memory:");
+  const generation: Store["generation"] = async (id) => {
+    const found = await memory.generation(id);
+    if (!found?.media) return found;
+    return { ...found, media: { ...found.media, file: `/moved/${id}.mp4`, thumbnail: `/moved/${id}.png` } };
+  };
+  const { service, id, ask } = await createVideo({ store: { ...memory, generation } });
+  expect(await (await ask()).text()).toBe(content);
+  const picture = await service.media(new Request(`${mediaUrl}/${id}.png`));
+  expect(await picture.text()).toBe("a picture");
+  expect((await memory.generation(id))?.media).toMatchObject({ file: `${id}.mp4`, thumbnail: `${id}.png` });
+});
+
+test("a defect in the store is a 500, and whoever runs the service reads why", async () => {
   const broken = { ...(await openStore(":memory:")), generation: () => Promise.reject(new Error("secret details")) };
   const service = await createTestService({ store: broken });
   const response = await service.media(new Request(`${mediaUrl}/${unknownId}.mp4`));
   expect(response.status).toBe(500);
   expect(await response.text()).not.toContain("secret");
+  expect(service.troubles).toEqual(["A request was answered with HTTP 500: Error: secret details"]);
 });

@@ -1,23 +1,33 @@
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { Worker } from "node:worker_threads";
+import { createCapacity } from "../../capacity.ts";
+import { maxMegapixels, megapixelsOf } from "../../jobs/images.ts";
+import { readPictureHeader } from "../../jobs/picture.ts";
 import type { Engine, RenderTask } from "../engine.ts";
 
 /**
  * Returns the engine of the local service. It renders a moving background, or the request's images, under a caption, each clip in a worker
- * thread of its own, so that the service keeps answering. A render that fails or is aborted leaves no file.
+ * thread of its own, so that the service keeps answering. The renders at one time decode no more megapixels together than one image may
+ * have, which takes some 400 MB. A render that fails or is aborted leaves no file.
  */
 export function createPreviewEngine(workerUrl = new URL("./worker.js", import.meta.url)): Engine {
+  const decoding = createCapacity(maxMegapixels);
   return {
     async render(task, signal) {
       try {
-        await runWorker(workerUrl, task, signal);
+        await decoding(largestMegapixels(task.images), () => runWorker(workerUrl, task, signal));
       } catch (error) {
         await Promise.all([task.file, task.thumbnail].map((path) => rm(path, { force: true })));
         throw signal.aborted ? signal.reason : error;
       }
     },
   };
+}
+
+/** A thread decodes its images one after the other, and keeps the memory that the largest took until it ends. */
+function largestMegapixels(images: Uint8Array[]): number {
+  return Math.max(0, ...images.map(readPictureHeader).map((header) => (header ? megapixelsOf(header) : 0)));
 }
 
 /** Runs a task in a new worker thread. Rejects with the thread's error, or once the signal aborts; the thread has ended by then. */

@@ -1,6 +1,7 @@
-import { chmod, open, rm } from "node:fs/promises";
+import { chmod, open, rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection } from "node-sqlite3-wasm";
+import { syncFolder } from "../sync.ts";
 
 export type Value = string | number | null;
 export type Row = Record<string, Value>;
@@ -17,15 +18,21 @@ export type Database = {
   close(): void;
 };
 
-/**
- * Opens a database in memory or in a file, which is created with mode 0600. The caller must hold the lock of the file's folder: a lock that
- * a killed process left beside the file is removed.
- */
+/** Removes the lock that a killed process left beside its file, and resolves with whether there was one. The caller must hold the folder. */
+export async function removeLock(file: string): Promise<boolean> {
+  return rmdir(lockOf(file)).then(
+    () => true,
+    () => false,
+  );
+}
+
+export const lockOf = (file: string) => `${file}.lock`;
+
+/** Opens a database in memory or in a file, which is created with mode 0600. A lock beside the file must have been removed. */
 export async function openDatabase(file: string): Promise<Database> {
   const { Database } = await loadSqlite();
   if (file === ":memory:") return wrap(new Database(file));
   await restrict(file);
-  await rm(`${file}.lock`, { recursive: true, force: true });
   const database = wrap(new Database(file));
   try {
     // The package has no shared memory, without which a write-ahead log needs an exclusive lock.
@@ -41,6 +48,7 @@ export async function openDatabase(file: string): Promise<Database> {
 export async function useWriteAheadLog(database: Database, file: string): Promise<void> {
   if (file === ":memory:") return;
   database.exec("PRAGMA journal_mode = WAL");
+  // The package syncs files, but not the folder that holds their names.
   await syncFolder(dirname(file));
 }
 
@@ -53,13 +61,6 @@ async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
 async function restrict(file: string): Promise<void> {
   await (await open(file, "a", 0o600)).close();
   await chmod(file, 0o600);
-}
-
-/** The package syncs files, but not the folder that holds their names. Windows cannot open a folder. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder).catch(() => undefined);
-  await handle?.sync().catch(() => {});
-  await handle?.close();
 }
 
 /** Narrows the package's types to the values that are stored here. */

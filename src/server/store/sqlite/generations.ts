@@ -48,6 +48,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
       const rows = database.all(`SELECT ${columns} FROM generations WHERE status = 'processing' ORDER BY number`);
       return rows.map(readRow);
     },
+    /** Returns the number of tries then. */
+    addTries(id: string, count: number): number {
+      const row = database.get("UPDATE generations SET tries = tries + ? WHERE id = ? RETURNING tries", count, id);
+      if (!row) throw new Error(`no generation ${id}`);
+      return Number(row.tries);
+    },
     /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
     end(id: string, { status, completed_at, error, media }: GenerationEnd): boolean {
       const changes = database.run(

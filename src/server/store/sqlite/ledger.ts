@@ -22,10 +22,11 @@ export function createLedger(database: Database) {
       database.run("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING", name);
       database.run("INSERT INTO keys (hash, account) VALUES (?, ?)", keyHash, name);
     },
-    credit(account: string, amount: number, reason: string): void {
+    setBalance(account: string, credits: number): void {
       // Throws for an unknown account. The database itself refuses an amount or a balance that is out of range.
-      balance(account);
-      database.run("INSERT INTO ledger (account, amount, reason) VALUES (?, ?, ?)", account, amount, reason);
+      const missing = credits - balance(account);
+      const insert = "INSERT INTO ledger (account, amount, reason) VALUES (?, ?, 'set by the service''s owner')";
+      if (missing !== 0) database.run(insert, account, missing);
     },
     /** Pays for a generation, by its id. The database refuses to do so twice. */
     debit(account: string, cost: number, generation: string): void {

@@ -1,6 +1,7 @@
+import { mkdir } from "node:fs/promises";
 import type { Store } from "../store.ts";
 import { createCommits } from "./commits.ts";
-import { type Database, openDatabase, useWriteAheadLog } from "./database.ts";
+import { type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
@@ -8,7 +9,7 @@ import { checkDatabase, migrate } from "./migrations.ts";
 
 /**
  * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lock of the file's folder: the file itself is not
- * locked. Rejects, and leaves the file unchanged, when it is damaged, belongs to another program or was written by a newer version.
+ * locked. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
 export async function openStore(file: string): Promise<Store> {
   const database = await openChecked(file);
@@ -20,10 +21,12 @@ export async function openStore(file: string): Promise<Store> {
     account: async (keyHash) => ledger.accountOf(keyHash),
     addAccount: (account) => commits.write(() => ledger.addAccount(account)),
     balance: async (account) => ledger.balance(account),
-    credit: (account, amount, reason) => commits.write(() => ledger.credit(account, amount, reason)),
+    setBalance: (account, credits) => commits.write(() => ledger.setBalance(account, credits)),
     start: (generation, cost, idempotency) => commits.write(() => generations.start(generation, cost, idempotency)),
     generation: async (id) => generations.find(id),
     unfinished: async () => generations.unfinished(),
+    beginTry: (id) => commits.write(() => generations.addTries(id, 1)),
+    undoTry: async (id) => void (await commits.write(() => generations.addTries(id, -1))),
     finish: (id, end, delivery) =>
       commits.write(() => {
         const isEnded = generations.end(id, end);
@@ -40,15 +43,18 @@ export async function openStore(file: string): Promise<Store> {
 }
 
 async function openChecked(file: string): Promise<Database> {
+  const afterCrash = await removeLock(file);
   let database: Database | undefined;
   try {
     database = await openDatabase(file);
-    checkDatabase(database);
+    checkDatabase(database, { afterCrash });
     await useWriteAheadLog(database, file);
     migrate(database);
     return database;
   } catch (error) {
     database?.close();
+    // The next process must check the file as well.
+    if (afterCrash) await mkdir(lockOf(file)).catch(() => {});
     throw new Error(`${file} cannot be used: ${error instanceof Error ? error.message : error}`, { cause: error });
   }
 }

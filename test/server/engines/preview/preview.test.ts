@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
-import { readPng, squaresWebp } from "../../jobs/pictures.ts";
+import { pngOf, readPng, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie } from "./mp4.ts";
 import { aFolder, aTask } from "./requests.ts";
 
@@ -12,7 +12,7 @@ const never = new AbortController().signal;
 function anEngineThat(afterwards: string) {
   const source = `
     import { workerData as task } from "node:worker_threads";
-    import { writeFileSync } from "node:fs";
+    import { appendFileSync, writeFileSync } from "node:fs";
     writeFileSync(task.file, task.request.prompt);
     writeFileSync(task.thumbnail, task.images.join());
     ${afterwards}`;
@@ -62,6 +62,31 @@ describe("the preview engine", () => {
     mkdirSync(join(folder, "other"));
     await anEngineThat("").render(aTask({}, [], join(folder, "other")), never);
     expect(readdirSync(folder)).toEqual(["other"]);
+  });
+
+  test("decodes no two large images at the same time, but a small one beside a large one", async () => {
+    const log = join(aFolder(), "log");
+    const channel = new BroadcastChannel(log);
+    const engine = anEngineThat(`
+      const { prompt: log, model } = task.request;
+      appendFileSync(log, "begin " + model + ",");
+      if (model === "large 1") {
+        const channel = new BroadcastChannel(log);
+        await new Promise((resolve) => { channel.onmessage = resolve; });
+        channel.close();
+      }
+      appendFileSync(log, "end " + model + ",");`);
+    const render = (model: string, side: number) =>
+      engine.render(aTask({ prompt: log, model }, [pngOf(side, side, new Uint8Array())]), never);
+    const rendering = [render("large 1", 5_500), render("small", 1_000), render("large 2", 5_500)];
+    await rendering[1];
+    // A worker for the second large image would have begun by the time that a later worker has ended.
+    await anEngineThat("").render(aTask(), never);
+    await expect.poll(() => readFileSync(log, "utf8")).toContain("begin large 1,");
+    channel.postMessage("go on");
+    await Promise.all(rendering);
+    channel.close();
+    expect(readFileSync(log, "utf8")).toMatch(/end large 1,begin large 2,end large 2,$/);
   });
 
   test("rejects when it is aborted already", async () => {
