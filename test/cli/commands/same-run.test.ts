@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
@@ -214,8 +214,8 @@ test("a forgotten generation is in the journal no more, prompt and all", async (
 });
 
 describe("a partial file", () => {
-  /** Sends the first half of a video, then nothing more; the rest when a later request asks for it. */
-  const half = (body: Uint8Array<ArrayBuffer>, etag: string) => (request: Request) => {
+  /** Sends a video without its end, and the end when a later request asks for it. */
+  const cut = (body: Uint8Array<ArrayBuffer>, etag: string) => (request: Request) => {
     const range = request.headers.get("Range");
     const headers = { ETag: etag, "Accept-Ranges": "bytes" };
     if (range !== null && request.headers.get("If-Range") === etag) {
@@ -223,7 +223,7 @@ describe("a partial file", () => {
       const contentRange = `bytes ${start}-${body.length - 1}/${body.length}`;
       return new Response(body.slice(start), { status: 206, headers: { ...headers, "Content-Range": contentRange } });
     }
-    return new Response(body.slice(0, 30), { headers: { ...headers, "Content-Length": String(body.length) } });
+    return new Response(body.slice(0, -3), { headers: { ...headers, "Content-Length": String(body.length) } });
   };
 
   test("of another generation with the same -o is never gone on with", async () => {
@@ -231,28 +231,37 @@ describe("a partial file", () => {
     const file = join(world.folder, "fox.mp4");
     const ids: string[] = [];
     // Both servers of videos use one ETag, as some do for everything.
-    const videos = [tinyMp4("the first fox, and more of it"), tinyMp4("the second fox is another one")];
+    const videos = ["the first fox, and more of it", "another fox"].map((text) => Uint8Array.from(tinyMp4(text)));
     world.faults.push((request) => {
       const index = ids.findIndex((id) => isDownload(request) && request.url.includes(id));
       const video = videos[index];
-      return video ? half(video, '"same"')(request) : undefined;
+      return video ? cut(video, '"same"')(request) : undefined;
     });
     for (const prompt of ["one", "two"]) {
       const started = await world.vidgen("generate", prompt, "--no-wait");
       ids.push(started.stdout.trim());
     }
     const [first = "", second = ""] = ids;
-    const cut = (request: Request) => (request.headers.has("Range") ? new Response("", { status: 500 }) : undefined);
-    world.faults.unshift(cut);
+    const fail = (request: Request) => (request.headers.has("Range") ? new Response("", { status: 500 }) : undefined);
+    world.faults.unshift(fail);
     expect(await world.vidgen("wait", first, "-o", file)).toMatchObject({ code: 9 });
-    expect(await world.vidgen("wait", second, "-o", file)).toMatchObject({ code: 9 });
     expect(existsSync(`${file}.part`)).toBe(true);
     world.faults.shift();
-    world.faults.unshift((request) =>
-      isDownload(request) && !request.headers.has("Range") ? new Response(videos[0]) : undefined,
-    );
-    expect(await world.vidgen("wait", first, "-o", file)).toMatchObject({ code: 0 });
-    expect(readFileSync(file)).toEqual(Buffer.from(videos[0] ?? []));
+    expect(await world.vidgen("wait", second, "-o", file)).toMatchObject({ code: 0 });
+    expect(readFileSync(file)).toEqual(Buffer.from(videos[1] ?? []));
+  });
+
+  test("that is not the one that was written down is never gone on with", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    const video = Uint8Array.from(tinyMp4("a fox"));
+    world.faults.push((request) => (isDownload(request) ? cut(video, '"one"')(request) : undefined));
+    await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
+    const other = Uint8Array.from(tinyMp4("a cat")).slice(0, -3);
+    writeFileSync(`${file}.other`, other);
+    renameSync(`${file}.other`, `${file}.part`);
+    expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
+    expect(readFileSync(file)).toEqual(Buffer.from(video));
   });
 });
 
