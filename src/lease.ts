@@ -74,7 +74,8 @@ export async function withLock<Result>(
   for (let waitMs = 5; ; waitMs = Math.min(waitMs * 2, 100)) {
     const acquired = await acquireLease(path, io);
     if (acquired.kind === "acquired") return await work(acquired.lease).finally(acquired.lease.release);
-    if (io.now() > end) throw new VidgenError("output", `Process ${acquired.holder.pid} does not release ${path}.`);
+    if (io.now() > end)
+      throw new VidgenError("output", `Timed out waiting for process ${acquired.holder.pid} to release ${path}.`);
     await io.sleep(waitMs * (0.5 + Math.random()));
   }
 }

@@ -70,8 +70,7 @@ async function connect(io: Io, onNote: (text: string) => void): Promise<Connecti
   for (;;) {
     const found = (await findRunning(io)) ?? (await runHere(io, onNote));
     if (typeof found !== "number") return found;
-    if (io.now() > end)
-      throw new VidgenError("network", `The local service, process ${found}, does not answer. Nothing was charged.`);
+    if (io.now() > end) throw new VidgenError("network", `The local service, process ${found}, does not respond.`);
     await io.sleep(100, io.signal);
   }
 }

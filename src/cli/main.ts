@@ -36,17 +36,15 @@ function ignoreHelpShown(error: unknown): void {
 function explain(error: unknown, program: CommandUnknownOpts, argv: readonly string[]): VidgenError {
   const name = argv.find((word) => !word.startsWith("-"));
   const command = program.commands.find((command) => command.name() === name);
-  const help = command
-    ? `\`vidgen ${command.name()} --help\` shows how it is used.`
-    : "`vidgen --help` lists the commands.";
+  const help = command ? `See \`vidgen ${command.name()} --help\`.` : "See `vidgen --help` for the commands.";
   if (error instanceof CommanderError) return explainUsageError(error, program, help);
   const known = asVidgenError(error);
   return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
 }
 
-/** commander's error as a usage error: what is wrong, that nothing was sent, and what to type next. */
+/** commander's error as a usage error: what is wrong, and what to type next. */
 function explainUsageError({ code, message }: CommanderError, program: CommandUnknownOpts, help: string): VidgenError {
-  if (code === "commander.help") return usage("There is no command.", "`vidgen --help` lists them.");
+  if (code === "commander.help") return usage("A command is missing.", "See `vidgen --help` for the commands.");
   const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
   const sentence = rephrase(what) ?? `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
   const flag = code === "commander.unknownOption" ? /'([^'=]+)/.exec(what)?.[1] : undefined;
@@ -55,8 +53,8 @@ function explainUsageError({ code, message }: CommanderError, program: CommandUn
   );
   const names = owners.map((owner) => owner.name()).join(", ");
   return usage(
-    [sentence, ...(guess === undefined ? [] : [guess]), "Nothing was sent."].join(" "),
-    names === "" ? help : `${flag} is a flag of: ${names}. ${help}`,
+    guess === undefined ? sentence : `${sentence} ${guess}`,
+    names === "" ? help : `${flag} is a flag of ${names}. ${help}`,
   );
 }
 
@@ -67,7 +65,7 @@ function rephrase(message: string): string | undefined {
   const [what = "", choices] = message.replace(/\.$/, "").split(". Allowed choices are ");
   if (choices === undefined) return undefined;
   const [, flag, value] = /^option '(?:-\w, )?(--\S+) \S+' argument '(.*)' is invalid$/s.exec(what) ?? [];
-  if (flag !== undefined) return `${flag} takes ${choices}, not "${value}".`;
+  if (flag !== undefined) return `${flag} must be one of ${choices}, not "${value}".`;
   const [, word, argument] = /^command-argument value '(.*)' is invalid for argument '(\w+)'$/s.exec(what) ?? [];
-  return argument && `<${argument}> is one of ${choices}, not "${word}".`;
+  return argument && `<${argument}> must be one of ${choices}, not "${word}".`;
 }

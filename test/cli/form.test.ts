@@ -110,7 +110,11 @@ test.each(
     .map(([question, keys], at): [string, string] => [question, at === i ? JSON.parse(key) : keys]);
   const world = await createDesk(...answers);
   const run = await world.vidgen("generate");
-  expect(run).toMatchObject({ code: 130, stdout: "", stderr: expect.stringContaining("Nothing was sent.") });
+  expect(run).toMatchObject({
+    code: 130,
+    stdout: "",
+    stderr: expect.stringContaining("Nothing was sent, nothing was charged."),
+  });
   expect(world.requests).toEqual([]);
   expect([world.answers, existsSync(join(world.home, "journal.jsonl"))]).toEqual([[], false]);
 });

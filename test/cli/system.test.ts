@@ -372,7 +372,7 @@ test.each(["a second signal", "a defect"])("%s ends with 6 while a paid request 
   expect(ends[0]).toBe(6);
   expect(written).toHaveBeenCalledWith(
     expect.stringMatching(
-      /\w\. A request was out: it may have been charged \(attempt attempt-1\)[\s\S]*vidgen list --status unknown/,
+      /\w\. The start request was sent: it may have been charged \(attempt attempt-1\)[\s\S]*vidgen list --status unknown/,
     ),
   );
 });

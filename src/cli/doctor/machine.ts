@@ -12,13 +12,13 @@ import { type Check, fail, failWith, pass, warn } from "./check.ts";
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
 export async function checkConfig(io: Io): Promise<Check> {
   const path = configPath(io);
-  if (!hasConfig(io)) return warn("config", "there is no home folder to keep it in", configHint);
+  if (!hasConfig(io)) return warn("config", "there is no home folder to store it in", configHint);
   try {
     const before = await modeOf(path);
     await readSaved(io);
     const reason = await findAccessError(dirname(path));
     if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configHint);
-    if (before === undefined) return pass("config", `none yet; \`vidgen login\` makes ${path}`);
+    if (before === undefined) return pass("config", `none yet; \`vidgen login\` creates ${path}`);
     return judgeMode(path, before, (await modeOf(path)) ?? before);
   } catch (error) {
     return failWith("config", error, configHint);
@@ -28,10 +28,15 @@ export async function checkConfig(io: Io): Promise<Check> {
 /** `before` and `now` are the file's modes before and after `readSaved`, which makes it private where it can. */
 function judgeMode(path: string, before: number, now: number): Check {
   const octal = (mode: number) => `0${mode.toString(8)}`;
-  if ((now & 0o077) !== 0) return warn("config", `${path} is open to others (${octal(now)})`, `chmod 600 ${path}`);
+  if ((now & 0o077) !== 0)
+    return warn("config", `${path} can be read by other users (${octal(now)})`, `chmod 600 ${path}`);
   if (before === now) return pass("config", `${path} (${octal(now)})`);
-  const fix = "If others use this machine, get a new key and save it with `vidgen login`.";
-  return warn("config", `${path} was open to others (${octal(before)}), and no longer is (${octal(now)})`, fix);
+  const fix = "If other people use this machine, get a new key and save it with `vidgen login`.";
+  return warn(
+    "config",
+    `${path} could be read by other users (${octal(before)}); vidgen fixed that (${octal(now)})`,
+    fix,
+  );
 }
 
 async function modeOf(path: string): Promise<number | undefined> {
@@ -40,7 +45,7 @@ async function modeOf(path: string): Promise<number | undefined> {
 }
 
 const journalFix =
-  "Nothing is paid for that cannot be written down: mend it, make room, or name another folder with VIDGEN_HOME.";
+  "Generations are recorded before they are paid for. Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.";
 
 /** The journal: `generate` starts nothing that it cannot record there. */
 export async function checkJournal(io: Io): Promise<Check> {
@@ -59,21 +64,21 @@ export async function checkJournal(io: Io): Promise<Check> {
 async function findFileError(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.R_OK | constants.W_OK);
-    return (await stat(path)).isFile() ? undefined : "it is no file";
+    return (await stat(path)).isFile() ? undefined : "it is not a file";
   } catch (error) {
     return systemCode(error) === "ENOENT" ? undefined : systemReason(error);
   }
 }
 
-const serviceFix = "Mend it, make room, or name another folder with VIDGEN_HOME.";
+const serviceFix = "Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.";
 
 /** The local service: whether it runs on this machine, and where it keeps its state. */
 export async function checkLocalService(io: Io): Promise<Check> {
   try {
     const { folder, note } = await findServiceFolder(io);
     const running = await findRunning(io);
-    const runs = running ? `runs at ${running.baseUrl}` : "does not run; --local runs it as needed";
-    const says = `${runs}; its state is in ${folder}`;
+    const runs = running ? `running at ${running.baseUrl}` : "not running; --local starts it when needed";
+    const says = `${runs}; its data is in ${folder}`;
     const reason = await findWriteError(folder);
     if (reason !== undefined)
       return fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
@@ -97,13 +102,13 @@ export async function checkDisk(): Promise<Check> {
     const { bavail, bsize } = await statfs(".");
     return judgeFreeSpace(bavail * bsize);
   } catch (error) {
-    return warn("disk", `how much is free cannot be told: ${systemReason(error)}`, "Look with `df`.");
+    return warn("disk", `cannot tell the free space: ${systemReason(error)}`, "Check with `df`.");
   }
 }
 
 export function judgeFreeSpace(freeBytes: number): Check {
   const says = `${formatBytes(freeBytes)} free in the current folder`;
-  const fix = "Make room, or save elsewhere with -o.";
+  const fix = "Free up disk space, or save elsewhere with -o.";
   if (freeBytes < fullBytes) return fail("disk", says, { code: "output", fix });
   return freeBytes < lowBytes ? warn("disk", says, fix) : pass("disk", says);
 }
@@ -125,7 +130,7 @@ async function findWriteError(folder: string): Promise<string | undefined> {
     }
     return undefined;
   } catch (error) {
-    return systemReason(error, { ENOENT: "it takes no files" });
+    return systemReason(error, { ENOENT: "no file can be created in it" });
   }
 }
 

@@ -47,7 +47,7 @@ export async function askChoice(message: string, choices: Choice[], initial: str
 export async function askYes(message: string, io: Io): Promise<void> {
   const { confirm } = await import("@inquirer/prompts");
   const isYes = await ask((context) => confirm({ message, default: false }, context), io);
-  if (!isYes) throw new VidgenError("interrupted", "Not started. Nothing was sent.");
+  if (!isYes) throw new VidgenError("interrupted", "Not started.");
 }
 
 type Context = { input: Io["stdin"]; output: Io["stderr"]; signal: AbortSignal };
@@ -67,7 +67,7 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
   } catch (error) {
     if (io.signal.aborted) throw io.signal.reason;
     if (error instanceof Error && ["ExitPromptError", "AbortPromptError"].includes(error.name))
-      throw new VidgenError("interrupted", "Interrupted. Nothing was sent.");
+      throw new VidgenError("interrupted", "Interrupted.");
     throw error;
   } finally {
     io.stdin.off("pause", onPause);

@@ -32,7 +32,7 @@ export type OnTrouble = (what: string, error: unknown) => void;
 export function errorResponse(thrown: unknown, onTrouble: OnTrouble = () => {}): Response {
   if (thrown instanceof HTTPException && thrown.res) return thrown.res;
   onTrouble("A request was answered with HTTP 500", thrown);
-  return errorResponse(refuse(500, "internal", "the local service met a defect of its own"));
+  return errorResponse(refuse(500, "internal", "internal error in the local service"));
 }
 
 /**

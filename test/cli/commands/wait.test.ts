@@ -70,7 +70,7 @@ test("each of several errors is printed, and says which generation it is about",
     [
       `error: ${ids[0]}: The generation failed`,
       `error: ${ids[1]}: The generation failed`,
-      `error: The service knows no generation ${unknownId}.`,
+      `error: The service has no generation ${unknownId}.`,
     ].sort(),
   );
 });
@@ -101,7 +101,10 @@ test("an id that was started here has 60 s of 404s before it is exit 10", async 
   expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
   const from = world.io.now();
   goneUntil = Number.POSITIVE_INFINITY;
-  expect(await world.vidgen("wait", id)).toMatchObject({ code: 10, stderr: expect.stringContaining("knows no") });
+  expect(await world.vidgen("wait", id)).toMatchObject({
+    code: 10,
+    stderr: expect.stringContaining("has no generation"),
+  });
   expect(world.io.now() - from).toBe(60_000);
 });
 
@@ -294,7 +297,7 @@ describe("a template for -o", () => {
       return Response.json(found);
     });
     const run = await world.vidgen("wait", "a/b", "ab", "-o", join(world.folder, "{id}.mp4"));
-    expect(run).toMatchObject({ code: 9, stderr: expect.stringMatching(/ab\.mp4(\.part)? exists/) });
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringMatching(/ab\.mp4(\.part)? already exists/) });
     expect(readdirSync(world.folder)).toEqual(["ab.mp4"]);
     const whole = ["a%2Fb", "ab"].map((id) => Buffer.from(tinyMp4(`${mediaUrl}/${id}.mp4`)));
     expect(whole).toContainEqual(readFileSync(join(world.folder, "ab.mp4")));
