@@ -108,7 +108,7 @@ async function run<Result>(
   }
 }
 
-/** A copy for the library's users: the hints of the original name commands of the CLI. */
+/** A copy without the original's hints, which name commands of the CLI. */
 function restateError(error: VidgenError, journal: string | undefined, redact: (text: string) => string): VidgenError {
   const { id, httpStatus, attempt, cause } = error;
   const message = plain(redact(error.message));

@@ -78,7 +78,7 @@ async function chooseReusable(same: Entry[], { now, isHeld }: Wanted): Promise<C
   return { kind: "new", dismissed: [] };
 }
 
-/** Whether an attempt may have been charged and nobody will learn its id: its process has ended, or takes too long. */
+/** Whether an attempt may have been charged although its id is unknown: its process has ended, or takes too long. */
 export async function isUnclear(entry: Entry, now: Date, isHeld: Wanted["isHeld"]): Promise<boolean> {
   if (entry.status === "unknown") return true;
   if (entry.status !== "starting") return false;

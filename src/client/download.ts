@@ -32,10 +32,10 @@ type Part = {
   /** How many bytes the file holds. */
   size: number;
   version: Version;
-  /** The most that it ever held: to start again and again is no progress. */
+  /** The most bytes that it ever held: starting again is not progress. */
   furthest: number;
-  /** Whether a video has come that is complete, and no .mp4 that we know. */
-  wasOdd: boolean;
+  /** Whether a complete response was already discarded because it was not a known .mp4. */
+  wasUnknownFormat: boolean;
 };
 
 const maxTries = 10;
@@ -49,18 +49,18 @@ const progressBytes = 1_000_000;
 
 /**
  * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a validator tells that it is the
- * same video (RFC 9110, section 13.1.5), else it starts again. What has twice come complete and is no .mp4 that we know is kept, with a
+ * same video (RFC 9110, section 13.1.5), else it starts again. What was received complete twice and is not a known .mp4 is kept, with a
  * note. The address gets no Authorization header. Throws `output` when the video cannot be fetched or written, with `httpStatus` when its
  * address is of no use; or the signal's reason.
  */
 export async function download(url: string, file: FileHandle, options: DownloadOptions, io: DownloadIo): Promise<void> {
   const { size } = await onDisk(file.stat());
-  const have: Part = { size, version: { ...options.version }, furthest: 0, wasOdd: false };
+  const have: Part = { size, version: { ...options.version }, furthest: 0, wasUnknownFormat: false };
   let from = url;
   let tries = 0;
   let triedFrom = 0;
   let expirations = 0;
-  /** How far the download had come when its address expired, and since when it has come no further. */
+  /** How many bytes the file held when its address expired, and since when it has not grown. */
   let stuck = { at: -1, since: 0 };
   for (;;) {
     const outcome = await fetchOnce(from, file, have, { options, io });
@@ -119,13 +119,13 @@ async function fetchOnce(
     const { reason } = fault;
     // All that was announced has come in one response: it is neither cut nor mixed.
     if (fault.mayBeVideo && isLengthKnown && response.status === 200) {
-      if (have.wasOdd) {
+      if (have.wasUnknownFormat) {
         options.onNote(
           `The downloaded file looks damaged (${reason}), also the second time. It is saved anyway: check whether it plays.`,
         );
         return { kind: "whole" };
       }
-      have.wasOdd = true;
+      have.wasUnknownFormat = true;
     }
     await restart(file, have);
     return { kind: "trouble", reason: `not a complete video: ${reason}` };

@@ -67,7 +67,7 @@ function outcomeLine(end: End, attempt: string): Line {
 
 async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {
   const begin = io.now();
-  /** Once a request was answered with "not now", nobody may say that nothing was sent. */
+  /** Set once a request was answered with "not now": then no message may say that nothing was sent. */
   let notNow: NotNow | undefined;
   for (let failures = 0; ; failures++) {
     if (options.signal.aborted) return interruptedBetweenRequests(options.signal, notNow);
@@ -111,7 +111,7 @@ function createAnswerLimit(options: StartOptions, clock: Clock) {
   const cleared = new AbortController();
   const onLimit = () => controller.abort(limit.signal.reason);
   const wait = async () => {
-    // An unsent request ends at once, and clears this limit: nothing is said then.
+    // An unsent request is aborted at once, which clears this limit: then there is no note.
     await clock.sleep(50, cleared.signal);
     options.onNote("Request sent; waiting up to 10 s for its id. Press Ctrl-C again to quit now (you may be charged).");
     await clock.sleep(interruptLimitMs, cleared.signal);

@@ -15,7 +15,7 @@ export const topicNames = ["exit-codes", "environment", "output", "directives"] 
 const signalNote =
   "129, 130 and 143 are what a shell shows in `$?`: vidgen is terminated by the signal itself, so that a loop in a script stops too.";
 
-/** What `vidgen help <topic>` tells, made from the code's own tables. */
+/** The topics of `vidgen help <topic>`, made from the code's own tables. */
 export function createTopics(program: CommandUnknownOpts): Topic[] {
   const codes = Object.entries(exits).map(([name, { exit, meaning }]) => ({ code: exit, name, meaning }));
   const codeRows = codes.map(({ code, name, meaning }): Row => [`${String(code).padEnd(3)} ${name}`, meaning]);

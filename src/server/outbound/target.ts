@@ -14,7 +14,7 @@ const badPorts = new Set([
 
 /**
  * Reads an address that somebody handed to the service. Throws a `Forbidden` unless it is http(s), without a user name, not on
- * the port is used by another protocol, and not a forbidden IP address in any spelling. Host names are checked when they are looked up.
+ * a port of another protocol, and not a forbidden IP address in any spelling. Host names are checked when they are looked up.
  */
 export function readTarget(text: string, what: string, allowLoopback: boolean): URL {
   if (!URL.canParse(text)) throw forbid(what, "this address", "it is not a URL");
