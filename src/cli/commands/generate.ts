@@ -47,7 +47,7 @@ function declare(program: CommandUnknownOpts) {
     .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file')
     .addOption(withSuggestions(model, () => models.map(({ id, characteristic }) => [id, characteristic])))
     .addOption(withSuggestions(aspectRatio, () => aspectRatios.map((ratio) => [ratio, ""])))
-    .option("-d, --duration <length>", "length of the video")
+    .option("-d, --duration <length>", "length in seconds, e.g. 8")
     .addOption(withSuggestions(resolution, () => ["480p", "720p", "1080p"].map((name) => [name, ""])))
     .option("-i, --image <url>", "source image; may be repeated", collectValues)
     .option("--callback-url <url>", "the service POSTs the result there")

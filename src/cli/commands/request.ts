@@ -18,7 +18,8 @@ export type RequestInput = {
 /** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse. */
 export function buildRequest(input: RequestInput): StartRequest {
   const extra = Object.fromEntries(input.set.map(readSetting));
-  if (extra.prompt !== undefined) throw usage("--set prompt=... is a second prompt.", "Give the prompt as the argument alone.");
+  if (extra.prompt !== undefined)
+    throw usage("--set prompt=... is a second prompt.", "Give the prompt as the argument alone.");
   const prompt = checkPrompt(input.prompt);
   const model = checkModel(readText(extra, "model") ?? input.model);
   return {

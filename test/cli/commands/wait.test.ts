@@ -137,16 +137,19 @@ test("a service that was never reached is exit 8, with the doctor and the comman
   expect(run.stderr).not.toContain("still generating");
 });
 
-test.each([["generate"], ["status"], ["wait"]])("%s ends at once where nothing listens on this machine", async (command) => {
-  const world = await createWorld();
-  world.env.VIDGEN_BASE_URL = "http://127.0.0.1:8787";
-  world.faults.push(() => Promise.reject(failure("ECONNREFUSED", false)));
-  expect(await world.vidgen(command, unknownId)).toMatchObject({
-    code: 8,
-    stderr: expect.stringContaining("econnrefused on purpose"),
-  });
-  expect([world.requests.length, world.io.now()]).toEqual([1, 0]);
-});
+test.each([["generate"], ["status"], ["wait"]])(
+  "%s ends at once where nothing listens on this machine",
+  async (command) => {
+    const world = await createWorld();
+    world.env.VIDGEN_BASE_URL = "http://127.0.0.1:8787";
+    world.faults.push(() => Promise.reject(failure("ECONNREFUSED", false)));
+    expect(await world.vidgen(command, unknownId)).toMatchObject({
+      code: 8,
+      stderr: expect.stringContaining("econnrefused on purpose"),
+    });
+    expect([world.requests.length, world.io.now()]).toEqual([1, 0]);
+  },
+);
 
 test("a service on this machine that was reached a moment ago may be restarted meanwhile", async () => {
   const world = await createWorld();
@@ -156,7 +159,10 @@ test("a service on this machine that was reached a moment ago may be restarted m
   const done = () => Response.json({ id: unknownId, status: "completed", video_url: `${mediaUrl}/fox.mp4` });
   const looks = [running, refused, refused, refused, done];
   world.faults.push(() => looks.shift()?.());
-  expect(await world.vidgen("wait", unknownId)).toMatchObject({ code: 0, stderr: expect.stringContaining("hard to reach") });
+  expect(await world.vidgen("wait", unknownId)).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("hard to reach"),
+  });
 });
 
 test("the time is over: exit 5, with the command to go on", async () => {
