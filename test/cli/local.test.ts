@@ -84,14 +84,24 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
   const started = await machine.vidgen("generate", "a fox", ...short, "--no-wait");
   expect(started).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/It is made when it is waited for, vidgen wait \S+ --local/),
+    stderr: expect.stringMatching(
+      /^Started \S+ \(wan-2\.5, free\)\.\nIt is made when it is waited for, vidgen wait \S+, or/,
+    ),
   });
-  const waited = await machine.vidgen("wait", "--local", "-o", "fox.mp4");
+  const id = started.stdout.trim();
+  expect(await machine.vidgen("status", id)).toMatchObject({ code: 0, stdout: expect.stringMatching(`^${id}\t`) });
+  const waited = await machine.vidgen("wait", "-o", "fox.mp4");
   expect(waited).toMatchObject({
     code: 0,
     stdout: "fox.mp4\n",
     stderr: expect.stringContaining(started.stdout.trim()),
   });
+});
+
+test("nobody is sent to buy credits for the local service", async () => {
+  const run = await (await createMachine()).vidgen("generate", "a fox [credits: 0]", "--local");
+  expect(run).toMatchObject({ code: 7, stderr: expect.stringContaining("`vidgen serve --credits 1000`") });
+  expect(run.stderr).not.toContain("Add credits");
 });
 
 test("a run that is killed while it renders is gone on with, and nothing is charged again", async () => {
@@ -100,7 +110,7 @@ test("a run that is killed while it renders is gone on with, and nothing is char
   await killed.said("Generating");
   killed.child.kill("SIGKILL");
   await killed.ended;
-  expect(await machine.vidgen("wait", "--all", "--local", "-o", "clips/")).toMatchObject({ code: 0 });
+  expect(await machine.vidgen("wait", "--all", "-o", "clips/")).toMatchObject({ code: 0 });
   expect(readdirSync(join(machine.folder, "clips"))).toHaveLength(1);
   const { stdout } = await machine.vidgen("generate", "an owl", ...short, "--json", "-o", "owl.mp4");
   // Topped up to 1000 by each owner; the balance before is 990 for the one generation so far.

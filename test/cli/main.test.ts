@@ -14,6 +14,7 @@ test.each([
     "See `vidgen completion --help`.",
   ],
   ["status a b", "Too many arguments for 'status'. Expected 1 argument but got 2.", "See `vidgen status --help`."],
+  ["generate a red fox", "Too many words.", 'Quote the prompt: vidgen generate "a red fox"'],
   ["list --limit 0", `--limit takes a whole number from 1, not "0".`, "See `vidgen list --help`."],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {
   const world = await createWorld();

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import * as z from "zod";
-import { findModel, models } from "../../client/models.ts";
+import { findModel, maxLocalSeconds, models } from "../../client/models.ts";
 import type { Clock } from "../../io.ts";
 import type { RenderRequest } from "../engines/engine.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
@@ -11,9 +11,6 @@ import { type ApiContext, readJson, refuse, streamResponse } from "./message.ts"
 
 /** What one generation costs at the local service; the interface shows no prices (section 8). */
 const costPerGeneration = 10;
-
-/** The longest video the local service makes, in seconds. */
-const maxDuration = 60;
 
 export type StartOptions = { store: Pick<Store, "start">; queue: Pick<Queue, "add">; clock: Pick<Clock, "date"> };
 
@@ -110,8 +107,8 @@ const bodySchema = z.object({
     .union([z.number(), z.string().regex(/^\d+(\.\d+)?$/, notSeconds)], { error: notSeconds })
     .transform(Number)
     .refine(
-      (seconds) => seconds > 0 && seconds <= maxDuration,
-      `must be more than 0 and at most ${maxDuration} seconds`,
+      (seconds) => seconds > 0 && seconds <= maxLocalSeconds,
+      `must be more than 0 and at most ${maxLocalSeconds} seconds`,
     )
     .default(5),
   resolution: z.enum(["480p", "720p", "1080p"], { error: "must be 480p, 720p or 1080p" }).default("480p"),
