@@ -194,7 +194,7 @@ test("a pipe that is closed before it has the whole video has not saved it: exit
   const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "-", "--quiet"], remote());
   child.stdout?.destroy();
   const { code, stderr } = await ended;
-  const words = "error: Cannot write the video to stdout: its reader closed it\\.";
+  const words = "error: Cannot write the video to stdout: the reader closed the pipe\\.";
   expect([code, stderr]).toEqual([
     9,
     expect.stringMatching(new RegExp(`^${words}\n  Resume with: (npx )?vidgen wait ${uuid} -o -\n$`)),

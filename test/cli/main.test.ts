@@ -15,7 +15,7 @@ test.each([
   ],
   ["status a b", "Too many arguments for 'status'. Expected 1 argument but got 2.", "See `vidgen status --help`."],
   ["generate a red fox", "Too many words.", 'Quote the prompt: vidgen generate "a red fox"'],
-  ["list --limit 0", `--limit takes a whole number from 1, not "0".`, "See `vidgen list --help`."],
+  ["list --limit 0", `--limit must be a whole number above 0, not "0".`, "See `vidgen list --help`."],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {
   const world = await createWorld();
   expect(await world.vidgen(...line.split(" "))).toEqual({

@@ -26,10 +26,10 @@ export function addWait(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("wait")
-    .summary("follow generations that exist")
-    .description("Follows generations to their end. Prints each URL; with -o, saves the videos and prints where.")
-    .argument("[id...]", "the generations; without one, the newest that runs")
-    .option("--all", "all that have not ended, or were to be saved and are not")
+    .summary("wait for generations already started")
+    .description("Waits until generations have ended. Prints each URL; with -o, saves the videos and prints where.")
+    .argument("[id...]", "ids of generations (default: the newest running one)")
+    .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
     .addOption(timeoutOption())
@@ -50,7 +50,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 async function wait(typed: string[], options: Options, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const { all, open = false } = options;
-  if (all && typed.length > 0) throw usage("--all takes no ids.");
+  if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");
   if (typed.includes("")) throw usage("An id is empty.");
   checkPlace(options.output, { output, open }, io);
   readTimes(options);
@@ -59,7 +59,7 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   defer(sessions.close);
   const found = await (all ? sessions.findOpen() : findTyped(typed, sessions));
   const isOne = !all && found.length < 2;
-  if (open && !isOne) throw usage("--open opens one video: name one id.");
+  if (open && !isOne) throw usage("--open works with one id only.");
   const waiting = { ...context, options };
   const follow = async () =>
     isOne ? waitForOne(found[0] ?? (await sessions.findRunning()), waiting) : waitForAll(found, waiting);
@@ -91,8 +91,8 @@ async function waitForAll(found: Found[], waiting: Waiting): Promise<void> {
   const { output: place } = options;
   const { isFolder } = await import("../../client/place.ts");
   if (place !== undefined && !isDistinct(place) && !(await isFolder(place)))
-    throw usage("Several videos go into a folder, or get names that differ: -o folder/ or -o '{slug}-{id}.mp4'");
-  if (found.length === 0) output.note("There is nothing to wait for.");
+    throw usage("Several videos need a folder or distinct names: -o folder/ or -o '{slug}-{id}.mp4'");
+  if (found.length === 0) output.note("Nothing to wait for.");
   const show = async (result: Result) => {
     if (!output.json) await printResult(result, { place, open: false, output }, io);
   };

@@ -76,7 +76,7 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
 
 /** All of stdin, at most 1 MB of it. Throws `usage` for more. */
 export function readStdin(io: Io): Promise<Buffer> {
-  return readAll(io.stdin, "What comes on stdin", io);
+  return readAll(io.stdin, "The input on stdin", io);
 }
 
 async function readAll(input: Readable, name: string, { signal }: Pick<Io, "signal">): Promise<Buffer> {
@@ -120,6 +120,6 @@ async function readPromptFile(path: string, io: Io): Promise<string> {
   } catch (error) {
     if (error instanceof VidgenError) throw error;
     const reason = systemReason(error, { ENOENT: "there is no such file" });
-    throw usage(`Cannot read the prompt from ${path}: ${reason}.`, "A prompt that begins with @ can be piped in.");
+    throw usage(`Cannot read the prompt from ${path}: ${reason}.`, "If the prompt itself begins with @, pipe it in.");
   }
 }

@@ -201,7 +201,7 @@ describe("--reuse --dry-run", () => {
     const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
     world.env.VIDGEN_API_KEY = undefined;
     const run = await world.vidgen("generate", "a fox", "--reuse", "--dry-run");
-    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`It would resume ${id}`) });
+    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`Would resume ${id}`) });
     expect(run.stdout).not.toContain("POST");
     const { stdout } = await world.vidgen("generate", "a fox", "--reuse", "--dry-run", "--json");
     expect(JSON.parse(stdout)).toMatchObject({ reuse: { id, status: "processing", prompt: "a fox" } });
@@ -563,8 +563,8 @@ describe("following", () => {
     const lines = run.stderr.split("\n").map((line) => line.replace(/ for \S+| [0-9a-f-]{36}/, ""));
     expect(lines.slice(1)).toEqual([
       "Generating (wan-2.5)",
-      "The service is hard to reach (an unusable answer (HTTP 200)); still trying",
-      "The service is hard to reach (slow down (HTTP 429)); still trying  30 s",
+      "The service is not responding (an unusable response (HTTP 200)); retrying",
+      "The service is not responding (slow down (HTTP 429)); retrying  30 s",
       "",
     ]);
     expect((looks(world)[5] ?? 0) - (looks(world)[4] ?? 0)).toBeGreaterThanOrEqual(40_000);
@@ -630,7 +630,7 @@ describe("following", () => {
     const run = await world.vidgen("generate", "a fox", flag, value);
     expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.not.stringContaining("still generating") });
     expect(run.stderr).toContain("error: The generation is completed, but the service returned no video URL.");
-    expect(run.stderr).toContain("`vidgen status <id> --json` shows all that the service says.");
+    expect(run.stderr).toContain("`vidgen status <id> --json` shows the full response of the service.");
     expect(run.stderr).toMatch(new RegExp(`vidgen wait ${uuid}`));
     expect(world.io.now()).toBe(endsAtMs);
   });
