@@ -26,10 +26,10 @@ export function addWait(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("wait")
-    .summary("follow generations that exist")
-    .description("Follows generations to their end. Prints each URL; with -o, saves the videos and prints where.")
+    .summary("wait for generations already started")
+    .description("Follows generations to their end, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. Of several exit codes the highest wins.")
     .argument("[id...]", "the generations; without one, the newest that runs")
-    .option("--all", "all that have not ended, or were to be saved and are not")
+    .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
     .addOption(timeoutOption())
