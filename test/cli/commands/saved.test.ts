@@ -39,6 +39,13 @@ describe.each(again)("%s of a video that is saved there already", (_, run) => {
   });
 });
 
+test("another generation's video that has replaced it is not taken for it, though it is as long", async () => {
+  const { world, place, id } = await withSaved("fox.mp4");
+  await world.vidgen("generate", "a cow", "-o", place, "--overwrite");
+  expect(readFileSync(place)).toEqual(Buffer.from(tinyMp4("a cow")));
+  expect(await world.vidgen("wait", id, "-o", place)).toMatchObject({ code: 9, stdout: "" });
+});
+
 test("--overwrite fetches it again", async () => {
   const { world, place, id, sent } = await withSaved("fox.mp4");
   const run = await world.vidgen("wait", id, "-o", place, "--overwrite");
