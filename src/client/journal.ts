@@ -126,13 +126,13 @@ async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
   try {
     file = await open(path, "r");
     let end = (await file.stat()).size;
-    /** The end of a line that begins in an earlier chunk. */
+    /** The end of a line that begins in an earlier chunk, with its newline. */
     let rest = Buffer.alloc(0);
     while (end > 0) {
       const start = Math.max(0, end - chunkBytes);
       const { buffer, bytesRead } = await file.read(Buffer.alloc(end - start), 0, end - start, start);
       const bytes = Buffer.concat([buffer.subarray(0, bytesRead), rest]);
-      const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1 || bytes.length;
+      const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1;
       rest = bytes.subarray(0, first);
       end = start;
       const texts = bytes.toString("utf8", first).split("\n").reverse();

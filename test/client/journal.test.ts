@@ -110,7 +110,7 @@ test("many append at once, and no line is lost or mixed", async () => {
 
 test("a long journal is read from its end, as far as it is wanted, also across lines that are longer than a part", async () => {
   const journal = newJournal();
-  const prompts = ["ä".repeat(300_000), "🦊".repeat(400_000), "x", "ö".repeat(1_000_000), "y"];
+  const prompts = ["ä".repeat(300_000), "🦊".repeat(400_000), "x", "ö".repeat(1_500_000), "y"];
   const attempts = prompts.map((prompt, i) => ({ ...intent(`a${i}`), request: { prompt, model: "m" } }));
   for (const line of attempts) await journal.append(line);
   for (const i of [4, 3, 2, 1, 0]) await journal.append(accepted(`a${i}`));

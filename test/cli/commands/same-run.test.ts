@@ -295,3 +295,63 @@ test("a forgotten generation is in the journal no more, prompt and all", async (
   expect(await world.vidgen("list", "--forget", id)).toMatchObject({ code: 10 });
   expect(await world.vidgen("list", "--dismiss", kept)).toMatchObject({ code: 2 });
 });
+
+describe("a partial file", () => {
+  /** Sends a video without its end, and the end when a later request asks for it. */
+  const cut = (body: Uint8Array<ArrayBuffer>, etag: string) => (request: Request) => {
+    const range = request.headers.get("Range");
+    const headers = { ETag: etag, "Accept-Ranges": "bytes" };
+    if (range !== null && request.headers.get("If-Range") === etag) {
+      const start = Number(/\d+/.exec(range)?.[0]);
+      const contentRange = `bytes ${start}-${body.length - 1}/${body.length}`;
+      return new Response(body.slice(start), { status: 206, headers: { ...headers, "Content-Range": contentRange } });
+    }
+    return new Response(body.slice(0, -3), { headers: { ...headers, "Content-Length": String(body.length) } });
+  };
+
+  test("of another generation with the same -o is never gone on with", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    const ids: string[] = [];
+    // Both servers of videos use one ETag, as some do for everything.
+    const videos = ["the first fox, and more of it", "another fox"].map((text) => Uint8Array.from(tinyMp4(text)));
+    world.faults.push((request) => {
+      const index = ids.findIndex((id) => isDownload(request) && request.url.includes(id));
+      const video = videos[index];
+      return video ? cut(video, '"same"')(request) : undefined;
+    });
+    for (const prompt of ["one", "two"]) {
+      const started = await world.vidgen("generate", prompt, "--no-wait");
+      ids.push(started.stdout.trim());
+    }
+    const [first = "", second = ""] = ids;
+    const fail = (request: Request) => (request.headers.has("Range") ? new Response("", { status: 500 }) : undefined);
+    world.faults.unshift(fail);
+    expect(await world.vidgen("wait", first, "-o", file)).toMatchObject({ code: 9 });
+    expect(existsSync(`${file}.part`)).toBe(true);
+    world.faults.shift();
+    expect(await world.vidgen("wait", second, "-o", file)).toMatchObject({ code: 0 });
+    expect(readFileSync(file)).toEqual(Buffer.from(videos[1] ?? []));
+  });
+
+  test("that is not the one that was written down is never gone on with", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    const video = Uint8Array.from(tinyMp4("a fox"));
+    world.faults.push((request) => (isDownload(request) ? cut(video, '"one"')(request) : undefined));
+    await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
+    const other = Uint8Array.from(tinyMp4("x cat")).slice(0, -3);
+    writeFileSync(`${file}.other`, other);
+    renameSync(`${file}.other`, `${file}.part`);
+    expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
+    expect(readFileSync(file)).toEqual(Buffer.from(video));
+  });
+});
+
+test("a video that was streamed to stdout is saved, and one whose reader left is still open", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("generate", "a fox", "-o", "-")).toMatchObject({ code: 0 });
+  const [entry] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  expect(entry).toMatchObject({ status: "completed", file: "-" });
+  expect((await world.vidgen("wait", "--all")).stderr).toContain("nothing to wait for");
+});
