@@ -69,21 +69,16 @@ const lockLimitMs = staleMs + 30_000;
 /** After this time the user is told what the command waits for. */
 const quietWaitMs = 2_000;
 
-export type LockIo = LeaseIo &
-  Pick<Clock, "now" | "sleep"> & {
-    /** Ends the wait for the lock. */
-    signal?: AbortSignal;
-    onNote?: (text: string) => void;
-  };
+type WaitOptions = { signal?: AbortSignal; onNote?: (text: string) => void };
 
-/** Runs `work` while this process holds the lease at a path; waits for processes that hold it before. */
-export async function withLock<Result>(
-  path: string,
-  io: LockIo,
-  work: (lock: Lease) => Promise<Result>,
-): Promise<Result> {
+export type LockIo = LeaseIo & Pick<Clock, "now" | "sleep"> & WaitOptions;
+
+type Work<Result> = (lock: Lease) => Promise<Result>;
+
+/** Runs `work` while this process holds the lease at a path; waits for processes that hold it before, until `io.signal` aborts. */
+export async function withLock<Result>(path: string, io: LockIo, work: Work<Result>): Promise<Result> {
   const start = io.now();
-  let isQuiet = true;
+  let noteMs = quietWaitMs;
   for (let waitMs = 5; ; waitMs = Math.min(waitMs * 2, 100)) {
     const acquired = await acquireLease(path, io);
     if (acquired.kind === "acquired") return await work(acquired.lease).finally(acquired.lease.release);
@@ -93,11 +88,9 @@ export async function withLock<Result>(
       const hint = "If that process is no vidgen, or has ended, delete that folder.";
       throw new VidgenError("output", `Process ${pid} does not release ${path}.`, { hint });
     }
-    if (isQuiet && waitedMs > quietWaitMs) {
-      io.onNote?.(
-        `Waiting for process ${pid} to release the lock ${path}; one that was killed elsewhere keeps it for 60 s.`,
-      );
-      isQuiet = false;
+    if (waitedMs > noteMs) {
+      io.onNote?.(`Waiting for process ${pid} to release ${path}; one that was killed elsewhere keeps it for 60 s.`);
+      noteMs = Number.POSITIVE_INFINITY;
     }
     await io.sleep(waitMs * (0.5 + Math.random()), io.signal);
   }
