@@ -83,7 +83,7 @@ test("what is JSON but no line of ours is passed over, whatever it says", async 
   ];
   appendFileSync(journal.path, strange.map((line) => `${JSON.stringify(line)}\n`).join(""));
   expect((await journal.entries()).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "starting"]]);
-  expect(await journal.findPart("x.part")).toBe(undefined);
+  expect(await journal.findLast((line): line is typeof line => line.kind === "part")).toBe(undefined);
 });
 
 test("a request of the wrong type is read as text: the attempt is not lost", async () => {
