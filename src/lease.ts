@@ -122,7 +122,7 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
       if (over.signal.aborted) return;
       await refresh(file, io).catch((error) => {
         // Other errors are ignored: the next refresh may succeed before the lease is stale.
-        if (systemCode(error) === "ENOENT") lost.abort(new Error(`another process holds ${path}`));
+        if (systemCode(error) === "ENOENT") lost.abort(lostError(path));
       });
     }
   };
@@ -136,6 +136,10 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
       await rmdir(path).catch(() => {});
     },
   };
+}
+
+function lostError(path: string): VidgenError {
+  return new VidgenError("output", `Another process has taken over ${path}: this one did not run for a minute.`);
 }
 
 /** Resolves when the next refresh is due, or when the lease is released. */

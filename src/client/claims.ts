@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -10,7 +10,7 @@ import { fillWords, type Words } from "./naming.ts";
 import { claimPlace, findPlace } from "./place.ts";
 import { wordsOf } from "./save.ts";
 import type { Target } from "./target.ts";
-import type { Version } from "./version.ts";
+import { type Version, validatorOf } from "./version.ts";
 
 export type ClaimOptions = {
   overwrite?: boolean | undefined;
@@ -55,6 +55,8 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     if (found.exists && !(resume && before && (await isFree(before.holder)))) return false;
     const { etag, last_modified, total, inode } = before?.id !== undefined && before.id === found.id ? before : {};
     const version = { etag, last_modified, total, inode };
+    // What cannot be resumed is not written over: a process that was frozen may have it open, and goes on writing.
+    if (found.exists && validatorOf(version) === undefined) await rm(file, { force: true });
     // Without this line no later process can take the file over; the video itself does not need it.
     if (hold)
       await journal.append({ kind: "part", file, id: found.id, holder: hold.holder, ...version }).catch(() => {});

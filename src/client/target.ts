@@ -1,3 +1,4 @@
+import { constants } from "node:fs";
 import { type FileHandle, link, lstat, open, rename, rm, stat, unlink } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
@@ -88,7 +89,8 @@ async function openPart(path: string, { naming, own }: ClaimOptions): Promise<Fi
   const exists = (await kindOf(path)) !== "none";
   if (!(await own(resolve(path), { exists, id: naming?.id })))
     throw Object.assign(new Error("claimed"), { code: "EEXIST", path });
-  return open(path, exists ? "r+" : "wx+", 0o666);
+  // `own` may have deleted one that exists.
+  return open(path, exists ? constants.O_RDWR | constants.O_CREAT : "wx+", 0o666);
 }
 
 /** Throws `output` when something exists there that must not be replaced. */

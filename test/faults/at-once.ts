@@ -35,7 +35,7 @@ export const atOnce: Goal = {
         const prompt = `${kind} ${i}`;
         const home = join(folder, prompt.replaceAll(" ", "-"));
         mkdirSync(home);
-        const size = [2, 4, 8][i % 3] ?? 2;
+        const size = [4, 2, 8][i % 3] ?? 2;
         const ends = await play({ service, prompt, home, size, random: random.fork(prompt), lifeMs });
         const { codes, faults } = seen[kind] as Seen;
         codes.push(...ends.ended.map(({ code, signal }) => (signal === null ? `exit ${code}` : "killed")));

@@ -26,7 +26,7 @@ export const onePlace: Goal = {
   run: ({ random, share }) =>
     inFolder(async (folder) => {
       const service = await createService(random, videoBytes);
-      const rounds = Array.from({ length: portion(30, share) }, (_, i) => i);
+      const rounds = Array.from({ length: portion(30, share, 2) }, (_, i) => i);
       const faults: string[] = [];
       const ends: string[] = [];
       let resumed = 0;
@@ -42,7 +42,7 @@ export const onePlace: Goal = {
         for (const prompt of prompts) resumed += service.rangesOf(prompt);
       });
       await service.close();
-      if (resumed === 0) faults.push("nothing was gone on with, nothing was proven");
+      if (share === 1 && resumed === 0) faults.push("nothing was gone on with, nothing was proven");
       const wrong = faults.filter((fault) => fault.includes("wrong")).length;
       return {
         figures: `${rounds.length} rounds: ${tally(ends)}; ${resumed} downloads gone on with, ${wrong} wrong files`,
