@@ -61,7 +61,7 @@ export const again: Goal = {
   run: ({ random, share }) =>
     inFolder(async (folder) => {
       const service = await createService(random);
-      const wanted = portion(200, share, 8);
+      const wanted = portion(200, share, 6);
       const lifeMs = await measureLife(service, folder);
       const outcomes: Outcome[] = [];
       const kills = () => outcomes.reduce((sum, outcome) => sum + outcome.kills, 0);

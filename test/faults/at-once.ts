@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ugliness } from "./client.ts";
 import { type Goal, portion, tally } from "./goal.ts";
-import { measureLife } from "./killed.ts";
 import { slowMedia } from "./media-faults.ts";
 import { finePoll, stillRunning } from "./poll-faults.ts";
 import type { Random } from "./random.ts";
@@ -13,9 +12,12 @@ import { pause } from "./wire.ts";
 import { inFolder, readJournal, side } from "./work.ts";
 
 /** Several processes that want the same; each round has a prompt, a journal and a folder of its own. */
-type Round = { service: Service; prompt: string; home: string; size: number; random: Random; lifeMs: number };
+type Round = { service: Service; prompt: string; home: string; size: number; random: Random };
 
-type Seen = { codes: string[]; faults: string[]; processes: number };
+/** About how long such a command takes; in milliseconds. */
+const lifeMs = 1_000;
+
+type Seen = { codes: string[]; faults: string[] };
 
 /** Goal 12: one command typed several times at once: `--reuse` pays once, and interrupted runs are each resumed by one. */
 export const atOnce: Goal = {
@@ -24,11 +26,10 @@ export const atOnce: Goal = {
   run: ({ random, share }) =>
     inFolder(async (folder) => {
       const service = await createService(random);
-      const lifeMs = await measureLife(service, folder);
       const seen: Record<string, Seen> = {};
       const kinds = { reuse: [reuse, 25], "one killed": [reuseOneKilled, 25], resumed: [resume, 12] } as const;
       const rounds = Object.entries(kinds).flatMap(([kind, [play, count]]) => {
-        seen[kind] = { codes: [], faults: [], processes: 0 };
+        seen[kind] = { codes: [], faults: [] };
         return Array.from({ length: portion(count, share) }, (_, i) => ({ kind, play, i }));
       });
       await side(rounds, 2, async ({ kind, play, i }) => {
@@ -36,7 +37,7 @@ export const atOnce: Goal = {
         const home = join(folder, prompt.replaceAll(" ", "-"));
         mkdirSync(home);
         const size = [4, 2, 8][i % 3] ?? 2;
-        const ends = await play({ service, prompt, home, size, random: random.fork(prompt), lifeMs });
+        const ends = await play({ service, prompt, home, size, random: random.fork(prompt) });
         const { codes, faults } = seen[kind] as Seen;
         codes.push(...ends.ended.map(({ code, signal }) => (signal === null ? `exit ${code}` : "killed")));
         faults.push(...ends.faults.map((fault) => `${prompt}, ${size} at once: ${fault}`));
@@ -66,7 +67,7 @@ async function reuse(round: Round): Promise<Ends> {
 
 /** One of them dies at any time, and is typed again at once. */
 async function reuseOneKilled(round: Round): Promise<Ends> {
-  const { random, lifeMs, size } = round;
+  const { random, size } = round;
   const runs = startAll(round);
   const killed = await (runs[random.between(0, size - 1)] as (typeof runs)[number]);
   await Promise.race([pause(random.next() * lifeMs), killed.ended]);

@@ -26,7 +26,7 @@ export const onePlace: Goal = {
   run: ({ random, share }) =>
     inFolder(async (folder) => {
       const service = await createService(random, videoBytes);
-      const rounds = Array.from({ length: portion(30, share, 2) }, (_, i) => i);
+      const rounds = Array.from({ length: portion(30, share) }, (_, i) => i);
       const faults: string[] = [];
       const ends: string[] = [];
       let resumed = 0;
