@@ -108,7 +108,8 @@ async function want(service: Service, command: Command, lifeMs: number): Promise
   for (let step = 0; step < planned + 4; step++) {
     outcome.renewed = endedWell();
     const child = run(["generate", prompt, ...flags]);
-    if (outcome.kills < planned) await killSometime(child, service, { ...command, isFirst: step === 0, lifeMs });
+    const isToDie = outcome.kills < planned;
+    if (isToDie) await killSometime(child, service, { ...command, isFirst: step === 0, lifeMs });
     const ended = await child.ended;
     const say = (kind: Outcome["faults"][number]["kind"], what: string) =>
       outcome.faults.push({ kind, what: `${prompt}, ${way}: ${what}: exit ${ended.code}: ${ended.stderr}` });
@@ -116,7 +117,7 @@ async function want(service: Service, command: Command, lifeMs: number): Promise
     const charges = charged();
     if (charges.length > 1 + outcome.renewed)
       say("twice", `charged ${charges.length} times, ${outcome.renewed} ended well`);
-    if (ended.signal === "SIGKILL") {
+    if (ended.signal === "SIGKILL" && isToDie) {
       outcome.kills++;
       continue;
     }

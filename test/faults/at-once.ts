@@ -139,10 +139,9 @@ async function resume({ service, prompt, home, size, random }: Round): Promise<E
   if (ids.some((id) => !resumed.includes(id))) faults.push(`resumed ${resumed}, not each of ${ids}`);
   for (const [i, { code, stdout, stderr }] of ended.entries()) {
     const id = resumed[i] ?? "";
-    const file = join(home, stdout.trim());
-    const isIts =
-      flags.length === 0 ? stdout.includes(id) : existsSync(file) && service.oracle.isVideo(id, readFileSync(file));
-    if (code !== 0 || !isIts) faults.push(`a bad end: exit ${code}, ${stdout}: ${stderr}`);
+    const isSaved = () => service.oracle.isVideo(id, readFileSync(join(home, stdout.trim())));
+    const isIts = code === 0 && (flags.length === 0 ? stdout.includes(id) : isSaved());
+    if (!isIts) faults.push(`a bad end: exit ${code}, ${stdout}: ${stderr}`);
   }
   return { ended: [...killed, ...ended], faults };
 }
