@@ -10,7 +10,7 @@ import { fillWords, type Words } from "./naming.ts";
 import { claimPlace, findPlace } from "./place.ts";
 import { wordsOf } from "./save.ts";
 import type { Target } from "./target.ts";
-import type { Version } from "./version.ts";
+import { type Version, validatorOf } from "./version.ts";
 
 export type ClaimOptions = {
   overwrite?: boolean | undefined;
@@ -54,9 +54,10 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     const isFree = async (holder: string) => holder === hold?.holder || !(await journal.isHeld(holder));
     if (found.exists && !(resume && before && (await isFree(before.holder)))) return false;
     const isIts = before?.id !== undefined && before.id === found.id && before.inode === (await lstat(file)).ino;
+    const isResumable = isIts && validatorOf(before) !== undefined;
     // A new file, because other names may stand for the old one, and a process that was suspended may still write into it.
-    if (found.exists && !isIts) await rm(file);
-    const { etag, last_modified, total, inode } = isIts ? before : {};
+    if (found.exists && !isResumable) await rm(file);
+    const { etag, last_modified, total, inode } = isResumable ? before : {};
     const version = { etag, last_modified, total, inode };
     // Without this line no later process can take the file over; the video itself does not need it.
     if (hold)
