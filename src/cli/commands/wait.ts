@@ -27,7 +27,9 @@ function declare(program: CommandUnknownOpts) {
   const command = program
     .command("wait")
     .summary("wait for generations already started")
-    .description("Follows generations to their end, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. Of several exit codes the highest wins.")
+    .description(
+      "Follows generations to their end, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. Of several exit codes the highest wins.",
+    )
     .argument("[id...]", "the generations; without one, the newest that runs")
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
