@@ -6,6 +6,7 @@ import { type Journal, openJournal } from "../client/journal.ts";
 import type { Target } from "../client/target.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import type { LockIo } from "../lease.ts";
 import { findServiceFolder, type Local, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
@@ -61,7 +62,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
 
 /** The journal, with a note when it is not in its usual folder, and the progress display. */
 export async function openShared({ local = false, output }: SessionOptions, io: Io): Promise<Shared> {
-  const { journal, note } = await findJournal(local, io);
+  const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
   if (note !== undefined) output.note(note);
   return { journal, display: createProgressDisplay(output, io) };
 }
@@ -148,19 +149,17 @@ export async function resolveService(options: Pick<SessionOptions, "baseUrl">, i
 }
 
 /** The user's journal. `note` is set when the journal, or with `isLocal` the local service's state, is not in its usual folder. */
-export async function findJournal(isLocal: boolean, io: Io): Promise<{ journal: Journal; note: string | undefined }> {
+export async function findJournal(
+  isLocal: boolean,
+  io: Io & Pick<LockIo, "onNote">,
+): Promise<{ journal: Journal; note: string | undefined }> {
   const storage = await findStorage("state", io).catch(asVidgenError);
   if (storage instanceof VidgenError) return { journal: noJournal(storage), note: storage.message };
-  const journal = openJournal(journalIn(storage.folder), io);
-  const note = storage.note ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
-  if (storage.usual === undefined || !isAbsolute(storage.usual)) return { journal, note };
   // The usual journal may hold entries from a time when it could be written.
-  const before = openJournal(journalIn(storage.usual), io);
-  const entries: Journal["entries"] = async (goOn) => [
-    ...(await journal.entries(goOn)),
-    ...(await before.entries(goOn).catch(() => [])),
-  ];
-  return { journal: { ...journal, entries }, note };
+  const { usual = "" } = storage;
+  const journal = openJournal(journalIn(storage.folder), io, isAbsolute(usual) ? journalIn(usual) : undefined);
+  const note = storage.note ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
+  return { journal, note };
 }
 
 /** Replaces a journal that cannot be written: polls and downloads work without one; a start, which costs money, fails. */

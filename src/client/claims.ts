@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { stat } from "node:fs/promises";
+import { lstat, rm, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -10,7 +10,7 @@ import { fillWords, type Words } from "./naming.ts";
 import { claimPlace, findPlace } from "./place.ts";
 import { wordsOf } from "./save.ts";
 import type { Target } from "./target.ts";
-import type { Version } from "./version.ts";
+import { type Version, validatorOf } from "./version.ts";
 
 export type ClaimOptions = {
   overwrite?: boolean | undefined;
@@ -36,6 +36,8 @@ export type Claims = {
   hold(): Promise<Hold>;
   /** Claims the place for a video. Only inside of the journal's lock. */
   claim(place: string, claiming: Claiming): Promise<Target>;
+  /** Claims the place for a video that is paid for already: also where neither the lock nor a lease can be had. */
+  claimUnderLock(place: string, claiming: Omit<Claiming, "hold">): Promise<Target>;
   /** The video of a generation where `place` would save it; `undefined` unless the journal says that the file there is this one's. */
   findSaved(entry: Started, place: string): Promise<string | undefined>;
   /** The version of its video that a claimed partial file holds the beginning of; `undefined` when it holds nothing that can be gone on with. */
@@ -53,7 +55,11 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     const before = found.exists && hold ? await journal.findPart(file) : undefined;
     const isFree = async (holder: string) => holder === hold?.holder || !(await journal.isHeld(holder));
     if (found.exists && !(resume && before && (await isFree(before.holder)))) return false;
-    const { etag, last_modified, total, inode } = before?.id !== undefined && before.id === found.id ? before : {};
+    const isIts = before?.id !== undefined && before.id === found.id && before.inode === (await lstat(file)).ino;
+    const isResumable = isIts && validatorOf(before) !== undefined;
+    // A new file, because other names may stand for the old one, and a process that was suspended may still write into it.
+    if (found.exists && !isResumable) await rm(file);
+    const { etag, last_modified, total, inode } = isResumable ? before : {};
     const version = { etag, last_modified, total, inode };
     // Without this line no later process can take the file over; the video itself does not need it.
     if (hold)
@@ -62,39 +68,62 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     return true;
   }
 
-  return {
-    hold: shareHold(journal),
-    async claim(place, claiming) {
-      if (place === "") throw usage("The output path is empty.");
-      const { overwrite = false, id, entry, hold, first = 1, resume = false } = claiming;
-      const words = entry ? wordsOf(entry) : (claiming.words ?? {});
-      const naming = id === undefined ? undefined : { id, ...words };
-      const target = await claimPlace(place, {
-        ...{ overwrite, unique: randomUUID(), naming, words, first, date: dayOf(entry, io) },
-        own: (file, found) => own(file, found, claiming),
+  async function claim(place: string, claiming: Claiming): Promise<Target> {
+    if (place === "") throw usage("The output path is empty.");
+    const { overwrite = false, id, entry, hold, first = 1, resume = false } = claiming;
+    const words = entry ? wordsOf(entry) : (claiming.words ?? {});
+    const naming = id === undefined ? undefined : { id, ...words };
+    const target = await claimPlace(place, {
+      ...{ overwrite, unique: randomUUID(), naming, words, first, date: dayOf(entry, io) },
+      own: (file, found) => own(file, found, claiming),
+    });
+    /** Rejects when another process has taken over the file, because this one had stopped for a minute. */
+    const confirm = async () => {
+      await hold?.confirm().catch((cause) => {
+        throw new VidgenError("output", `Another process is now writing ${target.partPath()}.`, { cause });
       });
-      /** Rejects when another process has taken over the file, because this one had stopped for a minute. */
-      const confirm = async () => {
-        await hold?.confirm().catch((cause) => {
-          throw new VidgenError("output", `Another process is now writing ${target.partPath()}.`, { cause });
-        });
+    };
+    return {
+      ...target,
+      keep: resume ? target.keep : () => {},
+      async settle(settled) {
+        const before = target.partPath();
+        // Without the lock the video keeps the temporary name until it is whole.
+        await (hold ? journal.lock(() => target.settle(settled)).catch(() => {}) : target.settle(settled));
+        if (target.partPath() !== before) parts.delete(before);
+      },
+      commit: async (naming) => confirm().then(() => target.commit(naming)),
+      async release() {
+        await confirm().catch(target.keep);
+        await target.release();
+        parts.delete(target.partPath());
+      },
+    };
+  }
+
+  const acquireHold = shareHold(journal);
+
+  return {
+    hold: acquireHold,
+    claim,
+    async claimUnderLock(place, claiming) {
+      const hold = await acquireHold().catch(() => undefined);
+      let isLocked = false;
+      const claimLocked = () => {
+        isLocked = true;
+        return claim(place, { ...claiming, hold });
       };
-      return {
-        ...target,
-        keep: resume ? target.keep : () => {},
-        async settle(settled) {
-          const before = target.partPath();
-          // Without the lock the video keeps the temporary name until it is whole.
-          await (hold ? journal.lock(() => target.settle(settled)).catch(() => {}) : target.settle(settled));
-          if (target.partPath() !== before) parts.delete(before);
-        },
-        commit: async (naming) => confirm().then(() => target.commit(naming)),
-        async release() {
-          await confirm().catch(target.keep);
-          await target.release();
-          parts.delete(target.partPath());
-        },
+      const claimUnlocked = (error: unknown) => {
+        if (isLocked) throw error;
+        return claim(place, { ...claiming, hold: undefined });
       };
+      try {
+        const target = await journal.lock(claimLocked).catch(claimUnlocked);
+        return { ...target, release: () => target.release().finally(() => hold?.release()) };
+      } catch (error) {
+        await hold?.release();
+        throw error;
+      }
     },
     async findSaved({ id, ...entry }, place) {
       // With `{n}` each download gets a new file.
@@ -103,9 +132,11 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       const file = await findPlace(fillWords(place, words, dayOf(entry, io)), { id, ...words });
       const found = await stat(file).catch(() => undefined);
       if (!found?.isFile()) return undefined;
+      const part = await journal.findPart(resolve(`${file}.part`));
+      // Another generation's video may have come under the same name, and be of the same size.
+      if (part?.id !== undefined && part.id !== id) return undefined;
       if (resolve(file) === entry.file) return found.size === (entry.size ?? found.size) ? file : undefined;
       // The process that renamed the partial file may have died before it could write that down.
-      const part = await journal.findPart(resolve(`${file}.part`));
       const isIts = part?.id === id && part.inode === found.ino && (part.total ?? found.size) === found.size;
       if (!isIts) return undefined;
       await journal.append({ kind: "saved", id, file: resolve(file), size: found.size }).catch(() => {});

@@ -141,23 +141,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   async function claim(place: string, how: ClaimOptions = {}): Promise<Target> {
     // A video that was paid for can be claimed even where the journal cannot be read or written.
     const entry = how.id === undefined ? undefined : await find(how.id).catch(() => undefined);
-    const hold = await claims.hold().catch(() => undefined);
-    let isLocked = false;
-    const claimLocked = () => {
-      isLocked = true;
-      return claims.claim(place, { ...how, entry, hold });
-    };
-    const claimUnlocked = (error: unknown) => {
-      if (isLocked) throw error;
-      return claims.claim(place, { ...how, entry, hold: undefined });
-    };
-    try {
-      const target = await journal.lock(claimLocked).catch(claimUnlocked);
-      return { ...target, release: () => target.release().finally(() => hold?.release()) };
-    } catch (error) {
-      await hold?.release();
-      throw error;
-    }
+    return claims.claimUnderLock(place, { ...how, entry });
   }
 
   async function followAndSave(id: string, target: Target, how: DownloadOptions) {
@@ -172,8 +156,10 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       const freshUrl = async (signal: AbortSignal) =>
         (await follow(api, id, { timeoutMs, intervalMs, isNew: false, isKnown: true, signal, onNote }, io)).videoUrl;
       const onVersion = async (version: Version) => {
+        // Without a lease no later process could tell whether this one still writes the file.
+        if (!hold) return;
         const [file, { ino: inode }] = [target.partPath(), await target.part.stat()];
-        await record({ kind: "part", id, file, holder: hold?.holder ?? "", inode, ...version });
+        await record({ kind: "part", id, file, holder: hold.holder, inode, ...version });
       };
       const version = await claims.versionIn(target);
       const options = {
@@ -196,7 +182,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   return {
     baseUrl,
     async begin(request, how) {
-      const begun = await begin(request, { ...how, baseUrl, journal, entries, claims }, io);
+      const begun = await begin(request, { ...how, baseUrl, journal, entries, claims, onNote }, io);
       return { ...begun, send: (signals) => send(request, begun.attempt, signals) };
     },
     async status(id, { signal }) {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -193,6 +193,32 @@ test.each([
 ])("serve %s %s is a usage error", async (...flags) => {
   const machine = await createMachine();
   expect(await machine.vidgen("serve", ...flags)).toMatchObject({ code: 2, stdout: "" });
+});
+
+test.each([
+  ["serve", [], true, false],
+  ["serve --verbose", ["--verbose"], true, true],
+  ["serve --quiet", ["--quiet"], false, false],
+])("%s: flags %j, a line for each request %j, its bodies without secrets %j", async (_, flags, hasLine, hasBodies) => {
+  const machine = await createMachine();
+  const server = machine.run("serve", "--port", "0", "--media-port", "0", ...flags);
+  await server.said("http://");
+  const body = { prompt: "a fox", model: "wan-2.5", imageUrl: "https://u:canary1@a.example/1.png?signature=canary2" };
+  const { api_key, base_url } = JSON.parse(readFileSync(join(machine.folder, "home/service/service.json"), "utf8"));
+  const headers = { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" };
+  await (await fetch(`${base_url}/api/generate`, { method: "POST", headers, body: JSON.stringify(body) })).text();
+  await (
+    await fetch(`${base_url}/api/generation-status?id=canary3`, { headers: { Origin: "https://a.example" } })
+  ).text();
+  server.child.kill("SIGTERM");
+  const { stderr } = await server.ended;
+  expect(/^POST \/api\/generate 200 wan-2\.5 [0-9a-f]{8} \d+ ms$/m.test(stderr)).toBe(hasLine);
+  expect(/^GET \/api\/generation-status 403 \d+ ms$/m.test(stderr)).toBe(hasLine);
+  expect(stderr.includes('> {"prompt":"a fox","model":"wan-2.5","imageUrl":"https://...@a.example/1.png?..."}')).toBe(
+    hasBodies,
+  );
+  expect(stderr.includes('< {"success":true,"data":{"id":"')).toBe(hasBodies);
+  expect(stderr).not.toMatch(/canary/);
 });
 
 test("with a name that others reach it by, the service calls nothing on this machine", async () => {

@@ -27,7 +27,9 @@ function declare(program: CommandUnknownOpts) {
   const command = program
     .command("wait")
     .summary("wait for generations already started")
-    .description("Waits until generations have ended. Prints each URL; with -o, saves the videos and prints where.")
+    .description(
+      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. If there are several exit codes, the highest wins.",
+    )
     .argument("[id...]", "ids of generations (default: the newest running one)")
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())

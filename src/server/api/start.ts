@@ -20,8 +20,9 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
   const refusedOnce = new Set<string>();
   return async (c) => {
     const { account } = c.var;
-    const { text, json } = await readJson(c.req.raw);
+    const { text, json } = await readJson(c);
     const { render, callback_url } = readStartBody(json);
+    c.env.log?.about.push(render.model);
     const directives = readDirectives(render.prompt);
     refuseAsAsked(directives, hash("sha256", `${account} ${render.prompt}`), refusedOnce);
     const key = c.req.header("Idempotency-Key");
@@ -32,6 +33,7 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
     const body = startBody(outcome);
+    c.env.log?.about.push(body.data.id.slice(0, 8));
     if (outcome.replayed) return c.json(body);
     options.queue.add(outcome.generation);
     if (directives.hang) await untilDisconnected(c.req.raw.signal);

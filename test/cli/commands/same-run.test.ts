@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
@@ -174,7 +174,90 @@ describe("the same run again", () => {
   });
 });
 
+/** From now on processes run in another container, which has the same journal. */
+function changeContainer({ io: { processes } }: World): void {
+  const { self } = processes;
+  processes.self = async () => ({ ...(await self()), namespace: "2" });
+}
+
+describe("in another container, where nobody sees at once whether the first one was killed, it waits for that", () => {
+  test.each([
+    ["resumes", isPoll, 0],
+    ["sends nothing, if its request was out", isStart, 6],
+  ])("and %s", async (_, moment, code) => {
+    const world = await createWorld();
+    await kill(world, moment, "generate", "a fox");
+    changeContainer(world);
+    const run = await world.vidgen("generate", "a fox");
+    expect(run).toMatchObject({ code, stderr: expect.stringContaining("Another process has started the same") });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("and is a new one beside a process that lives", async () => {
+    const world = await createWorld({ renderMs: 120_000 });
+    const first = world.vidgen("generate", "a fox");
+    await world.io.sleep(15_000);
+    changeContainer(world);
+    const begin = world.io.now();
+    const second = world.vidgen("generate", "a fox");
+    while (paid(world) < 2) await world.io.sleep(100);
+    expect(world.io.now() - begin).toBeLessThan(11_000);
+    for (const run of await Promise.all([first, second])) expect(run).toMatchObject({ code: 0 });
+  });
+});
+
+test("a lock that a process elsewhere has left is waited for, which is said, and Ctrl-C ends the wait", async () => {
+  const world = await createWorld();
+  const lock = join(world.home, "journal.jsonl.lock");
+  const file = join(lock, "boot_9_77_5_token");
+  mkdirSync(lock, { recursive: true });
+  writeFileSync(file, "");
+  utimesSync(file, world.io.date(), world.io.date());
+  void world.io.sleep(5_000).then(() => world.press("Ctrl-C"));
+  const interrupted = await world.vidgen("generate", "a fox");
+  expect(interrupted).toMatchObject({
+    code: 130,
+    stderr: expect.stringContaining(`process 77 to release ${lock}`),
+  });
+  expect([paid(world), world.io.now() < 6_000]).toEqual([0, true]);
+  world.reboot();
+  expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+});
+
+test("a process whose lease is gone stops writing: exit 9, with the command to go on", async () => {
+  const world = await createWorld();
+  world.faults.push((request) => {
+    if (isPoll(request)) rmSync(join(world.home, "journal.jsonl.leases"), { recursive: true, force: true });
+    return undefined;
+  });
+  const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+  expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("Resume with: vidgen wait") });
+});
+
+test("a partial file that holds another generation's bytes is replaced: other names of it keep them", async () => {
+  const world = await createWorld();
+  const [file, kept] = [join(world.folder, "fox.mp4"), join(world.folder, "kept.mp4")];
+  await kill(world, isDownload, "generate", "a fox", "-o", file);
+  // It was killed after it had linked the whole video to its name.
+  writeFileSync(`${file}.part`, tinyMp4("a fox"));
+  linkSync(`${file}.part`, file);
+  renameSync(file, kept);
+  expect(await world.vidgen("generate", "an owl", "-o", file)).toMatchObject({ code: 0 });
+  expect([file, kept].map((path) => readFileSync(path))).toEqual(
+    ["an owl", "a fox"].map((p) => Buffer.from(tinyMp4(p))),
+  );
+});
+
 describe("--reuse", () => {
+  test("leaves a generation to the process that waits for it: the same run beside that is still a new one", async () => {
+    const world = await createWorld({ renderMs: 60_000 });
+    const first = world.vidgen("generate", "a fox");
+    await world.io.sleep(12_000);
+    expect(await world.vidgen("generate", "a fox", "--reuse", "--timeout", "1s")).toMatchObject({ code: 5 });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect([(await first).code, paid(world)]).toEqual([0, 2]);
+  });
+
   test("started several times at once, pays for one generation, and each gets its id", async () => {
     const world = await createWorld();
     const runs = Array.from({ length: 4 }, () => world.vidgen("generate", "a fox", "--reuse"));

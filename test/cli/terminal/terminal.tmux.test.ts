@@ -31,7 +31,7 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await start();
     expect(desk.isCursorShown()).toBe(false);
     desk.press("C-c");
-    const screen = await desk.shows(/Resume with: vidgen wait \S+ --local -o fox\.m\n?p4\n+\$$/m);
+    const screen = await desk.shows(/Resume with: vidgen wait \S+ --local -o fox[.mp4\n]+\$$/m);
     expect(screen).not.toContain("Generating");
     expect(screen).not.toMatch(/\^?\[\[|\]9;|25[hl]/);
     await expectTidy();
