@@ -89,7 +89,9 @@ export async function withLock<Result>(path: string, io: LockIo, work: Work<Resu
       throw new VidgenError("output", `Timed out waiting for process ${pid} to release the lock ${path}.`, { hint });
     }
     if (waitedMs > noteMs) {
-      io.onNote?.(`Waiting for process ${pid} to release the lock ${path}; the lock of a process that was killed elsewhere expires after 60 s.`);
+      io.onNote?.(
+        `Waiting for process ${pid} to release the lock ${path}; the lock of a process that was killed elsewhere expires after 60 s.`,
+      );
       noteMs = Number.POSITIVE_INFINITY;
     }
     await io.sleep(waitMs * (0.5 + Math.random()), io.signal);

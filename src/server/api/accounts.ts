@@ -40,7 +40,8 @@ export async function prepareLocalAccount(store: Store, apiKey: string, credits:
 /** POST /accounts, for the local account's key alone: `{"name","credits"}` makes a further account, whose key is in the reply. */
 export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Response> {
   return async (c) => {
-    if (c.var.account !== localAccount) throw refuse(403, "forbidden", "only the local account's key can create accounts");
+    if (c.var.account !== localAccount)
+      throw refuse(403, "forbidden", "only the local account's key can create accounts");
     const { name, credits } = Object((await readJson(c)).json) as Record<string, unknown>;
     const fault = findNameFault(name) ?? findCreditsFault(credits);
     if (fault !== undefined) throw refuse(400, "invalid_account", fault);

@@ -139,11 +139,11 @@ test.each([
 });
 
 test.each([
-  [[], "it got 0"],
-  [[one], "it got 1"],
-  [[one, two, three, four, five], "it got 5"],
+  [[], "not 0"],
+  [[one], "not 1"],
+  [[one, two, three, four, five], "not 5"],
 ])("kling-1.6-elements with the images %j is refused", (images, message) => {
-  refuses({ model: elements, images }, `kling-1.6-elements needs 2 to 4 images, each with --image <url>, not ${images.length}.`);
+  refuses({ model: elements, images }, `kling-1.6-elements needs 2 to 4 images, each with --image <url>, ${message}.`);
   refuses({ set: [`model=${elements}`], images }, message);
 });
 
