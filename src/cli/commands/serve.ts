@@ -30,11 +30,11 @@ function declare(program: CommandUnknownOpts) {
     .option("--credits <number>", "set the account's credits (default: at least 1000)")
     .option("--key-for <account>", "make a further account, print its API key, and end")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
-    .option("--webhook-log", "print each callback as it is sent")
-    .addHelpText("after", `\nIn a prompt, for tests:\n${rows.join("\n")}`);
+    .option("--webhook-log", "print each callback as it is sent");
   return withDetails(command, {
     prints: "its address",
     examples: ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"],
+    after: `In a prompt, for tests:\n${rows.join("\n")}`,
   });
 }
 

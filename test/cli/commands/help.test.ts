@@ -1,11 +1,15 @@
 import { expect, test } from "vitest";
+import { aspectRatios, models } from "../../../src/client/models.ts";
 import { errorFields, topicNames, variables } from "../../../src/cli/help/topics.ts";
 import { exits } from "../../../src/errors.ts";
 import { createWorld } from "../../vidgen.ts";
 
-test.each(["generate", "serve", "help"])("help %s is what %s --help prints", async (command) => {
+test.each(["generate", "serve", "help"])("help %s is what %s --help prints, also with --json", async (command) => {
   const world = await createWorld();
   expect(await world.vidgen("help", command)).toEqual(await world.vidgen(command, "--help"));
+  const json = await world.vidgen(command, "--help", "--json");
+  expect([json.code, JSON.parse(json.stdout).name]).toEqual([0, command]);
+  expect(await world.vidgen("help", command, "--json")).toEqual(json);
 });
 
 test("help alone is what --help prints", async () => {
@@ -97,7 +101,9 @@ test("help --json tells of each flag what it takes", async () => {
     repeatable: false,
     default: null,
     choices: null,
+    known: models.map(({ id }) => id),
   });
+  expect(flag("--aspect-ratio").known).toEqual(aspectRatios);
   expect(flag("--timeout").default).toBe("15m");
   expect(flag("--no-wait")).toMatchObject({ type: "boolean", default: false });
   expect(
