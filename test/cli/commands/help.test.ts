@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { aspectRatios, models } from "../../../src/client/models.ts";
 import { errorFields, topicNames, variables } from "../../../src/cli/help/topics.ts";
+import { aspectRatios, models } from "../../../src/client/models.ts";
 import { exits } from "../../../src/errors.ts";
 import { createWorld } from "../../vidgen.ts";
 
