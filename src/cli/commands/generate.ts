@@ -92,7 +92,7 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   const follow = () => session.collect(id, { ...times, target: begun.target, place });
   const collected = await ringAfter(options.bell ?? false, follow, io);
   const print = { place, extra: document, open: options.open ?? false, output };
-  await printResult(collectedResult(collected, session.isInProcess()), print, io).catch((error) => {
+  await printResult(collectedResult(collected, session.isInProcess(), output), print, io).catch((error) => {
     throw session.explain(error, id, place);
   });
   if (place === "-") await session.recordStreamed(id);

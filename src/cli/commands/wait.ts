@@ -121,7 +121,7 @@ async function collectOne(
   index: number,
   waiting: Waiting & { show(result: Result): Promise<void> },
 ): Promise<Result> {
-  const { session, options, defer, show } = waiting;
+  const { session, options, output, defer, show } = waiting;
   const saved = await session.findAlreadySaved(id, options.output);
   if (saved !== undefined) {
     const result = savedResult(id, saved);
@@ -133,7 +133,7 @@ async function collectOne(
   const place = target?.place ?? options.output;
   defer(async () => target?.release());
   const collected = await session.collect(id, { ...readTimes(options), target, place });
-  const result = collectedResult(collected, session.isInProcess());
+  const result = collectedResult(collected, session.isInProcess(), output);
   await show(result).catch((error) => {
     throw session.explain(error, id, place);
   });

@@ -20,10 +20,21 @@ export type Result = {
   isInProcess: boolean;
 };
 
-/** A generation that has just completed; `--json` leaves out URLs that end with this process. */
-export function collectedResult({ generation, videoUrl, file }: Collected, isInProcess: boolean): Result {
+/** A generation that has just completed; `--json` leaves out URLs that end with this process. Throws as `checkVideoUrl` when it was not saved. */
+export function collectedResult(collected: Collected, isInProcess: boolean, output: Pick<Output, "redact">): Result {
+  const { generation, videoUrl, file } = collected;
+  if (file === undefined) checkVideoUrl(videoUrl, generation.id, output);
   const urls = isInProcess ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
   return { document: { ...generation, ...urls, ...(file === undefined ? {} : { file }) }, file, videoUrl, isInProcess };
+}
+
+/** Throws `rejected` for an address that holds the API key: the key is never printed, and without it the address is of no use. */
+export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Output, "redact">): void {
+  if (redact(videoUrl) === videoUrl) return;
+  throw new VidgenError("rejected", "The video is ready, but its address holds your API key, so it is not printed.", {
+    id,
+    hint: `Save the video: \`vidgen wait ${id} -o video.mp4\`. Tell the service: whoever gets the address gets the key.`,
+  });
 }
 
 /** A video that an earlier run has saved: the service is not asked about it. */
