@@ -9,7 +9,7 @@ import type { Io } from "../io.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
-import type { Output } from "./terminal/output.ts";
+import { type Output, programName } from "./terminal/output.ts";
 import { createProgressDisplay } from "./terminal/progress.ts";
 
 type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
@@ -200,11 +200,6 @@ function resumeCommand(id: string, place: string | undefined, options: SessionOp
 function otherServiceHint(other: string, { local }: SessionOptions): string {
   if (other === localBaseUrl) return "It was started with --local: add --local.";
   return `It was started at ${other}: add --base-url ${quote(other)}${local ? " in the place of --local" : ""}.`;
-}
-
-/** "npx vidgen" when vidgen was called that way, else "vidgen": printed commands must work when they are pasted. */
-export function programName(env: Io["env"]): string {
-  return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
 }
 
 /** Quotes a word for a shell where it needs quotes; zsh expands a word that begins with "=". */

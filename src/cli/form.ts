@@ -2,7 +2,8 @@ import { aspectRatios, defaultModel, findModel, guessModel, type Model, models }
 import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
 import { buildRequest, checkImage, type RequestInput } from "./commands/request.ts";
-import { programName, quote, resolveService } from "./context.ts";
+import { quote, resolveService } from "./context.ts";
+import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkPlace } from "./terminal/result.ts";
 

@@ -191,3 +191,15 @@ test("--local leaves the remote service out", async () => {
   expect([run.code, world.requests]).toEqual([0, []]);
   expect(checks.map(({ name }) => name)).toEqual(["node", "config", "journal", "local service", "disk"]);
 });
+
+test("who uses --local alone has nothing to fix: no base URL is a warning, with a key a failure", async () => {
+  const nothing = { VIDGEN_BASE_URL: undefined, VIDGEN_API_KEY: undefined, npm_command: "exec" };
+  const { run, ok, find } = await examine(undefined, nothing);
+  expect([run.code, run.stderr, ok]).toEqual([0, "", true]);
+  expect(find("base URL")).toMatchObject({
+    state: "warn",
+    fix: expect.stringContaining("`npx vidgen login` saves one"),
+  });
+  const { run: withKey, failed } = await examine(undefined, { VIDGEN_BASE_URL: undefined });
+  expect([withKey.code, failed.map(({ name }) => name)]).toEqual([2, ["base URL"]]);
+});
