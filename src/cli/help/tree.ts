@@ -1,5 +1,6 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { collectValues, detailsOf, suggestionsFor } from "../command.ts";
+import { results } from "./results.ts";
 import { createTopics } from "./topics.ts";
 
 export type Flag = ReturnType<typeof describeFlag>;
@@ -33,6 +34,7 @@ function describe(command: CommandUnknownOpts) {
     arguments: command.registeredArguments.map(describeArgument),
     flags: helper.visibleOptions(command).map(describeFlag),
     examples: detailsOf(command).examples,
+    result: results[command.name()] ?? null,
   };
 }
 
