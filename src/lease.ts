@@ -26,7 +26,10 @@ export type Lease = {
   release(): Promise<void>;
 };
 
-export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: ProcessId };
+/** `refreshedMs` is the time of the last refresh; absent when a process of that PID was seen to run. */
+export type Holder = ProcessId & { refreshedMs?: number };
+
+export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: Holder };
 
 export type LeaseIo = Pick<Io, "date" | "limit" | "processes">;
 
@@ -56,26 +59,40 @@ export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired>
 }
 
 /** The process that holds the lease at a path; `undefined` when none does. */
-export async function readHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<ProcessId | undefined> {
+export async function readHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
   const [current] = await holdersIn(path);
   return current === undefined ? undefined : findHolder(path, current, io);
 }
 
 /** A holder elsewhere that was killed keeps the lock until it is stale. */
 const lockLimitMs = staleMs + 30_000;
+/** After this time the user is told what the command waits for. */
+const quietWaitMs = 2_000;
 
-/** Runs `work` while this process holds the lease at a path; waits for processes that hold it before. */
-export async function withLock<Result>(
-  path: string,
-  io: LeaseIo & Pick<Clock, "now" | "sleep">,
-  work: (lock: Lease) => Promise<Result>,
-): Promise<Result> {
-  const end = io.now() + lockLimitMs;
+type WaitOptions = { signal?: AbortSignal; onNote?: (text: string) => void };
+
+export type LockIo = LeaseIo & Pick<Clock, "now" | "sleep"> & WaitOptions;
+
+type Work<Result> = (lock: Lease) => Promise<Result>;
+
+/** Runs `work` while this process holds the lease at a path; waits for processes that hold it before, until `io.signal` aborts. */
+export async function withLock<Result>(path: string, io: LockIo, work: Work<Result>): Promise<Result> {
+  const start = io.now();
+  let noteMs = quietWaitMs;
   for (let waitMs = 5; ; waitMs = Math.min(waitMs * 2, 100)) {
     const acquired = await acquireLease(path, io);
     if (acquired.kind === "acquired") return await work(acquired.lease).finally(acquired.lease.release);
-    if (io.now() > end) throw new VidgenError("output", `Process ${acquired.holder.pid} does not release ${path}.`);
-    await io.sleep(waitMs * (0.5 + Math.random()));
+    const { pid } = acquired.holder;
+    const waitedMs = io.now() - start;
+    if (waitedMs > lockLimitMs) {
+      const hint = "If that process is no vidgen, or has ended, delete that folder.";
+      throw new VidgenError("output", `Process ${pid} does not release ${path}.`, { hint });
+    }
+    if (waitedMs > noteMs) {
+      io.onNote?.(`Waiting for process ${pid} to release ${path}; one that was killed elsewhere keeps it for 60 s.`);
+      noteMs = Number.POSITIVE_INFINITY;
+    }
+    await io.sleep(waitMs * (0.5 + Math.random()), io.signal);
   }
 }
 
@@ -122,7 +139,8 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
       if (over.signal.aborted) return;
       await refresh(file, io).catch((error) => {
         // Other errors are ignored: the next refresh may succeed before the lease is stale.
-        if (systemCode(error) === "ENOENT") lost.abort(new Error(`another process holds ${path}`));
+        if (systemCode(error) === "ENOENT")
+          lost.abort(new VidgenError("output", `This process no longer holds ${path}: another may have taken over.`));
       });
     }
   };
@@ -152,15 +170,20 @@ async function refresh(file: string, { date }: Pick<LeaseIo, "date">): Promise<v
 }
 
 /** The process that holds the lease; `undefined` when it has ended or the lease is stale. */
-async function findHolder(path: string, name: string, io: Omit<LeaseIo, "limit">): Promise<ProcessId | undefined> {
+async function findHolder(path: string, name: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
   const holder = parseName(name);
   const self = await io.processes.self();
-  if (holder?.machine === self.machine && holder.namespace === self.namespace) {
-    return (await io.processes.startOf(holder.pid)) === holder.start ? holder : undefined;
+  const isHere = holder?.machine === self.machine && holder.namespace === self.namespace;
+  if (isHere) {
+    if ((await io.processes.startOf(holder.pid)) !== holder.start) return undefined;
+    // Without its start time, a process of that PID may be another one, which does not refresh the lease.
+    if (holder.start !== unknownStart) return holder;
   }
   const modified = await stat(join(path, name)).catch(() => undefined);
-  const isStale = !modified || io.date().getTime() - modified.mtimeMs > staleMs;
-  return isStale ? undefined : holder;
+  // A time in the future is stale too: the clock that wrote it was wrong, and nobody may wait for it for days.
+  const isStale = !modified || Math.abs(io.date().getTime() - modified.mtimeMs) > staleMs;
+  if (isStale || !holder) return undefined;
+  return isHere ? holder : { ...holder, refreshedMs: modified.mtimeMs };
 }
 
 async function holdersIn(path: string): Promise<string[]> {
@@ -190,7 +213,9 @@ function parseName(name: string): ProcessId | undefined {
   return { machine, namespace, pid: Number(pid), start };
 }
 
-/** Reads start times from /proc on Linux. Elsewhere they are unknown, and a running process with the same PID counts as the holder. */
+const unknownStart = "-";
+
+/** Reads start times from /proc on Linux. Elsewhere they are unknown. */
 export function systemProcesses(pid: number): Processes {
   let self: Promise<ProcessId> | undefined;
   const startOf = async (other: number) => {
@@ -198,7 +223,7 @@ export function systemProcesses(pid: number): Processes {
     // The second field, the name in parentheses, may contain spaces and parentheses; the third follows the last ")".
     const fields = /.*\) (.*)/s.exec(text ?? "")?.[1]?.split(" ");
     if (fields) return /^[ZXx]$/.test(fields[0] ?? "") ? undefined : fields[19];
-    return isRunning(other) ? "-" : undefined;
+    return isRunning(other) ? unknownStart : undefined;
   };
   const readSelf = async () => {
     const boot = await readOptional("/proc/sys/kernel/random/boot_id");
@@ -207,7 +232,7 @@ export function systemProcesses(pid: number): Processes {
       machine: (boot ?? hostname()).trim().replace(/[^\w.-]|_/g, "-"),
       namespace: namespace.replace(/\D/g, "") || "-",
       pid,
-      start: (await startOf(pid)) ?? "-",
+      start: (await startOf(pid)) ?? unknownStart,
     };
   };
   return {

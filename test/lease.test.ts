@@ -83,6 +83,32 @@ test("a holder in another container lives as long as it refreshes, and stops onc
   expect(first.lost.aborted).toBe(false);
 });
 
+test.each([
+  [
+    "without its start time is stale a minute after the last refresh: its number may be another's",
+    "-",
+    61_000,
+    "acquired",
+  ],
+  ["without its start time lives as long as it refreshes", "-", 59_000, "held"],
+  ["with its start time lives however long it is suspended", "a", 3_600_000, "held"],
+])("a holder on this machine %s", async (_, start, laterMs, kind) => {
+  const path = makePath();
+  const clock = createVirtualClock();
+  const { as } = container({ 7: start, 8: start });
+  await acquireLease(path, worldOf(as(7), clock));
+  const later = { ...clock, date: () => new Date(clock.date().getTime() + laterMs) };
+  expect(await acquireLease(path, worldOf(as(8), later))).toMatchObject({ kind });
+});
+
+test("a lease from the future, as a wrong clock leaves it, is stale", async () => {
+  const path = makePath();
+  const clock = createVirtualClock();
+  const future = { ...clock, date: () => new Date(clock.date().getTime() + 86_400_000) };
+  await acquireLease(path, worldOf(container({ 7: "a" }, "2").as(7), future));
+  leaseOf(await acquireLease(path, worldOf(container({ 8: "b" }).as(8), clock)));
+});
+
 test.each(["free", "held by one that has ended"])(
   "of twenty that try at once, one gets it when it is %s",
   async (state) => {

@@ -138,7 +138,15 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       ...io.processes,
       self: async () => ({ ...(await io.processes.self()), pid: self, start: String(self) }),
     };
-    return { ...io, pid: self, processes, fetch: whileAlive(io.fetch), sleep: whileAlive(io.sleep) };
+    const limit: Io["limit"] = (ms, parent, reason) => {
+      const limited = io.limit(ms, parent, reason);
+      const controller = new AbortController();
+      const onAbort = () => pid === self && controller.abort(limited.signal.reason);
+      if (limited.signal.aborted) onAbort();
+      limited.signal.addEventListener("abort", onAbort, { once: true });
+      return { ...limited, signal: controller.signal };
+    };
+    return { ...io, pid: self, processes, limit, fetch: whileAlive(io.fetch), sleep: whileAlive(io.sleep) };
   };
   const io: Io = {
     ...clock,

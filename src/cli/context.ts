@@ -6,6 +6,7 @@ import { type Journal, openJournal } from "../client/journal.ts";
 import type { Target } from "../client/target.ts";
 import { asVidgenError, systemCode, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import type { LockIo } from "../lease.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
@@ -67,7 +68,7 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
   const local = options.local ? await openLocal(io, output.note) : undefined;
   const { baseUrl, apiKey } = local ?? (await resolveService(options, io));
   output.hide(apiKey);
-  const { journal, note } = await findJournal(options.local ?? false, io);
+  const { journal, note } = await findJournal(options.local ?? false, { ...io, onNote: output.note });
   if (note !== undefined) output.note(note);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
   const client = createClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
@@ -162,19 +163,17 @@ export async function resolveService(options: Pick<SessionOptions, "baseUrl">, i
 }
 
 /** The user's journal. `note` is set when the journal, or with `isLocal` the local service's state, is not in its usual folder. */
-export async function findJournal(isLocal: boolean, io: Io): Promise<{ journal: Journal; note: string | undefined }> {
+export async function findJournal(
+  isLocal: boolean,
+  io: Io & Pick<LockIo, "onNote">,
+): Promise<{ journal: Journal; note: string | undefined }> {
   const storage = await findStorage("state", io).catch(asVidgenError);
   if (storage instanceof VidgenError) return { journal: noJournal(storage), note: storage.message };
-  const journal = openJournal(journalIn(storage.folder), io);
-  const note = storage.note ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
-  if (storage.usual === undefined || !isAbsolute(storage.usual)) return { journal, note };
   // The usual journal may hold entries from a time when it could be written.
-  const before = openJournal(journalIn(storage.usual), io);
-  const entries: Journal["entries"] = async (goOn) => [
-    ...(await journal.entries(goOn)),
-    ...(await before.entries(goOn).catch(() => [])),
-  ];
-  return { journal: { ...journal, entries }, note };
+  const { usual = "" } = storage;
+  const journal = openJournal(journalIn(storage.folder), io, isAbsolute(usual) ? journalIn(usual) : undefined);
+  const note = storage.note ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
+  return { journal, note };
 }
 
 /** Replaces a journal that cannot be written: polls and downloads work without one; a start, which costs money, fails. */

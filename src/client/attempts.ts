@@ -14,8 +14,8 @@ export type Started = Entry & { id: string };
 
 export type Choice =
   | { kind: "resume"; entry: Started }
-  /** A live process is starting it: its id will be in the journal. */
-  | { kind: "starting"; entry: Entry }
+  /** A live process is starting it, or one elsewhere may have ended: another look tells. */
+  | { kind: "wait"; entry: Entry }
   /** `dismissed` are passed over for good; `older` is still open, but too old to be resumed. */
   | { kind: "new"; dismissed: Entry[]; older?: Started | undefined };
 
@@ -25,7 +25,7 @@ type Wanted = {
   place: string | undefined;
   earlier: Earlier;
   now: Date;
-  isHeld(holder: string): Promise<boolean>;
+  isHeld(holder: string): Promise<boolean | "unsure">;
 };
 
 /** How long an interrupted run is the same run. */
@@ -55,10 +55,13 @@ export async function chooseAttempt(entries: Entry[], wanted: Wanted): Promise<C
   for (const entry of same.filter(isSameRun).reverse()) {
     if (ageOf(entry, now) >= resumableMs) continue;
     const isUnknown = await isUnclear(entry, now, isHeld);
-    const isResumable = isOpen(entry) && !entry.no_wait && !(await isHeldBy(entry, isHeld));
+    const isWaitedFor = isOpen(entry) && !entry.no_wait;
+    const held = (isWaitedFor || entry.status === "starting") && (await isHeldBy(entry, isHeld));
+    const isResumable = isWaitedFor && held === false;
     if (earlier === "again") {
       if (isUnknown || isResumable) dismissed.push(entry);
     } else if (isUnknown) throw unclearError(entry);
+    else if (held === "unsure") return { kind: "wait", entry };
     else if (isResumable && isStarted(entry)) return { kind: "resume", entry };
   }
   const older = same
@@ -73,7 +76,7 @@ async function chooseReusable(same: Entry[], { now, isHeld }: Wanted): Promise<C
   if (started) return { kind: "resume", entry: started };
   for (const entry of recent) {
     if (await isUnclear(entry, now, isHeld)) throw unclearError(entry);
-    if (entry.status === "starting") return { kind: "starting", entry };
+    if (entry.status === "starting") return { kind: "wait", entry };
   }
   return { kind: "new", dismissed: [] };
 }
@@ -82,11 +85,11 @@ async function chooseReusable(same: Entry[], { now, isHeld }: Wanted): Promise<C
 export async function isUnclear(entry: Entry, now: Date, isHeld: Wanted["isHeld"]): Promise<boolean> {
   if (entry.status === "unknown") return true;
   if (entry.status !== "starting") return false;
-  return ageOf(entry, now) >= startingMs || !(await isHeldBy(entry, isHeld));
+  return ageOf(entry, now) >= startingMs || (await isHeldBy(entry, isHeld)) === false;
 }
 
-async function isHeldBy({ holder }: Entry, isHeld: Wanted["isHeld"]): Promise<boolean> {
-  return holder !== undefined && (await isHeld(holder));
+export async function isHeldBy({ holder }: Entry, isHeld: Wanted["isHeld"]): ReturnType<Wanted["isHeld"]> {
+  return holder !== undefined && isHeld(holder);
 }
 
 function isStarted(entry: Entry): entry is Started {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { asVidgenError, usage } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import { chooseAttempt, type Earlier, isRecent, type Started } from "./attempts.ts";
+import { chooseAttempt, type Earlier, isHeldBy, isRecent, type Started } from "./attempts.ts";
 import type { ClaimOptions, Claims } from "./claims.ts";
 import { type Line, recordOf } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
@@ -37,10 +37,13 @@ type Known = {
   /** Those of this service. */
   entries: Journal["entries"];
   claims: Claims;
+  onNote(text: string): void;
 };
 
-/** How often `reuse` looks for the id of a generation that another process starts. */
-const startingPollMs = 250;
+/** How often a start looks again at what another process does. */
+const pollMs = 250;
+const waitingNote =
+  "Another process has started the same: waiting for its id, or its end (up to 3 minutes). Until then nothing is sent.";
 
 /**
  * Begins a start: chooses between an earlier attempt and a new one, claims the place, and writes down the claim or the intent. All of that
@@ -51,11 +54,13 @@ export async function begin(request: StartRequest, options: BeginOptions & Known
   const { journal, claims, place, signal } = options;
   if (place === "") throw usage("The place for the video is empty.");
   const hold = await claims.hold();
+  const since = io.date();
   try {
-    for (;;) {
-      const begun = await journal.lock(({ confirm }) => beginLocked(request, { ...options, hold, confirm }, io));
+    for (let looks = 1; ; looks++) {
+      const begun = await journal.lock(({ confirm }) => beginLocked(request, { ...options, hold, since, confirm }, io));
       if (begun) return begun;
-      await io.sleep(startingPollMs, signal);
+      if (looks === 2) options.onNote(waitingNote);
+      await io.sleep(pollMs, signal);
     }
   } catch (error) {
     await hold.release();
@@ -63,15 +68,16 @@ export async function begin(request: StartRequest, options: BeginOptions & Known
   }
 }
 
-type Locked = BeginOptions & Known & { hold: Hold; confirm(): Promise<void> };
+type Locked = BeginOptions & Known & { hold: Hold; since: Date; confirm(): Promise<void> };
 
-/** `undefined` while another process starts the generation that is to be reused. */
+/** `undefined` while it must wait for another process: see `Choice`. */
 async function beginLocked(request: StartRequest, options: Locked, io: Clock): Promise<Begun | undefined> {
-  const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, hold, confirm } = options;
+  const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, hold, since, confirm } = options;
   const now = io.date();
   const known = await entries((part) => part.some((entry) => isRecent(entry, now)));
-  const choice = await chooseAttempt(known, { request, place, earlier, now, isHeld: journal.isHeld });
-  if (choice.kind === "starting") return undefined;
+  const isHeld = (holder: string) => journal.isHeld(holder, since);
+  const choice = await chooseAttempt(known, { request, place, earlier, now, isHeld });
+  if (choice.kind === "wait") return undefined;
   const entry = choice.kind === "resume" ? choice.entry : undefined;
   const attempt = entry?.attempt ?? randomUUID();
   const begun = { attempt, earlier: entry, older: choice.kind === "new" ? choice.older : undefined };
@@ -97,7 +103,8 @@ async function beginLocked(request: StartRequest, options: Locked, io: Clock): P
     await confirm();
     for (const { attempt } of choice.kind === "new" ? choice.dismissed : [])
       await journal.append({ kind: "dismissed", attempt });
-    await journal.append(line);
+    // What another process waits for stays that one's: `reuse` only waits beside it.
+    if (!entry || (await isHeldBy(entry, isHeld)) === false) await journal.append(line);
   } catch (error) {
     await target?.release();
     throw error;

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { stat } from "node:fs/promises";
+import { lstat, rm, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -10,7 +10,7 @@ import { fillWords, type Words } from "./naming.ts";
 import { claimPlace, findPlace } from "./place.ts";
 import { wordsOf } from "./save.ts";
 import type { Target } from "./target.ts";
-import type { Version } from "./version.ts";
+import { type Version, validatorOf } from "./version.ts";
 
 export type ClaimOptions = {
   overwrite?: boolean | undefined;
@@ -53,7 +53,11 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     const before = found.exists && hold ? await journal.findPart(file) : undefined;
     const isFree = async (holder: string) => holder === hold?.holder || !(await journal.isHeld(holder));
     if (found.exists && !(resume && before && (await isFree(before.holder)))) return false;
-    const { etag, last_modified, total, inode } = before?.id !== undefined && before.id === found.id ? before : {};
+    const isIts = before?.id !== undefined && before.id === found.id && before.inode === (await lstat(file)).ino;
+    const isResumable = isIts && validatorOf(before) !== undefined;
+    // A new file, because other names may stand for the old one, and a process that was suspended may still write into it.
+    if (found.exists && !isResumable) await rm(file);
+    const { etag, last_modified, total, inode } = isResumable ? before : {};
     const version = { etag, last_modified, total, inode };
     // Without this line no later process can take the file over; the video itself does not need it.
     if (hold)
@@ -103,9 +107,11 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       const file = await findPlace(fillWords(place, words, dayOf(entry, io)), { id, ...words });
       const found = await stat(file).catch(() => undefined);
       if (!found?.isFile()) return undefined;
+      const part = await journal.findPart(resolve(`${file}.part`));
+      // Another generation's video may have come under the same name, and be of the same size.
+      if (part?.id !== undefined && part.id !== id) return undefined;
       if (resolve(file) === entry.file) return found.size === (entry.size ?? found.size) ? file : undefined;
       // The process that renamed the partial file may have died before it could write that down.
-      const part = await journal.findPart(resolve(`${file}.part`));
       const isIts = part?.id === id && part.inode === found.ino && (part.total ?? found.size) === found.size;
       if (!isIts) return undefined;
       await journal.append({ kind: "saved", id, file: resolve(file), size: found.size }).catch(() => {});

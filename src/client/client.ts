@@ -169,8 +169,10 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       const freshUrl = async (signal: AbortSignal) =>
         (await follow(api, id, { timeoutMs, intervalMs, isNew: false, isKnown: true, signal, onNote }, io)).videoUrl;
       const onVersion = async (version: Version) => {
+        // Without a lease no later process could tell whether this one still writes the file.
+        if (!hold) return;
         const [file, { ino: inode }] = [target.partPath(), await target.part.stat()];
-        await record({ kind: "part", id, file, holder: hold?.holder ?? "", inode, ...version });
+        await record({ kind: "part", id, file, holder: hold.holder, inode, ...version });
       };
       const version = await claims.versionIn(target);
       const options = {
@@ -193,7 +195,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   return {
     baseUrl,
     async begin(request, how) {
-      const begun = await begin(request, { ...how, baseUrl, journal, entries, claims }, io);
+      const begun = await begin(request, { ...how, baseUrl, journal, entries, claims, onNote }, io);
       return { ...begun, send: (signals) => send(request, begun.attempt, signals) };
     },
     async status(id, { signal }) {

@@ -2,8 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type FileHandle, mkdir, open, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
-import type { Clock } from "../io.ts";
-import { acquireLease, type Lease, type LeaseIo, withLock } from "../lease.ts";
+import { acquireLease, type Lease, type LockIo, readHolder, withLock } from "../lease.ts";
 import { createFolding, type DatedLine, type Entry, type Line, type PartLine, parseLine } from "./history.ts";
 
 export type Journal = {
@@ -21,21 +20,26 @@ export type Journal = {
   lock<Result>(work: (lock: Pick<Lease, "confirm">) => Promise<Result>): Promise<Result>;
   /** Acquires a lease under a name of its own, to hold attempts and partial files by; the lines about them name it. */
   hold(): Promise<Hold>;
-  /** Whether a live process has a lease. Only inside of `lock`: it removes a lease whose process has ended. */
-  isHeld(holder: string): Promise<boolean>;
+  /**
+   * Whether a live process has a lease; "unsure" when that process is elsewhere and has not refreshed it after `since`. Only inside of
+   * `lock`: it removes a lease whose process has ended.
+   */
+  isHeld(holder: string, since?: Date): Promise<boolean | "unsure">;
   /** Overwrites the lines of an attempt with spaces. Only inside of `lock`. */
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
 export type Hold = { holder: string } & Lease;
 
-type JournalIo = LeaseIo & Pick<Clock, "now" | "sleep">;
-
 const chunkBytes = 1_000_000;
 
-/** The journal at a path; the first line creates the file. Several processes may append at once: no line ever moves. */
-export function openJournal(path: string, io: JournalIo): Journal {
-  const leaseOf = (holder: string) => join(`${path}.leases`, holder);
+/**
+ * The journal at a path; the first line creates the file. Several processes may append at once: no line ever moves. `earlier` is the path of
+ * a journal that can no longer be written: lines about its attempts go to this one.
+ */
+export function openJournal(path: string, io: LockIo, earlier?: string): Journal {
+  const leaseOf = (holder: string, journal = path) => join(`${journal}.leases`, holder);
+  const sources = () => [linesBackwards(path), ...(earlier === undefined ? [] : [readableLines(earlier)])];
   const asOutputError = (error: unknown) => {
     if (error instanceof VidgenError || systemCode(error) === undefined) throw error;
     throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
@@ -52,17 +56,18 @@ export function openJournal(path: string, io: JournalIo): Journal {
     async entries(goOn = () => true) {
       const fold = createFolding();
       const entries: Entry[] = [];
-      for await (const lines of linesBackwards(path)) {
-        const part = lines.flatMap((line) => fold(line) ?? []);
-        entries.push(...part);
-        if (part.length > 0 && !goOn(part)) break;
-      }
+      for (const source of sources())
+        for await (const lines of source) {
+          const part = lines.flatMap((line) => fold(line) ?? []);
+          entries.push(...part);
+          if (part.length > 0 && !goOn(part)) break;
+        }
       return entries;
     },
     async findPart(file) {
-      for await (const lines of linesBackwards(path)) {
-        for (const line of lines) if (line.kind === "part" && line.file === file) return line;
-      }
+      for (const source of sources())
+        for await (const lines of source)
+          for (const line of lines) if (line.kind === "part" && line.file === file) return line;
       return undefined;
     },
     lock: (work) => withLock(`${path}.lock`, io, work).catch(asOutputError),
@@ -77,10 +82,13 @@ export function openJournal(path: string, io: JournalIo): Journal {
       };
       return { ...acquired.lease, holder, release };
     },
-    async isHeld(holder) {
+    async isHeld(holder, since) {
+      if (earlier !== undefined && (await readHolder(leaseOf(holder, earlier), io).catch(() => {}))) return true;
       const acquired = await acquireLease(leaseOf(holder), io).catch(asOutputError);
-      if (acquired.kind === "acquired") await acquired.lease.release();
-      return acquired.kind === "held";
+      if (acquired.kind === "held")
+        return since && (acquired.holder.refreshedMs ?? Number.POSITIVE_INFINITY) <= since.getTime() ? "unsure" : true;
+      await acquired.lease.release();
+      return false;
     },
     async forget({ attempt, id }) {
       const isGone = (line: DatedLine) =>
@@ -118,13 +126,13 @@ async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
   try {
     file = await open(path, "r");
     let end = (await file.stat()).size;
-    /** The end of a line that begins in an earlier chunk. */
+    /** The end of a line that begins in an earlier chunk, with its newline. */
     let rest = Buffer.alloc(0);
     while (end > 0) {
       const start = Math.max(0, end - chunkBytes);
       const { buffer, bytesRead } = await file.read(Buffer.alloc(end - start), 0, end - start, start);
       const bytes = Buffer.concat([buffer.subarray(0, bytesRead), rest]);
-      const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1 || bytes.length;
+      const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1;
       rest = bytes.subarray(0, first);
       end = start;
       const texts = bytes.toString("utf8", first).split("\n").reverse();
@@ -136,6 +144,13 @@ async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
   } finally {
     await file?.close();
   }
+}
+
+/** The same as far as the file can be read. */
+async function* readableLines(path: string): AsyncGenerator<DatedLine[]> {
+  try {
+    yield* linesBackwards(path);
+  } catch {}
 }
 
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */

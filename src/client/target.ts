@@ -28,7 +28,7 @@ export type ClaimOptions = {
   naming?: Naming | undefined;
   /**
    * Called with the absolute path of a `.part` before it is created or taken over, to write down whose it is: a crash must not leave one
-   * without an owner. Returns false when it must be left alone.
+   * without an owner. Deletes one that cannot be resumed. Returns false when it must be left alone.
    */
   own(partPath: string, file: { exists: boolean; id?: string | undefined }): Promise<boolean>;
 };
@@ -88,7 +88,8 @@ async function openPart(path: string, { naming, own }: ClaimOptions): Promise<Fi
   const exists = (await kindOf(path)) !== "none";
   if (!(await own(resolve(path), { exists, id: naming?.id })))
     throw Object.assign(new Error("claimed"), { code: "EEXIST", path });
-  return open(path, exists ? "r+" : "wx+", 0o666);
+  const isLeft = exists && (await kindOf(path)) !== "none";
+  return open(path, isLeft ? "r+" : "wx+", 0o666);
 }
 
 /** Throws `output` when something exists there that must not be replaced. */

@@ -169,6 +169,15 @@ test("a download resumes what an earlier process has left, on condition that it 
   expect(new Uint8Array(readFileSync(file))).toEqual(video);
 });
 
+test("a partial file without a lease is nobody's: the journal has no line about its holder", async () => {
+  const { open, journal, place } = createWorld();
+  const client = open();
+  await client.start();
+  writeFileSync(`${journal}.leases`, "not a folder");
+  expect((await client.download(id, place, { signal })).file).toBe(place);
+  expect(readFileSync(journal, "utf8")).not.toContain('"kind":"part"');
+});
+
 test("a video that was paid for is saved even where the journal can no longer be read or written", async () => {
   const { open, journal, place } = createWorld();
   const client = open();

@@ -11,14 +11,11 @@ import { systemProcesses } from "../../src/lease.ts";
 const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";
 
-function newJournal(date = now) {
+function newJournal(date = now, earlier?: string) {
   const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  return openJournal(join(folder, "journal.jsonl"), {
-    ...systemClock,
-    date: () => date,
-    processes: systemProcesses(process.pid),
-  });
+  const io = { ...systemClock, date: () => date, processes: systemProcesses(process.pid) };
+  return openJournal(join(folder, "journal.jsonl"), io, earlier);
 }
 
 const intent = (attempt: string): Line => ({
@@ -113,7 +110,7 @@ test("many append at once, and no line is lost or mixed", async () => {
 
 test("a long journal is read from its end, as far as it is wanted, also across lines that are longer than a part", async () => {
   const journal = newJournal();
-  const prompts = ["ä".repeat(300_000), "🦊".repeat(400_000), "x", "ö".repeat(1_000_000), "y"];
+  const prompts = ["ä".repeat(300_000), "🦊".repeat(400_000), "x", "ö".repeat(1_500_000), "y"];
   const attempts = prompts.map((prompt, i) => ({ ...intent(`a${i}`), request: { prompt, model: "m" } }));
   for (const line of attempts) await journal.append(line);
   for (const i of [4, 3, 2, 1, 0]) await journal.append(accepted(`a${i}`));
@@ -151,6 +148,19 @@ test("looking and writing are one step: what two do under the lock never overlap
   expect(log.filter((_, i) => i % 2 === 0).map((line) => line.replace("in", "out"))).toEqual(
     log.filter((_, i) => i % 2 === 1),
   );
+});
+
+test("lines about the attempts of an earlier journal, which cannot be written, go to the new one", async () => {
+  const earlier = newJournal();
+  for (const attempt of ["a", "b"]) await earlier.append(intent(attempt));
+  await earlier.append({ kind: "part", file: "/fox.mp4.part", holder: "x" });
+  const { holder } = await earlier.hold();
+  const journal = newJournal(now, earlier.path);
+  await journal.append(accepted("a"));
+  await journal.append({ kind: "dismissed", attempt: "b" });
+  expect((await journal.entries()).map(({ status }) => status)).toEqual(["dismissed", "processing"]);
+  expect(await journal.findPart("/fox.mp4.part")).toMatchObject({ holder: "x" });
+  expect(await journal.isHeld(holder)).toBe(true);
 });
 
 test("a lease is held until it is released", async () => {

@@ -6,9 +6,9 @@ import { slowMedia } from "./media-faults.ts";
 import { stillRunning } from "./poll-faults.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createService, type Service } from "./server.ts";
-import { spawnVidgen } from "./spawned.ts";
-import { type StartFault, startBody } from "./start-faults.ts";
-import { pause, reply } from "./wire.ts";
+import { envOf, spawnVidgen } from "./spawned.ts";
+import { slowStart } from "./start-faults.ts";
+import { pause } from "./wire.ts";
 import { inFolder, readJournal, side, videosIn } from "./work.ts";
 
 /** Goal 5: a process that dies at any moment takes nothing with it that `wait --all` does not bring back. */
@@ -118,10 +118,6 @@ async function kill(
   return child.ended;
 }
 
-function envOf(service: Service, home: string): Record<string, string> {
-  return { VIDGEN_HOME: home, VIDGEN_BASE_URL: service.baseUrl, VIDGEN_API_KEY: "key" };
-}
-
 /** What is said of errors, without what is said of the good. */
 function trouble(stderr: string): string {
   return stderr.replace(/^(Generating|Saving) .*\n/gm, "");
@@ -129,20 +125,13 @@ function trouble(stderr: string): string {
 
 /** A command of which every phase takes its time: the answer, a few looks, the download. */
 function start(service: Service, prompt: string, home: string, random: Random) {
-  const slowStart: StartFault = {
-    executes: true,
-    async act({ socket, generated }) {
-      await pause(random.between(10, 80));
-      await reply(socket, 200, startBody(generated));
-    },
-  };
-  service.plan(prompt, { starts: [slowStart], polls: [stillRunning], media: slowMedia });
+  service.plan(prompt, { starts: [slowStart(random)], polls: [stillRunning], media: slowMedia });
   mkdirSync(home, { recursive: true });
   return spawnVidgen(["generate", prompt, "-o", "videos/"], envOf(service, home), home);
 }
 
 /** How long such a command lives, undisturbed, from its start to its end. */
-async function measureLife(service: Service, folder: string): Promise<number> {
+export async function measureLife(service: Service, folder: string): Promise<number> {
   const home = join(folder, "measured");
   const lives: number[] = [];
   for (const group of ["abcd", "efgh"]) {

@@ -1,15 +1,19 @@
+import { again } from "./again.ts";
+import { atOnce } from "./at-once.ts";
 import { secrecy } from "./canary.ts";
 import { charges } from "./charges.ts";
+import { containers } from "./containers.ts";
 import { cut } from "./cut.ts";
 import { downloads } from "./downloads.ts";
 import { fullDisk } from "./full-disk.ts";
 import { prove } from "./goal.ts";
 import { killed } from "./killed.ts";
 import { malformed } from "./malformed.ts";
+import { onePlace } from "./one-place.ts";
 import { sent } from "./sent.ts";
 import { signalled } from "./signals.ts";
 import { unsent } from "./unsent.ts";
 
 // The same code as `npm run faults`, with smaller numbers.
-for (const goal of [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy])
-  prove(goal, 0.03);
+const goals = [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy];
+for (const goal of [...goals, again, atOnce, onePlace, containers]) prove(goal, 0.03);

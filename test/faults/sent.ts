@@ -21,7 +21,9 @@ export const sent: Goal = {
       const codes: string[] = [];
       await side(commands, 60, async ({ kind, fault, prompt }) => {
         service.plan(prompt, { starts: [fault] });
-        const env = { VIDGEN_HOME: join(folder, kind), VIDGEN_BASE_URL: service.baseUrl, VIDGEN_API_KEY: "key" };
+        // Its own: on the fast clock the lock of a journal that many share is not waited for long enough.
+        const home = join(folder, prompt.replaceAll(/\W/g, "-"));
+        const env = { VIDGEN_HOME: home, VIDGEN_BASE_URL: service.baseUrl, VIDGEN_API_KEY: "key" };
         const { code, stderr } = await vidgen(["generate", prompt, "--no-wait"], env);
         codes.push(`exit ${code}`);
         const [{ attempt } = { attempt: "none" }, ...more] = service.oracle.startsOf(prompt);

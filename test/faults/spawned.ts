@@ -8,10 +8,15 @@ export const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url)
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string; ms: number };
 
-export type Spawned = { kill(signal: NodeJS.Signals): void; ended: Promise<Ended> };
+export type Spawned = { pid: number; kill(signal: NodeJS.Signals): void; ended: Promise<Ended> };
 
 /** A run that takes longer has hung. */
 const longestMs = 60_000;
+
+/** The environment of a command that uses this service. */
+export function envOf({ baseUrl }: { baseUrl: string }, home: string): Env {
+  return { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: "key" };
+}
 
 /** Starts the built program in a process of its own, with this environment and no more. */
 export function spawnVidgen(argv: string[], env: Env, cwd: string): Spawned {
@@ -31,5 +36,5 @@ export function spawnProcess(command: string, argv: string[], env: Env, cwd: str
     clearTimeout(watchdog);
     return { code, signal, stdout, stderr, ms: performance.now() - start };
   });
-  return { kill: (signal) => void child.kill(signal), ended };
+  return { pid: child.pid ?? 0, kill: (signal) => void child.kill(signal), ended };
 }

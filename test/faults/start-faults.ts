@@ -160,3 +160,14 @@ export const fineStart: StartFault = {
   executes: true,
   act: ({ socket, generated }) => reply(socket, 200, startBody(generated)),
 };
+
+/** Takes its time, so that a moment can be met in it. */
+export function slowStart(random: Random): StartFault {
+  return {
+    executes: true,
+    async act({ socket, generated }) {
+      await pause(random.between(10, 80));
+      await reply(socket, 200, startBody(generated));
+    },
+  };
+}

@@ -36,7 +36,7 @@ export function videosIn(folder: string): Buffer[] {
   return names.map((name) => readFileSync(join(folder, name)));
 }
 
-export type JournalLine = { kind: string; attempt?: string; id?: string; file?: string };
+export type JournalLine = { kind: string; attempt?: string; id?: string; file?: string; etag?: string };
 
 /** The lines of a journal that are whole. */
 export function readJournal(home: string): JournalLine[] {

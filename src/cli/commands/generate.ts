@@ -220,7 +220,7 @@ async function printDryRun(request: StartRequest, options: Options, { io, output
   if (reuse) {
     const { findJournal } = await import("../context.ts");
     const { chooseAttempt, isRecent } = await import("../../client/attempts.ts");
-    const { journal, note } = await findJournal(local, io);
+    const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;
     const now = io.date();

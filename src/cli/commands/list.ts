@@ -44,7 +44,7 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   const { dismiss, forget } = options;
   if (dismiss !== undefined && forget !== undefined) throw usage("--dismiss and --forget do not go together.");
   const { findJournal } = await import("../context.ts");
-  const { journal } = await findJournal(false, io);
+  const { journal } = await findJournal(false, { ...io, onNote: output.note });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, journal, output);
   const entries = await choose(options, journal, io);

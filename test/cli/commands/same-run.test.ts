@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
@@ -190,7 +190,90 @@ describe("the same run again", () => {
   });
 });
 
+/** From now on processes run in another container, which has the same journal. */
+function changeContainer({ io: { processes } }: World): void {
+  const { self } = processes;
+  processes.self = async () => ({ ...(await self()), namespace: "2" });
+}
+
+describe("in another container, where nobody sees at once whether the first one was killed, it waits for that", () => {
+  test.each([
+    ["resumes", isPoll, 0],
+    ["sends nothing, if its request was out", isStart, 6],
+  ])("and %s", async (_, moment, code) => {
+    const world = await createWorld();
+    await kill(world, moment, "generate", "a fox");
+    changeContainer(world);
+    const run = await world.vidgen("generate", "a fox");
+    expect(run).toMatchObject({ code, stderr: expect.stringContaining("Another process has started the same") });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("and is a new one beside a process that lives", async () => {
+    const world = await createWorld({ renderMs: 120_000 });
+    const first = world.vidgen("generate", "a fox");
+    await world.io.sleep(15_000);
+    changeContainer(world);
+    const begin = world.io.now();
+    const second = world.vidgen("generate", "a fox");
+    while (paid(world) < 2) await world.io.sleep(100);
+    expect(world.io.now() - begin).toBeLessThan(11_000);
+    for (const run of await Promise.all([first, second])) expect(run).toMatchObject({ code: 0 });
+  });
+});
+
+test("a lock that a process elsewhere has left is waited for, which is said, and Ctrl-C ends the wait", async () => {
+  const world = await createWorld();
+  const lock = join(world.home, "journal.jsonl.lock");
+  const file = join(lock, "boot_9_77_5_token");
+  mkdirSync(lock, { recursive: true });
+  writeFileSync(file, "");
+  utimesSync(file, world.io.date(), world.io.date());
+  void world.io.sleep(5_000).then(() => world.press("Ctrl-C"));
+  const interrupted = await world.vidgen("generate", "a fox");
+  expect(interrupted).toMatchObject({
+    code: 130,
+    stderr: expect.stringContaining(`process 77 to release ${lock}`),
+  });
+  expect([paid(world), world.io.now() < 6_000]).toEqual([0, true]);
+  world.reboot();
+  expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+});
+
+test("a process whose lease is gone stops writing: exit 9, with the command to go on", async () => {
+  const world = await createWorld();
+  world.faults.push((request) => {
+    if (isPoll(request)) rmSync(join(world.home, "journal.jsonl.leases"), { recursive: true, force: true });
+    return undefined;
+  });
+  const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
+  expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("To go on: vidgen wait") });
+});
+
+test("a partial file that holds another generation's bytes is replaced: other names of it keep them", async () => {
+  const world = await createWorld();
+  const [file, kept] = [join(world.folder, "fox.mp4"), join(world.folder, "kept.mp4")];
+  await kill(world, isDownload, "generate", "a fox", "-o", file);
+  // It was killed after it had linked the whole video to its name.
+  writeFileSync(`${file}.part`, tinyMp4("a fox"));
+  linkSync(`${file}.part`, file);
+  renameSync(file, kept);
+  expect(await world.vidgen("generate", "an owl", "-o", file)).toMatchObject({ code: 0 });
+  expect([file, kept].map((path) => readFileSync(path))).toEqual(
+    ["an owl", "a fox"].map((p) => Buffer.from(tinyMp4(p))),
+  );
+});
+
 describe("--reuse", () => {
+  test("leaves a generation to the process that waits for it: the same run beside that is still a new one", async () => {
+    const world = await createWorld({ renderMs: 60_000 });
+    const first = world.vidgen("generate", "a fox");
+    await world.io.sleep(12_000);
+    expect(await world.vidgen("generate", "a fox", "--reuse", "--timeout", "1s")).toMatchObject({ code: 5 });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect([(await first).code, paid(world)]).toEqual([0, 2]);
+  });
+
   test("started several times at once, pays for one generation, and each gets its id", async () => {
     const world = await createWorld();
     const runs = Array.from({ length: 4 }, () => world.vidgen("generate", "a fox", "--reuse"));
@@ -227,4 +310,64 @@ test("a forgotten generation is in the journal no more, prompt and all", async (
   expect((await world.vidgen("list", "--json")).stdout).toContain(kept);
   expect(await world.vidgen("list", "--forget", id)).toMatchObject({ code: 10 });
   expect(await world.vidgen("list", "--dismiss", kept)).toMatchObject({ code: 2 });
+});
+
+describe("a partial file", () => {
+  /** Sends a video without its end, and the end when a later request asks for it. */
+  const cut = (body: Uint8Array<ArrayBuffer>, etag: string) => (request: Request) => {
+    const range = request.headers.get("Range");
+    const headers = { ETag: etag, "Accept-Ranges": "bytes" };
+    if (range !== null && request.headers.get("If-Range") === etag) {
+      const start = Number(/\d+/.exec(range)?.[0]);
+      const contentRange = `bytes ${start}-${body.length - 1}/${body.length}`;
+      return new Response(body.slice(start), { status: 206, headers: { ...headers, "Content-Range": contentRange } });
+    }
+    return new Response(body.slice(0, -3), { headers: { ...headers, "Content-Length": String(body.length) } });
+  };
+
+  test("of another generation with the same -o is never gone on with", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    const ids: string[] = [];
+    // Both servers of videos use one ETag, as some do for everything.
+    const videos = ["the first fox, and more of it", "another fox"].map((text) => Uint8Array.from(tinyMp4(text)));
+    world.faults.push((request) => {
+      const index = ids.findIndex((id) => isDownload(request) && request.url.includes(id));
+      const video = videos[index];
+      return video ? cut(video, '"same"')(request) : undefined;
+    });
+    for (const prompt of ["one", "two"]) {
+      const started = await world.vidgen("generate", prompt, "--no-wait");
+      ids.push(started.stdout.trim());
+    }
+    const [first = "", second = ""] = ids;
+    const fail = (request: Request) => (request.headers.has("Range") ? new Response("", { status: 500 }) : undefined);
+    world.faults.unshift(fail);
+    expect(await world.vidgen("wait", first, "-o", file)).toMatchObject({ code: 9 });
+    expect(existsSync(`${file}.part`)).toBe(true);
+    world.faults.shift();
+    expect(await world.vidgen("wait", second, "-o", file)).toMatchObject({ code: 0 });
+    expect(readFileSync(file)).toEqual(Buffer.from(videos[1] ?? []));
+  });
+
+  test("that is not the one that was written down is never gone on with", async () => {
+    const world = await createWorld();
+    const file = join(world.folder, "fox.mp4");
+    const video = Uint8Array.from(tinyMp4("a fox"));
+    world.faults.push((request) => (isDownload(request) ? cut(video, '"one"')(request) : undefined));
+    await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
+    const other = Uint8Array.from(tinyMp4("x cat")).slice(0, -3);
+    writeFileSync(`${file}.other`, other);
+    renameSync(`${file}.other`, `${file}.part`);
+    expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
+    expect(readFileSync(file)).toEqual(Buffer.from(video));
+  });
+});
+
+test("a video that was streamed to stdout is saved, and one whose reader left is still open", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("generate", "a fox", "-o", "-")).toMatchObject({ code: 0 });
+  const [entry] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  expect(entry).toMatchObject({ status: "completed", file: "-" });
+  expect((await world.vidgen("wait", "--all")).stderr).toContain("nothing to wait for");
 });

@@ -37,6 +37,13 @@ describe.each(again)("%s of a video that is saved there already", (_, run) => {
     truncateSync(file, 20);
     expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("exists") });
   });
+
+  test("does not count the video of another generation, of the same size, that has replaced it", async () => {
+    const { world, place, id } = await withSaved("fox.mp4");
+    await world.vidgen("generate", "a cat", "-o", place, "--overwrite");
+    expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("exists") });
+    expect(readFileSync(place)).toEqual(Buffer.from(tinyMp4("a cat")));
+  });
 });
 
 test("--overwrite fetches it again", async () => {

@@ -259,6 +259,45 @@ test("a .part that another running process writes is left alone: exit 9", async 
   expect(readFileSync(`${file}.part`, "utf8")).toBe("somebody's");
 });
 
+test("a process that was frozen while it saved does not write into the file of the one that has taken over its place", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "clip.mp4");
+  const fox = await start(world, "a fox");
+  const cat = await start(world, "a cat");
+  await world.io.sleep(31_000);
+  const [foxBytes, catBytes] = [tinyMp4("a fox"), tinyMp4("a cat")];
+  const isMedia = ({ url }: Request, id: string) => url.startsWith(mediaUrl) && url.includes(id);
+  type Step = (stream: ReadableStreamDefaultController) => void;
+  const reply = (begin: Step, pull: Step) =>
+    new Response(new ReadableStream({ start: begin, pull }, { highWaterMark: 0 }), {
+      headers: { ETag: '"one"', "Content-Length": String(foxBytes.length) },
+    });
+  let thaw = () => {};
+  await new Promise<void>((resolve) => {
+    world.faults.push((request) => {
+      if (!isMedia(request, fox)) return undefined;
+      const begin = (stream: ReadableStreamDefaultController) => {
+        stream.enqueue(foxBytes.slice(0, 20));
+        thaw = () => stream.enqueue(foxBytes.slice(20));
+      };
+      return reply(begin, () => resolve());
+    });
+    void world.vidgen("wait", fox, "-o", file);
+  });
+  world.reboot();
+  world.faults.push((request) => {
+    if (!isMedia(request, cat)) return undefined;
+    const pull = async (stream: ReadableStreamDefaultController) => {
+      thaw();
+      await new Promise(setImmediate);
+      stream.close();
+    };
+    return reply((stream) => stream.enqueue(catBytes), pull);
+  });
+  expect(await world.vidgen("wait", cat, "-o", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
+  expect(readFileSync(file)).toEqual(Buffer.from(catBytes));
+});
+
 async function etagOf(world: World, id: string): Promise<string | null> {
   const reply = await world.io.fetch(`${mediaUrl}/${id}.mp4`, { method: "HEAD" });
   return reply.headers.get("ETag");
