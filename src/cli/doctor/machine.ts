@@ -18,10 +18,10 @@ export async function checkConfig(io: Io): Promise<Check> {
     const reason = await findAccessError(dirname(path));
     if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configHint);
     const mode = await findOpenMode(io);
-    if (mode !== undefined) return warn("config", `${path} is open to others (${mode})`, `chmod 600 ${path}`);
+    if (mode !== undefined) return warn("config", `${path} can be read by other users (${mode})`, `chmod 600 ${path}`);
     return pass(
       "config",
-      (await stat(path).catch(() => undefined)) ? path : `none yet; \`vidgen login\` makes ${path}`,
+      (await stat(path).catch(() => undefined)) ? path : `none yet; \`vidgen login\` creates ${path}`,
     );
   } catch (error) {
     return failWith("config", error, configHint);

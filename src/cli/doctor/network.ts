@@ -35,7 +35,7 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
 
 /** Whoever uses --local alone has no base URL; a key without one is a mistake. */
 function judgeMissing({ env }: Io): Check {
-  const [says, fix] = ["none is known", "`vidgen login` saves one, VIDGEN_BASE_URL sets one; --local needs none."];
+  const [says, fix] = ["none is set", "Run `vidgen login`, or set VIDGEN_BASE_URL; --local needs none."];
   return env.VIDGEN_API_KEY ? fail("base URL", says, { code: "usage", fix }) : warn("base URL", says, fix);
 }
 

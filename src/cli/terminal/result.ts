@@ -31,9 +31,10 @@ export function collectedResult(collected: Collected, isInProcess: boolean, outp
 /** Throws `rejected` for an address that holds the API key: the key is never printed, and without it the address is of no use. */
 export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Output, "redact">): void {
   if (redact(videoUrl) === videoUrl) return;
-  throw new VidgenError("rejected", "The video is ready, but its address holds your API key, so it is not printed.", {
+  const message = "The video is ready, but its address holds your API key and is not printed: save the video with -o.";
+  throw new VidgenError("rejected", message, {
     id,
-    hint: `Save the video: \`vidgen wait ${id} -o video.mp4\`. Tell the service: whoever gets the address gets the key.`,
+    hint: `\`vidgen wait ${id} -o video.mp4\` saves it, and pays nothing.`,
   });
 }
 

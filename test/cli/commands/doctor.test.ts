@@ -127,7 +127,7 @@ test("the settings' sources are named, and a config that others can read", async
   world.env.VIDGEN_BASE_URL = undefined;
   const first = await world.vidgen("doctor");
   expect(first.code).toBe(0);
-  expect(first.stdout).toMatch(/^warn {2}config .*open to others \(0644\)\n {6}chmod 600 /m);
+  expect(first.stdout).toMatch(/^warn {2}config .*read by other users \(0644\)\n {6}chmod 600 /m);
   expect(first.stdout).toContain(`${baseUrl}, from ${path}`);
   expect(first.stdout).toContain(`ends in 6789, from ${path}`);
   expect((await stat(path)).mode & 0o777).toBe(0o644);
@@ -198,7 +198,7 @@ test("who uses --local alone has nothing to fix: no base URL is a warning, with 
   expect([run.code, run.stderr, ok]).toEqual([0, "", true]);
   expect(find("base URL")).toMatchObject({
     state: "warn",
-    fix: expect.stringContaining("`npx vidgen login` saves one"),
+    fix: expect.stringContaining("Run `npx vidgen login`"),
   });
   const { run: withKey, failed } = await examine(undefined, { VIDGEN_BASE_URL: undefined });
   expect([withKey.code, failed.map(({ name }) => name)]).toEqual([2, ["base URL"]]);

@@ -145,7 +145,8 @@ test.each(["text", "json"])(
     for (const command of ["status", "wait"]) {
       const run = await world.vidgen(command, id, ...json);
       expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("holds your API key") });
-      expect(run.stderr).toContain(`vidgen wait ${id} -o video.mp4`);
+      expect(run.stderr).toContain("save the video with -o");
+      if (command === "status") expect(run.stderr).toContain(`vidgen wait ${id} -o video.mp4`);
     }
     expect(await world.vidgen("wait", id, "-o", join(world.folder, "video.mp4"), ...json)).toMatchObject({ code: 0 });
   },
