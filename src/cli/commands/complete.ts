@@ -43,7 +43,7 @@ async function readRecentIds(io: Io): Promise<Suggestion[]> {
 /** The files that begin like the typed `@path`, each after its `@`. Names that a shell would have to quote are left out. */
 async function listFiles(current: string): Promise<Suggestion[]> {
   const folder = current.slice(1, current.lastIndexOf("/") + 1);
-  const found = await readdir(folder || ".", { withFileTypes: true });
-  const words = found.map((entry) => `@${folder}${entry.name}${entry.isDirectory() ? "/" : ""}`);
+  const files = (await readdir(folder || ".", { withFileTypes: true })).filter((entry) => !entry.isDirectory());
+  const words = files.map(({ name }) => `@${folder}${name}`);
   return words.filter((word) => word.startsWith(current) && /^@[\w/.][\w/.-]*$/.test(word)).map((word) => [word, ""]);
 }

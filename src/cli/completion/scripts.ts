@@ -32,7 +32,6 @@ _vidgen() {
       COMPREPLY+=("\${piece#"$cut"}")
     fi
   done < <(command vidgen __complete "--current=$current" -- "\${words[@]:1:last-1}" 2>/dev/null </dev/null)
-  [[ \${COMPREPLY[0]} == @*/ ]] && compopt -o nospace 2>/dev/null
   return 0
 }
 complete -F _vidgen vidgen`,
