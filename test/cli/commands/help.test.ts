@@ -1,7 +1,10 @@
 import { join } from "node:path";
+import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
 import * as z from "zod";
+import { collectValues } from "../../../src/cli/command.ts";
 import { errorFields, topicNames, variables } from "../../../src/cli/help/topics.ts";
+import { describeCommand } from "../../../src/cli/help/tree.ts";
 import { aspectRatios, models } from "../../../src/client/models.ts";
 import { exits } from "../../../src/errors.ts";
 import { apiKey, createWorld, type World } from "../../vidgen.ts";
@@ -115,6 +118,16 @@ test("help --json tells of each flag what it takes", async () => {
   expect(serve.flags).toContainEqual(
     expect.objectContaining({ long: "--pace", choices: ["fast", "realistic"], default: "fast", repeatable: false }),
   );
+});
+
+test("a flag is repeatable when its values are collected, not when they are parsed", () => {
+  const command = new Command("x").option("--size <n>", "", Number).option("--image <url>", "", collectValues);
+  const flags = describeCommand(command).flags.map(({ long, repeatable }) => [long, repeatable]);
+  expect(flags).toEqual([
+    ["--size", false],
+    ["--image", true],
+    ["--help", false],
+  ]);
 });
 
 test("help --json has the schema of each result, and the results keep to it", async () => {
