@@ -138,23 +138,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   async function claim(place: string, how: ClaimOptions = {}): Promise<Target> {
     // A video that was paid for can be claimed even where the journal cannot be read or written.
     const entry = how.id === undefined ? undefined : await find(how.id).catch(() => undefined);
-    const hold = await claims.hold().catch(() => undefined);
-    let isLocked = false;
-    const claimLocked = () => {
-      isLocked = true;
-      return claims.claim(place, { ...how, entry, hold });
-    };
-    const claimUnlocked = (error: unknown) => {
-      if (isLocked) throw error;
-      return claims.claim(place, { ...how, entry, hold: undefined });
-    };
-    try {
-      const target = await journal.lock(claimLocked).catch(claimUnlocked);
-      return { ...target, release: () => target.release().finally(() => hold?.release()) };
-    } catch (error) {
-      await hold?.release();
-      throw error;
-    }
+    return claims.claimUnderLock(place, { ...how, entry });
   }
 
   async function followAndSave(id: string, target: Target, how: DownloadOptions) {
