@@ -36,8 +36,8 @@ export function createProgram(context: Context): CommandUnknownOpts {
     .exitOverride()
     .configureOutput({
       writeOut: output.print,
-      // With --json nothing but the error's document may be on stderr.
-      writeErr: (text) => void (output.json || io.stderr.write(text)),
+      // commander writes the help of vidgen without a command there, and nothing else.
+      writeErr: output.print,
       getOutHelpWidth: () => columns,
       // main prints errors, in one shape.
       outputError: () => {},

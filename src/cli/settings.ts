@@ -32,7 +32,7 @@ export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, o
   const baseUrl = await findBaseUrl(flag, io);
   if (baseUrl !== undefined) return baseUrl;
   throw usage(
-    "No base URL is known: the service's address.",
+    "Not logged in: no base URL is set.",
     `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
   );
 }
@@ -43,6 +43,22 @@ export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<st
   if (key) return checkApiKey(key);
   throw new VidgenError("auth", `No API key for ${new URL(baseUrl).origin}.`, {
     hint: "Save one with `vidgen login`, set VIDGEN_API_KEY, or use --local, which needs none.",
+  });
+}
+
+/**
+ * The key of the service that a generation was started at. VIDGEN_API_KEY belongs to the service that the settings name, and is sent to no
+ * other that only the journal names. Throws `auth` when there is none.
+ */
+export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<string> {
+  const { origin } = new URL(baseUrl);
+  const usual = await findBaseUrl(undefined, io);
+  if (usual !== undefined && new URL(usual).origin === origin) return resolveApiKey(baseUrl, io);
+  const key = (await readSaved(io)).keys?.[origin];
+  if (key) return checkApiKey(key);
+  const toUse = io.env.VIDGEN_API_KEY ? `, or add --base-url ${baseUrl} to use VIDGEN_API_KEY there` : "";
+  throw new VidgenError("auth", `No API key for ${origin}, where it was started.`, {
+    hint: `Save one with \`vidgen login --base-url ${baseUrl}\`${toUse}.`,
   });
 }
 

@@ -26,7 +26,7 @@ export type ClientOptions = {
   apiKey: string;
   /** Where each start is written down before it is sent; without one nothing is written down. */
   journal?: Omit<Journal, "path"> | undefined;
-  /** Called with news for the user, such as that the service is hard to reach. */
+  /** Called with news for the user, such as a model that looks like a slip. */
   onNote?: ((text: string) => void) | undefined;
 };
 
@@ -46,8 +46,10 @@ export type FollowOptions = {
   timeoutMs?: number | undefined;
   /** Between two polls, in milliseconds; by default what the interface recommends. */
   intervalMs?: number | undefined;
-  /** Called at each poll that sees the generation running, with the service's own word for its state. */
+  /** Called at each poll, until it sees the generation completed, with the service's own word for its state. */
   onState?: ((status: string) => void) | undefined;
+  /** Called with the reason each time that the service could not be reached, from the third in a row on. */
+  onTrouble?: ((reason: string) => void) | undefined;
 };
 
 export type DownloadOptions = FollowOptions & {
@@ -122,7 +124,8 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       isWatched = true;
       how.onState?.(status);
     };
-    const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onNote };
+    const onTrouble = (reason: string) => how.onTrouble?.(reason);
+    const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onTrouble, onNote };
     const completed = await follow(api, id, options, io).catch(async (thrown) => {
       const error = asVidgenError(thrown);
       if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
@@ -131,6 +134,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
         await record({ kind: "failed", id, reason: "the service no longer knows it" });
       throw error;
     });
+    how.onState?.("completed");
     await record({ kind: "completed", id, ...(isWatched ? { watched: true } : {}) });
     return completed;
   }

@@ -247,7 +247,7 @@ test("a process whose lease is gone stops writing: exit 9, with the command to g
     return undefined;
   });
   const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"));
-  expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("To go on: vidgen wait") });
+  expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("Resume with: vidgen wait") });
 });
 
 test("a partial file that holds another generation's bytes is replaced: other names of it keep them", async () => {
