@@ -18,7 +18,7 @@ export type ClientOptions = {
   /** The service's address; https, except on this machine. */
   baseUrl: string;
   apiKey: string;
-  /** Called with news for the user, such as that the service is hard to reach. */
+  /** Called with news for the user, such as a model that looks like a slip. */
   onNote?: ((text: string) => void) | undefined;
   /** A file in which each start is written down before it is sent, as the CLI does; without one nothing is written down. */
   journal?: string;

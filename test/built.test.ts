@@ -197,7 +197,7 @@ test("a pipe that is closed before it has the whole video has not saved it: exit
   const words = "error: Cannot write the video to stdout: its reader closed it\\.";
   expect([code, stderr]).toEqual([
     9,
-    expect.stringMatching(new RegExp(`^${words}\n  To go on: (npx )?vidgen wait ${uuid} -o -\n$`)),
+    expect.stringMatching(new RegExp(`^${words}\n  Resume with: (npx )?vidgen wait ${uuid} -o -\n$`)),
   ]);
 });
 

@@ -4,32 +4,32 @@ import type { Completed } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import { type Journal, openJournal } from "../client/journal.ts";
 import type { Target } from "../client/target.ts";
-import { asVidgenError, systemCode, usage, VidgenError } from "../errors.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { LockIo } from "../lease.ts";
-import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
-import { resolveApiKey, resolveBaseUrl } from "./settings.ts";
+import { findServiceFolder, type Local, localBaseUrl, openLocal } from "./local.ts";
+import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
-import type { Output } from "./terminal/output.ts";
-import { createProgressDisplay } from "./terminal/progress.ts";
+import { type Output, programName } from "./terminal/output.ts";
+import { createProgressDisplay, type ProgressDisplay } from "./terminal/progress.ts";
+import { traceFetch } from "./terminal/trace.ts";
 
-type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
+export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
+
+/** What all sessions of a command share. */
+export type Shared = { journal: Journal; display: ProgressDisplay };
+
+/** Where a session sends its requests; `local` for the local service. */
+type Service = { baseUrl: string; apiKey: string; local?: Local };
 
 /** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
   client: Client;
   /** Whether the local service runs inside this process: its URLs end with the command. */
   isInProcess(): boolean;
-  /** What this machine has started. */
-  journal: Journal;
-  /**
-   * The full id for the typed one. When the service does not know the typed id, it stands for an id in the journal that begins with it.
-   * UUIDs are the same in upper and lower case. Throws `usage` when there are several.
-   */
-  resolveId(typed: string): Promise<string>;
-  /** The newest generation of this service that has not ended. Throws `not_found` when there is none. */
-  newestRunning(): Promise<string>;
-  /** Follows a generation to its end, saves its video, and shows progress. Its errors carry the id and the command to resume. */
+  /** The local service, which charges nothing. */
+  isLocal: boolean;
+  /** Follows a generation to its end, saves its video, and shows progress. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
   /** The saved file, with a note, when the journal says that the video was saved at `place`; else `undefined`. */
   findAlreadySaved(id: string, place: string | undefined): Promise<string | undefined>;
@@ -37,8 +37,6 @@ export type Session = {
   recordStreamed(id: string): Promise<void>;
   /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
   explainNotFound(error: unknown, id: string): Promise<unknown>;
-  /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
-  explain(error: unknown, id: string, place: string | undefined): unknown;
   /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
   close(isDone: boolean): Promise<void>;
 };
@@ -49,81 +47,65 @@ type CollectOptions = {
   intervalMs: number | undefined;
   /** Where the video is saved; without a target it is not downloaded. */
   target: Target | undefined;
-  /** `-o` as it was typed, for the command to resume. */
-  place: string | undefined;
+  /** Called with the status of the generation, as often as the service reports it. */
+  onStatus?: (status: string) => void;
 };
 
 /** A generation that has completed, and the file it was saved to. */
 export type Collected = Completed & { file: string | undefined };
 
-/** What was started before that runs no more: a long journal is not read to its beginning for it. */
-const longestRunMs = 7 * 24 * 3600_000;
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
 /** Connects to the remote service of the settings, or with `--local` to the local one. Sends nothing to a remote service. */
 export async function openSession(options: SessionOptions, io: Io): Promise<Session> {
-  const { output } = options;
-  if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
-  const local = options.local ? await openLocal(io, output.note) : undefined;
-  const { baseUrl, apiKey } = local ?? (await resolveService(options, io));
-  output.hide(apiKey);
-  const { journal, note } = await findJournal(options.local ?? false, { ...io, onNote: output.note });
+  const service = await openService(options, io);
+  return createSession(service, { ...options, ...(await openShared(options, io)) }, io);
+}
+
+/** The journal, with a note when it is not in its usual folder, and the progress display. */
+export async function openShared({ local = false, output }: SessionOptions, io: Io): Promise<Shared> {
+  const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
   if (note !== undefined) output.note(note);
+  return { journal, display: createProgressDisplay(output, io) };
+}
+
+/** The service that the flags and the settings name. */
+export async function openService(options: SessionOptions, io: Io): Promise<Service> {
+  if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
+  return options.local ? openLocalService(options, io) : resolveService(options, io);
+}
+
+/** The service that a generation was started at, by the journal's name of it. Throws `auth` without a key of its own. */
+export async function openServiceOf(baseUrl: string, options: SessionOptions, io: Io): Promise<Service> {
+  if (baseUrl === localBaseUrl) return openLocalService(options, io);
+  return { baseUrl, apiKey: await resolveOwnKey(baseUrl, io) };
+}
+
+async function openLocalService({ output }: SessionOptions, io: Io): Promise<Service> {
+  const local = await openLocal(io, output.note);
+  return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
+}
+
+export function createSession(service: Service, options: SessionOptions & Shared, io: Io): Session {
+  const { baseUrl, apiKey, local } = service;
+  const { output, journal, display } = options;
+  output.hide(apiKey);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
   const client = createClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
-  const display = createProgressDisplay(output, io);
   /** The newest entries, which tell enough of a model's time. */
   let recent: Promise<Entry[]> | undefined;
-  const listCommand = `\`${programName(io.env)} list\``;
 
-  const explain = (error: unknown, id: string, place: string | undefined) => {
-    if (!(error instanceof VidgenError) || (error.id !== undefined && error.hint?.includes("To go on"))) return error;
-    const isOver = error.code === "failed" || error.code === "not_found";
-    return error.with({ id, hint: isOver ? undefined : `To go on: ${resumeCommand(id, place, options, io)}` });
-  };
   const explainNotFound = async (error: unknown, id: string) => {
     if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
     const entries = await journal.entries().catch(() => []);
     const started = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
-    const hint = started ? otherServiceHint(started.base_url, options) : `${listCommand} shows what was started here.`;
+    const hint = started ? otherServiceHint(started.base_url, options) : listHint(io);
     return error.with({ hint });
-  };
-  const isKnownThere = async (id: string) => {
-    // The command's own request will meet any other error too, and reports it.
-    const outcome = await client.status(id, { signal: io.signal }).catch(asVidgenError);
-    return !(outcome instanceof VidgenError && outcome.code === "not_found");
   };
 
   return {
     client,
+    isLocal: local !== undefined,
     isInProcess: () => local?.isInProcess() ?? false,
-    journal,
     explainNotFound,
-    explain,
-    async resolveId(typed) {
-      // A full id needs no journal.
-      const ids = (await client.entries().catch(() => [])).flatMap(({ id }) => id ?? []);
-      const lower = typed.toLowerCase();
-      const begins = (id: string) => id.startsWith(typed) || (uuid.test(id) && id.toLowerCase().startsWith(lower));
-      const meant = [...new Set(ids.filter(begins))];
-      const whole = meant.find((id) => id.length === typed.length) ?? (uuid.test(typed) ? lower : typed);
-      const [only = whole, ...others] = meant;
-      if (meant.length === 0 || meant.includes(whole) || (await isKnownThere(whole))) return whole;
-      if (others.length > 0) throw usage(`Several ids begin with ${typed}.`, meant.join("\n"));
-      return only;
-    },
-    async newestRunning() {
-      const isRunning = (entry: Entry) => entry.status === "processing";
-      const since = io.date().getTime() - longestRunMs;
-      const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
-      const entries = await client.entries((part) => !part.some(isRunning) && part.some(isNew));
-      const { id } = entries.find(isRunning) ?? {};
-      if (id !== undefined) return id;
-      throw new VidgenError("not_found", "No generation that was started here is running.", {
-        hint: `Give an id; ${listCommand} shows what was started.`,
-      });
-    },
     async findAlreadySaved(id, place) {
       if (place === undefined || options.overwrite) return undefined;
       const file = await client.findSaved(id, place).catch(() => undefined);
@@ -132,19 +114,23 @@ export async function openSession(options: SessionOptions, io: Io): Promise<Sess
     },
     recordStreamed: (id) =>
       journal.append({ kind: "saved", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
-    async collect(id, { target, place, ...times }) {
+    async collect(id, { target, onStatus, ...times }) {
       // A video that was paid for is saved even where the journal cannot be read.
       recent ??= client.entries(() => false).catch(() => []);
       const entries = await recent;
       const model = entries.find((entry) => entry.id === id)?.request.model;
       const typical = model === undefined ? undefined : typicalMs(entries, model);
       const { stop, ...listeners } = display.follow(id, { model, typicalMs: typical });
-      const how = { ...times, signal: io.signal, ...listeners };
+      const onState = (status: string) => {
+        onStatus?.(status);
+        listeners.onState(status);
+      };
+      const how = { ...times, signal: io.signal, ...listeners, onState };
       try {
         if (target) return await client.download(id, target, how);
         return { ...(await client.follow(id, how)), file: undefined };
       } catch (error) {
-        throw explain(await explainNotFound(error, id), id, place);
+        throw await explainNotFound(error, id);
       } finally {
         stop();
       }
@@ -185,48 +171,48 @@ function noJournal(error: VidgenError): Journal {
   return { path: "", ...writing, entries: async () => [], findPart: async () => undefined };
 }
 
-function resumeCommand(id: string, place: string | undefined, options: SessionOptions, io: Io): string {
-  const words = [
-    ...(options.local ? ["--local"] : []),
-    ...(options.baseUrl === undefined ? [] : ["--base-url", options.baseUrl]),
+export type ResumeOptions = Omit<SessionOptions, "output"> & {
+  /** `-o` as it was typed. */
+  place: string | undefined;
+};
+
+/** The hint with the command that resumes these generations, or with "--all" those that are open. */
+export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
+  const { local, baseUrl, place, overwrite } = options;
+  const flags = [
+    ...(local ? ["--local"] : []),
+    ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
     ...(place === undefined ? [] : ["-o", place]),
-    ...(options.overwrite ? ["--overwrite"] : []),
+    ...(overwrite ? ["--overwrite"] : []),
   ];
-  const all = id.startsWith("-") ? [...words, "--", id] : [id, ...words];
-  return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
+  const words = typeof ids === "string" ? [ids] : ids;
+  const isOdd = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));
+  const all = isOdd ? [...flags, "--", ...words] : [...words, ...flags];
+  return `Resume with: ${programName(io.env)} wait ${all.map(quote).join(" ")}`;
 }
 
+/** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
+export function explain(error: unknown, id: string, options: ResumeOptions, io: Pick<Io, "env">): unknown {
+  if (!(error instanceof VidgenError)) return error;
+  return error.with({ id, hint: isOver(error) ? undefined : resumeHint([id], options, io) });
+}
+
+/** Whether an error means that there is nothing to resume. */
+export function isOver({ code }: VidgenError): boolean {
+  return code === "failed" || code === "not_found";
+}
+
+/** Without a flag that names a service, a generation is looked for where it was started. */
 function otherServiceHint(other: string, { local }: SessionOptions): string {
-  if (other === localBaseUrl) return "It was started with --local: add --local.";
-  return `It was started at ${other}: add --base-url ${quote(other)}${local ? " in the place of --local" : ""}.`;
+  const where = other === localBaseUrl ? "with --local" : `at ${other}`;
+  return `It was started ${where}: leave ${local ? "--local" : "--base-url"} out.`;
 }
 
-/** "npx vidgen" when vidgen was called that way, else "vidgen": printed commands must work when they are pasted. */
-export function programName(env: Io["env"]): string {
-  return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
+export function listHint({ env }: Pick<Io, "env">): string {
+  return `\`${programName(env)} list\` shows what was started here.`;
 }
 
 /** Quotes a word for a shell where it needs quotes; zsh expands a word that begins with "=". */
 export function quote(word: string): string {
   return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
-}
-
-/** Prints each request and reply with `--verbose`. The query of a media URL is left out: it may be a secret. */
-export function traceFetch(fetch: Io["fetch"], baseUrl: string, output: Output, io: Pick<Io, "now">): Io["fetch"] {
-  if (!output.verbose) return fetch;
-  return async (url, init) => {
-    const shown = `${init?.method ?? "GET"} ${url.startsWith(baseUrl) ? url : url.replace(/\?.*$/s, "?...")}`;
-    const start = io.now();
-    const report = (outcome: string | number) =>
-      output.trace(`< ${outcome} ${shown} (${Math.round(io.now() - start)} ms)`);
-    output.trace(`> ${shown}`);
-    try {
-      const response = await fetch(url, init);
-      report(response.status);
-      return response;
-    } catch (error) {
-      report(systemCode(error) ?? (error instanceof Error ? error.message : "failed"));
-      throw error;
-    }
-  };
 }

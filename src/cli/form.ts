@@ -1,8 +1,18 @@
-import { aspectRatios, defaultModel, findModel, guessModel, type Model, models } from "../client/models.ts";
+import {
+  aspectRatios,
+  defaultModel,
+  findModel,
+  guessModel,
+  type Model,
+  maxLocalSeconds,
+  models,
+} from "../client/models.ts";
+import { isFolder } from "../client/place.ts";
 import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
-import { buildRequest, checkImage, type RequestInput } from "./commands/request.ts";
-import { programName, quote, resolveService } from "./context.ts";
+import { buildRequest, checkImage, type RequestInput, readDuration } from "./commands/request.ts";
+import { quote, resolveService } from "./context.ts";
+import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkPlace } from "./terminal/result.ts";
 
@@ -30,11 +40,10 @@ export async function askForInput(known: KnownInput, options: FormOptions, { io,
   buildRequest({ ...known, prompt: "still to come", model: known.model ?? defaultModel, set });
   if (!local && !dryRun) await resolveService(options, io);
 
-  const input = await fillForm(known, io);
+  const input = await fillForm(known, local ? maxLocalSeconds : undefined, io);
   buildRequest(input);
-  const usual = local ? "the current folder" : "print its URL only";
   const check = (place: string) => checkPlace(place, { output, open }, io);
-  const place = options.isPlaceAsked ? await askPlace(usual, check, io) : undefined;
+  const place = options.isPlaceAsked ? await askPlace(check, io) : undefined;
   const { prompt, images: image, ...values } = input;
   const flags = options.flags({ ...values, image, ...(place === undefined ? {} : { output: place }) });
   const command = commandLine(prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
@@ -43,19 +52,23 @@ export async function askForInput(known: KnownInput, options: FormOptions, { io,
   return { input, place };
 }
 
-/** Asks for what is missing of a input. */
-async function fillForm({ usualModel, ...known }: KnownInput, io: Io): Promise<RequestInput> {
+/** Asks for what is missing of an input; `maxSeconds` is the longest video, where that is known. */
+async function fillForm(
+  { usualModel, ...known }: KnownInput,
+  maxSeconds: number | undefined,
+  io: Io,
+): Promise<RequestInput> {
   const prompt = (await askText("What should the video show?", isAnswered, io)).trim();
   const model = known.model ?? (await askChoice("Which model?", modelChoices(usualModel), usualModel, io));
   const ask = () => askChoice("Which aspect ratio?", ratioChoices, "", io);
   const aspectRatio = known.aspectRatio ?? ((await ask()) || undefined);
-  const duration = known.duration ?? (await askDuration(io));
+  const duration = known.duration ?? (await askDuration(maxSeconds, io));
   const images = await askImages(model, known.images, io);
   return { ...known, prompt, model, aspectRatio, duration, images };
 }
 
-/** Asks where to save the video, as `-o` takes it; `undefined` for the usual place. `check` throws for a place that cannot be used. */
-async function askPlace(usual: string, check: (place: string) => void, io: Io): Promise<string | undefined> {
+/** Asks where to save the video, as `-o` takes it; `undefined` for its URL alone. `check` throws for a place that cannot be used. */
+async function askPlace(check: (place: string) => void, io: Io): Promise<string | undefined> {
   // No shell expands what is typed here.
   const read = (text: string) => text.trim().replace(/^~(?=\/)/, () => io.home || "~");
   const wrong = "A file such as fox.mp4, a folder/, or . for this one, please.";
@@ -65,18 +78,23 @@ async function askPlace(usual: string, check: (place: string) => void, io: Io): 
     if (place === "") return true;
     return place.startsWith("~") ? wrong : isPlace(place);
   };
-  return read(await askText(`Where to save it? (Enter: ${usual})`, validate, io)) || undefined;
+  const place = read(
+    await askText("Where to save it? (Enter: the current folder; none: only print its URL)", validate, io),
+  );
+  if (place === "none") return undefined;
+  const isBare = /(^|\/)[^/.]+$/.test(place) && place !== "-" && !(await isFolder(place));
+  return isBare ? `${place}.mp4` : place || ".";
 }
 
-/** What a input comes to, for a person to look over. */
+/** What an input comes to, for a person to look over. */
 function summarize({ prompt, model, aspectRatio, duration, resolution, images }: RequestInput): string {
   const guess = guessModel(model);
   const aboutModel = guess === undefined ? findModel(model)?.characteristic : `did you mean ${guess}?`;
   const rows = [
     ["Prompt", prompt],
     ["Model", aboutModel === undefined ? model : `${model} (${aboutModel})`],
-    ["Ratio", aspectRatio ?? asTheServiceHasIt],
-    ["Length", duration ?? asTheServiceHasIt],
+    ["Ratio", aspectRatio ?? serviceDefault],
+    ["Length", duration ?? serviceDefault],
     ["Resolution", resolution],
     ...images.map((image) => ["Image", image.length > 200 ? `${image.slice(0, 200)}…` : image]),
   ];
@@ -92,10 +110,10 @@ export function commandLine(prompt: string, flags: readonly string[], env: Io["e
   return `${command} ${join(prompt.startsWith("-") ? [...flags, "--", prompt] : [prompt, ...flags])}`;
 }
 
-const asTheServiceHasIt = "as the service has it";
+const serviceDefault = "service default";
 
 const ratioChoices: Choice[] = [
-  { value: "", name: asTheServiceHasIt },
+  { value: "", name: serviceDefault },
   ...aspectRatios.map((ratio) => ({ value: ratio, name: ratio })),
 ];
 
@@ -107,11 +125,14 @@ function modelChoices(usual: string): Choice[] {
 
 const isAnswered: Check = (text) => text.trim() !== "" || "A few words, please.";
 
-async function askDuration(io: Io): Promise<string | undefined> {
-  const isSeconds = (text: string) => /^\d+(\.\d+)?$/.test(text) && Number(text) > 0;
-  const check: Check = (text) =>
-    text.trim() === "" || isSeconds(text.trim()) || "A number of seconds above 0, such as 5, please.";
-  const answer = await askText(`How long, in seconds? (Enter: ${asTheServiceHasIt})`, check, io);
+async function askDuration(maxSeconds: number | undefined, io: Io): Promise<string | undefined> {
+  const isSeconds = (seconds: string | number) =>
+    typeof seconds === "number" && seconds > 0 && seconds <= (maxSeconds ?? seconds);
+  const wrong = `A number of seconds above 0${maxSeconds === undefined ? "" : `, ${maxSeconds} at the most`}, such as 8, please.`;
+  const check = checkedBy((text) => {
+    if (text.trim() !== "" && !isSeconds(readDuration(text.trim()))) throw new Error(wrong);
+  }, wrong);
+  const answer = await askText(`How long, in seconds? (Enter: ${serviceDefault})`, check, io);
   return answer.trim() || undefined;
 }
 

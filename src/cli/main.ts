@@ -27,9 +27,9 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   return code;
 }
 
-/** commander throws once it has printed help or the version. */
+/** commander throws once it has printed help or the version; also the help of vidgen without a command, which it takes for an error. */
 function ignoreHelpShown(error: unknown): void {
-  if (!(error instanceof CommanderError && error.exitCode === 0)) throw error;
+  if (!(error instanceof CommanderError && (error.exitCode === 0 || error.code === "commander.help"))) throw error;
 }
 
 /** The error as it is printed; a usage error always says what to type next. */
@@ -46,7 +46,8 @@ function explain(error: unknown, program: CommandUnknownOpts, argv: readonly str
 
 /** commander's error as a usage error: what is wrong, that nothing was sent, and what to type next. */
 function explainUsageError({ code, message }: CommanderError, program: CommandUnknownOpts, help: string): VidgenError {
-  if (code === "commander.help") return usage("There is no command.", "`vidgen --help` lists them.");
+  if (code === "commander.excessArguments" && message.includes("'generate'"))
+    return usage("Too many words.", 'Quote the prompt: vidgen generate "a red fox"');
   const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
   const sentence = rephrase(what) ?? `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
   const flag = code === "commander.unknownOption" ? /'([^'=]+)/.exec(what)?.[1] : undefined;

@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, stat } from "node:fs/promises";
+import { mkdir, readFile, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { checkApiKey, checkBaseUrl } from "../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
@@ -32,7 +32,7 @@ export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, o
   const baseUrl = await findBaseUrl(flag, io);
   if (baseUrl !== undefined) return baseUrl;
   throw usage(
-    "No base URL is known: the service's address.",
+    "Not logged in: no base URL is set.",
     `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
   );
 }
@@ -43,6 +43,22 @@ export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<st
   if (key) return checkApiKey(key);
   throw new VidgenError("auth", `No API key for ${new URL(baseUrl).origin}.`, {
     hint: "Save one with `vidgen login`, set VIDGEN_API_KEY, or use --local, which needs none.",
+  });
+}
+
+/**
+ * The key of the service that a generation was started at. VIDGEN_API_KEY belongs to the service that the settings name, and is sent to no
+ * other that only the journal names. Throws `auth` when there is none.
+ */
+export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<string> {
+  const { origin } = new URL(baseUrl);
+  const usual = await findBaseUrl(undefined, io);
+  if (usual !== undefined && new URL(usual).origin === origin) return resolveApiKey(baseUrl, io);
+  const key = (await readSaved(io)).keys?.[origin];
+  if (key) return checkApiKey(key);
+  const toUse = io.env.VIDGEN_API_KEY ? `, or add --base-url ${baseUrl} to use VIDGEN_API_KEY there` : "";
+  throw new VidgenError("auth", `No API key for ${origin}, where it was started.`, {
+    hint: `Save one with \`vidgen login --base-url ${baseUrl}\`${toUse}.`,
   });
 }
 
@@ -81,20 +97,26 @@ export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<bool
   return true;
 }
 
-/** Reads the saved file, empty when there is none, and makes it private to the user. Throws `usage` for a corrupt file, which is left as it is. */
+/** Reads the saved file, empty when there is none. Throws `usage` for a corrupt file. The file is left as it is, also its mode. */
 export async function readSaved(io: SettingsIo): Promise<Saved> {
   const path = configPath(io);
   // Without a home folder the path is relative, and anybody may have put a file in the current folder.
-  if (!hasConfig(io) || !(await restrictMode(path, 0o600))) return {};
-  await restrictMode(dirname(path), 0o700);
+  if (!hasConfig(io)) return {};
   try {
-    const schema = await loadSavedSchema();
-    return schema.parse(JSON.parse(await readFile(path, "utf8")));
+    const text = await readFile(path, "utf8");
+    return (await loadSavedSchema()).parse(JSON.parse(text));
   } catch (error) {
+    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
     const reason = error instanceof SyntaxError ? "it is no JSON" : "it does not hold what vidgen saves there";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
     throw usage(`Cannot use ${path}: ${reason}.`, "Mend it or move it away; vidgen leaves it as it is.");
   }
+}
+
+/** The mode of the saved file when other users can read it, such as "0644"; vidgen saves it with 0600. Windows has no such modes. */
+export async function findOpenMode(io: SettingsIo): Promise<string | undefined> {
+  const { mode = 0 } = (await stat(configPath(io)).catch(() => undefined)) ?? {};
+  return io.platform === "win32" || (mode & 0o077) === 0 ? undefined : `0${(mode & 0o777).toString(8)}`;
 }
 
 async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
@@ -102,9 +124,7 @@ async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
   if (!hasConfig(io)) throw new VidgenError("output", "There is no home folder to save it in.", { hint: configHint });
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await restrictMode(dirname(path), 0o700);
     (await openConf(path)).store = saved;
-    await restrictMode(path, 0o600);
   } catch (error) {
     throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {
       hint: configHint,
@@ -122,16 +142,4 @@ async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
   return new Conf<Saved>({ ...options, accessPropertiesByDotNotation: false, configFileMode: 0o600 });
-}
-
-/** Removes other users' permissions from a file or folder, except for a shared one such as /tmp; `false` when it does not exist. */
-async function restrictMode(path: string, mode: number): Promise<boolean> {
-  try {
-    const { mode: found } = await stat(path);
-    if ((found & 0o077) !== 0 && (found & 0o1000) === 0) await chmod(path, mode).catch(() => {});
-    return true;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return false;
-    throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
-  }
 }

@@ -36,6 +36,8 @@ export type Claims = {
   hold(): Promise<Hold>;
   /** Claims the place for a video. Only inside of the journal's lock. */
   claim(place: string, claiming: Claiming): Promise<Target>;
+  /** Claims the place for a video that is paid for already: also where neither the lock nor a lease can be had. */
+  claimUnderLock(place: string, claiming: Omit<Claiming, "hold">): Promise<Target>;
   /** The video of a generation where `place` would save it; `undefined` unless the journal says that the file there is this one's. */
   findSaved(entry: Started, place: string): Promise<string | undefined>;
   /** The version of its video that a claimed partial file holds the beginning of; `undefined` when it holds nothing that can be gone on with. */
@@ -66,39 +68,62 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     return true;
   }
 
-  return {
-    hold: shareHold(journal),
-    async claim(place, claiming) {
-      if (place === "") throw usage("The place for the video is empty.");
-      const { overwrite = false, id, entry, hold, first = 1, resume = false } = claiming;
-      const words = entry ? wordsOf(entry) : (claiming.words ?? {});
-      const naming = id === undefined ? undefined : { id, ...words };
-      const target = await claimPlace(place, {
-        ...{ overwrite, unique: randomUUID(), naming, words, first, date: dayOf(entry, io) },
-        own: (file, found) => own(file, found, claiming),
+  async function claim(place: string, claiming: Claiming): Promise<Target> {
+    if (place === "") throw usage("The place for the video is empty.");
+    const { overwrite = false, id, entry, hold, first = 1, resume = false } = claiming;
+    const words = entry ? wordsOf(entry) : (claiming.words ?? {});
+    const naming = id === undefined ? undefined : { id, ...words };
+    const target = await claimPlace(place, {
+      ...{ overwrite, unique: randomUUID(), naming, words, first, date: dayOf(entry, io) },
+      own: (file, found) => own(file, found, claiming),
+    });
+    /** Rejects when another process has taken over the file, because this one had stopped for a minute. */
+    const confirm = async () => {
+      await hold?.confirm().catch((cause) => {
+        throw new VidgenError("output", `Another process saves ${target.partPath()} now.`, { cause });
       });
-      /** Rejects when another process has taken over the file, because this one had stopped for a minute. */
-      const confirm = async () => {
-        await hold?.confirm().catch((cause) => {
-          throw new VidgenError("output", `Another process saves ${target.partPath()} now.`, { cause });
-        });
+    };
+    return {
+      ...target,
+      keep: resume ? target.keep : () => {},
+      async settle(settled) {
+        const before = target.partPath();
+        // Without the lock the video keeps the temporary name until it is whole.
+        await (hold ? journal.lock(() => target.settle(settled)).catch(() => {}) : target.settle(settled));
+        if (target.partPath() !== before) parts.delete(before);
+      },
+      commit: async (naming) => confirm().then(() => target.commit(naming)),
+      async release() {
+        await confirm().catch(target.keep);
+        await target.release();
+        parts.delete(target.partPath());
+      },
+    };
+  }
+
+  const acquireHold = shareHold(journal);
+
+  return {
+    hold: acquireHold,
+    claim,
+    async claimUnderLock(place, claiming) {
+      const hold = await acquireHold().catch(() => undefined);
+      let isLocked = false;
+      const claimLocked = () => {
+        isLocked = true;
+        return claim(place, { ...claiming, hold });
       };
-      return {
-        ...target,
-        keep: resume ? target.keep : () => {},
-        async settle(settled) {
-          const before = target.partPath();
-          // Without the lock the video keeps the temporary name until it is whole.
-          await (hold ? journal.lock(() => target.settle(settled)).catch(() => {}) : target.settle(settled));
-          if (target.partPath() !== before) parts.delete(before);
-        },
-        commit: async (naming) => confirm().then(() => target.commit(naming)),
-        async release() {
-          await confirm().catch(target.keep);
-          await target.release();
-          parts.delete(target.partPath());
-        },
+      const claimUnlocked = (error: unknown) => {
+        if (isLocked) throw error;
+        return claim(place, { ...claiming, hold: undefined });
       };
+      try {
+        const target = await journal.lock(claimLocked).catch(claimUnlocked);
+        return { ...target, release: () => target.release().finally(() => hold?.release()) };
+      } catch (error) {
+        await hold?.release();
+        throw error;
+      }
     },
     async findSaved({ id, ...entry }, place) {
       // With `{n}` each download gets a new file.

@@ -5,7 +5,7 @@ import type { Clock, Io } from "../io.ts";
 import { createApi } from "./api.ts";
 import { type BeginOptions, type Begun, begin } from "./begin.ts";
 import { type ClaimOptions, createClaims } from "./claims.ts";
-import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./credentials.ts";
+import { checkApiKey, checkBaseUrl, createRedaction, isLoopback, shortenAddresses } from "./credentials.ts";
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
 import type { Entry, Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
@@ -26,7 +26,7 @@ export type ClientOptions = {
   apiKey: string;
   /** Where each start is written down before it is sent; without one nothing is written down. */
   journal?: Omit<Journal, "path"> | undefined;
-  /** Called with news for the user, such as that the service is hard to reach. */
+  /** Called with news for the user, such as a model that looks like a slip. */
   onNote?: ((text: string) => void) | undefined;
 };
 
@@ -46,8 +46,10 @@ export type FollowOptions = {
   timeoutMs?: number | undefined;
   /** Between two polls, in milliseconds; by default what the interface recommends. */
   intervalMs?: number | undefined;
-  /** Called at each poll that sees the generation running, with the service's own word for its state. */
+  /** Called at each poll, until it sees the generation completed, with the service's own word for its state. */
   onState?: ((status: string) => void) | undefined;
+  /** Called with the reason each time that the service could not be reached, from the third in a row on. */
+  onTrouble?: ((reason: string) => void) | undefined;
 };
 
 export type DownloadOptions = FollowOptions & {
@@ -79,7 +81,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
   const apiKey = checkApiKey(options.apiKey);
   const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
-  const journal = withoutKey(options.journal ?? noJournal, apiKey);
+  const journal = withoutSecrets(options.journal ?? noJournal, apiKey);
   const onNote = options.onNote ?? (() => {});
   const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   /** The ids that this client has started and not followed yet: a part of the service may not know them. */
@@ -122,7 +124,8 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       isWatched = true;
       how.onState?.(status);
     };
-    const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onNote };
+    const onTrouble = (reason: string) => how.onTrouble?.(reason);
+    const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onTrouble, onNote };
     const completed = await follow(api, id, options, io).catch(async (thrown) => {
       const error = asVidgenError(thrown);
       if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
@@ -131,6 +134,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
         await record({ kind: "failed", id, reason: "the service no longer knows it" });
       throw error;
     });
+    how.onState?.("completed");
     await record({ kind: "completed", id, ...(isWatched ? { watched: true } : {}) });
     return completed;
   }
@@ -138,23 +142,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   async function claim(place: string, how: ClaimOptions = {}): Promise<Target> {
     // A video that was paid for can be claimed even where the journal cannot be read or written.
     const entry = how.id === undefined ? undefined : await find(how.id).catch(() => undefined);
-    const hold = await claims.hold().catch(() => undefined);
-    let isLocked = false;
-    const claimLocked = () => {
-      isLocked = true;
-      return claims.claim(place, { ...how, entry, hold });
-    };
-    const claimUnlocked = (error: unknown) => {
-      if (isLocked) throw error;
-      return claims.claim(place, { ...how, entry, hold: undefined });
-    };
-    try {
-      const target = await journal.lock(claimLocked).catch(claimUnlocked);
-      return { ...target, release: () => target.release().finally(() => hold?.release()) };
-    } catch (error) {
-      await hold?.release();
-      throw error;
-    }
+    return claims.claimUnderLock(place, { ...how, entry });
   }
 
   async function followAndSave(id: string, target: Target, how: DownloadOptions) {
@@ -249,10 +237,11 @@ const noJournal: Omit<Journal, "path"> = {
   forget: async () => {},
 };
 
-/** The reasons in the lines are the service's own words, which may repeat the key. */
-function withoutKey(journal: Omit<Journal, "path">, apiKey: string): Omit<Journal, "path"> {
+/** The reasons in the lines are the service's own words, which may repeat the key, or an address or image of the request. */
+function withoutSecrets(journal: Omit<Journal, "path">, apiKey: string): Omit<Journal, "path"> {
   const { hide, redact } = createRedaction();
   hide(apiKey);
-  const redacted = (line: Line): Line => ("reason" in line ? { ...line, reason: redact(line.reason) } : line);
+  const redacted = (line: Line): Line =>
+    "reason" in line ? { ...line, reason: shortenAddresses(redact(line.reason)) } : line;
   return { ...journal, append: (line) => journal.append(redacted(line)) };
 }

@@ -20,7 +20,9 @@ export type FollowOptions = {
   signal: AbortSignal;
   /** Called at each poll that sees the generation running, with the service's own word for its state. */
   onState?(status: string): void;
-  /** Called with news for the user, such as that the service is hard to reach. */
+  /** Called with the reason each time that the service could not be reached, from the third in a row on. */
+  onTrouble?(reason: string): void;
+  /** Called with news for the user, such as a state that the interface does not have. */
   onNote(text: string): void;
 };
 
@@ -48,7 +50,9 @@ export function localPace(elapsedMs: number): number {
  */
 export async function follow(api: Api, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
   const start = clock.now();
-  const timeout = new VidgenError("pending", "Still running: the time to wait is over.", { id });
+  const timeout = new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; still generating.`, {
+    id,
+  });
   const limit = clock.limit(options.timeoutMs, options.signal, timeout);
   const judge = createJudge(id, options, clock);
   try {
@@ -67,11 +71,17 @@ export async function follow(api: Api, id: string, options: FollowOptions, clock
   }
 }
 
+/** Such as "15m", as `--timeout` takes it. */
+function formatLimit(ms: number): string {
+  return ms % 60_000 === 0 ? `${ms / 60_000}m` : `${ms / 1000}s`;
+}
+
 /** Interprets each poll, with what the polls before it have shown. */
 function createJudge(id: string, options: FollowOptions, clock: Clock) {
   const statuses = new Set<string>(states);
   let failures = 0;
   let trouble = "no answer came";
+  const wasReached = () => options.isNew || isSeen || refusals > 0;
   let isSeen = false;
   let refusals = 0;
   let refusedSince: number | undefined;
@@ -80,19 +90,21 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
     if (code === "not_found" && options.isKnown) return clock.now() - sinceMs >= toleranceMs;
     return refusals >= (code === "not_found" || isSeen ? maxRefusals : 1);
   };
+  const unreachedError = () =>
+    new VidgenError("network", `Could not get an answer from the service: ${trouble}.`, { id, hint: doctorHint });
   return {
     /** The error for the end of the time to wait: `pending` only for a generation that may be running as far as the service has said. */
     timeoutError(pending: VidgenError): VidgenError {
       if (completedSince !== undefined) return missingVideoUrlError(id);
-      if (options.isNew || isSeen || refusals > 0) return pending;
-      const message = `Could not get an answer in the time to wait: ${trouble}.`;
-      return new VidgenError("network", message, { id, hint: doctorHint });
+      return wasReached() ? pending : unreachedError();
     },
     completed(result: PollResult): Completed | undefined {
       failures = result.kind === "trouble" ? failures + 1 : 0;
       if (result.kind === "trouble") {
         trouble = result.reason;
-        if (failures === 3) options.onNote(`The service is hard to reach (${trouble}); still trying.`);
+        // A service that was reached a moment ago may be about to come back.
+        if (result.isFinal && !wasReached()) throw unreachedError();
+        if (failures >= 3) options.onTrouble?.(trouble);
         return undefined;
       }
       if (result.kind === "refused") {
@@ -132,14 +144,17 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
 
 function missingVideoUrlError(id: string): VidgenError {
   const hint = "`vidgen status <id> --json` shows all that the service says.";
-  return new VidgenError("rejected", "The generation is completed, but the service names no video.", { id, hint });
+  return new VidgenError("rejected", "The generation is completed, but the service returned no video URL.", {
+    id,
+    hint,
+  });
 }
 
 export function failedError(id: string, generation: Generation): VidgenError {
   const reason = errorText(generation.error) ?? "the service gives no reason";
   return new VidgenError("failed", `The generation failed: ${reason}`, {
     id,
-    hint: "Another prompt or model may do; a new start is a new charge.",
+    hint: "Try another prompt or model; each attempt is charged.",
   });
 }
 

@@ -19,6 +19,9 @@ export const models: readonly Model[] = [
   { id: "minimax", characteristic: "ultra-realistic humans" },
 ];
 
+/** The longest video of the local service, in seconds; what others take, the interface does not say. */
+export const maxLocalSeconds = 60;
+
 /** The default: the interface calls it "best value". */
 export const defaultModel = "wan-2.5";
 

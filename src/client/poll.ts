@@ -1,15 +1,15 @@
-import { doctorHint, VidgenError } from "../errors.ts";
+import { doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
 import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
-import { freeRetryMs, isTransient, retryAfterMs } from "./retry.ts";
+import { freeRetryMs, isFinalConnectFailure, isTransient, retryAfterMs } from "./retry.ts";
 import { errorText, type Generation, normalizeGeneration, readGeneration, saysNo } from "./schema.ts";
 
-/** What one poll shows. `trouble` is a failure that a retry, which is free, may overcome; `refused` is an answer that says no. */
+/** What one poll shows. `trouble` is a failure that a retry, which is free, may overcome, though hardly when `isFinal`; `refused` is an answer that says no. */
 export type PollResult =
   | { kind: "generation"; generation: Generation }
   | { kind: "refused"; error: VidgenError }
-  | { kind: "trouble"; reason: string; httpStatus?: number; retryAfterMs?: number | undefined };
+  | { kind: "trouble"; reason: string; isFinal?: boolean; httpStatus?: number; retryAfterMs?: number | undefined };
 
 /** A poll that takes longer counts as trouble. */
 const pollLimitMs = 30_000;
@@ -25,7 +25,8 @@ export async function poll(api: Api, id: string, clock: Clock, signal: AbortSign
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     if (error instanceof VidgenError) throw error;
-    return { kind: "trouble", reason: describeFailure(error) };
+    const isFinal = isFinalConnectFailure(systemCode(error), api.baseUrl);
+    return { kind: "trouble", reason: describeFailure(error), isFinal };
   } finally {
     limit.clear();
   }
@@ -48,7 +49,7 @@ export async function pollUntilAnswered(
     if (result.kind === "generation") return result.generation;
     if (result.kind === "refused") throw result.error;
     const waitMs = freeRetryMs(failures, result.retryAfterMs);
-    if (clock.now() + waitMs > end) {
+    if (result.isFinal || clock.now() + waitMs > end) {
       throw new VidgenError("network", `Could not get an answer: ${result.reason}. Nothing was charged.`, {
         id,
         httpStatus: result.httpStatus,

@@ -1,3 +1,5 @@
+import { isLoopback } from "./credentials.ts";
+
 /** Back-off with full jitter, in milliseconds: random, below a bound that doubles with each failure, up to 15 s. */
 export function backoffMs(failures: number, random: number = Math.random()): number {
   return random * Math.min(15_000, 500 * 2 ** failures);
@@ -34,9 +36,13 @@ export function isNotNow(status: number): boolean {
   return status === 429 || status === 421 || status === 425;
 }
 
-/** Failures to connect that a retry does not change: the name does not exist, or the certificate is not trusted. */
-export function isFinalConnectFailure(code = ""): boolean {
+/**
+ * Whether a retry cannot change a failure to connect: the name does not exist, the certificate is not trusted, or nothing listens on this
+ * machine.
+ */
+export function isFinalConnectFailure(code: string | undefined, baseUrl: string): boolean {
+  if (code === "ECONNREFUSED") return isLoopback(new URL(baseUrl).hostname);
   return /^(ENOTFOUND|ERR_TLS_|ERR_SSL_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_INVALID_|UND_ERR_INVALID_|(ERR_)?MODULE_NOT_FOUND)/.test(
-    code,
+    code ?? "",
   );
 }

@@ -98,7 +98,8 @@ async function attemptOnce(api: Api, request: StartRequest, options: StartOption
       const reason = wasInterrupted ? "interrupted while waiting for it" : describeFailure(error);
       return unknownOutcome(reason, options.attempt);
     }
-    return { kind: "unsent", reason: describeFailure(error), isFinal: isFinalConnectFailure(systemCode(error)) };
+    const isFinal = isFinalConnectFailure(systemCode(error), api.baseUrl);
+    return { kind: "unsent", reason: describeFailure(error), isFinal };
   } finally {
     limit.clear();
   }

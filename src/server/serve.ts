@@ -6,7 +6,7 @@ import type { Clock, Io } from "../io.ts";
 import { type Address, type Announcement, acquireFolder, readAnnouncement, writeAnnouncement } from "./announcement.ts";
 import { createKey, prepareLocalAccount } from "./api/accounts.ts";
 import { createApp } from "./api/app.ts";
-import { type Listening, listen } from "./api/listen.ts";
+import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
 import type { Handler, OnTrouble } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackScheduler } from "./callbacks/scheduler.ts";
@@ -94,6 +94,8 @@ export type OpenOptions = {
   onDelivery(event: DeliveryEvent): void;
   /** Gets a line for whoever runs the service, when something went wrong that no reply shows. */
   onNote(text: string): void;
+  onRequest?: ListenOptions["onRequest"];
+  withReplies?: ListenOptions["withReplies"];
 };
 
 /** The local service, listening. */
@@ -158,7 +160,9 @@ async function openParts(options: OpenOptions, { steps, lost }: Opening, io: Io)
   const open: Listening[] = [];
   steps.push(async (graceMs) => void (await Promise.all(open.map((listening) => listening.close(graceMs)))));
   const listenAt = async (handler: Handler, port: number) => {
-    const listening = await listen(handler, { host, port, names: name === undefined ? [] : [name] }, io);
+    const { onRequest, withReplies } = options;
+    const names = name === undefined ? [] : [name];
+    const listening = await listen(handler, { host, port, names, onRequest, withReplies }, io);
     open.push(listening);
     return publicUrl(listening, name);
   };

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { commandLine } from "../../src/cli/form.ts";
@@ -23,7 +23,7 @@ test("asks for all that is missing, shows what it comes to and the command line 
     ["Which model", enter],
     ["Which aspect", down + down + enter],
     ["How long", `5${enter}`],
-    ["Where to save", enter],
+    ["Where to save", `none${enter}`],
     ["Start it?", `y${enter}`],
   );
   const run = await world.vidgen("generate", "--no-color");
@@ -98,7 +98,7 @@ const questions: World["answers"] = [
   ["Which model", enter],
   ["Which aspect", enter],
   ["How long", enter],
-  ["Where to save", enter],
+  ["Where to save", `none${enter}`],
   ["Start it?", `y${enter}`],
 ];
 
@@ -158,19 +158,50 @@ test("where it is saved is asked too, and stands in the command line", async () 
 });
 
 test("without an answer the ratio and the length are the service's own, and a length is a number of seconds", async () => {
-  const wrong = ["0", "-5", "5s", "long"].map((answer, i): [string, string] => [
+  const wrong = ["0", "-5", "5 m", "long"].map((answer, i): [string, string] => [
     i === 0 ? "How long" : "A number of seconds",
     `${clear}${answer}${enter}`,
   ]);
   const world = await createDesk(
     ...questions.slice(0, 3),
     ...wrong,
-    ["A number of seconds", `${clear}2.5${enter}`],
+    ["A number of seconds", `${clear}2.5s${enter}`],
     ...questions.slice(4),
   );
   const run = await world.vidgen("generate", "--no-color");
   expect([run.code, sent(world)]).toEqual([0, { prompt: "a fox", model: "wan-2.5", duration: 2.5 }]);
-  expect(run.stderr).toContain("\n  Ratio       as the service has it\n  Length      2.5\n");
+  expect(run.stderr).toContain("\n  Ratio       service default\n  Length      2.5s\n");
+});
+
+test.each([
+  ["fox", /\/fox\.mp4$/],
+  ["fox.mov", /\/fox\.mov$/],
+  ["clips", /\/clips\/a-fox-wan-2\.5-\w{8}\.mp4$/],
+])("saving to %s, a name without an ending gets .mp4, a folder does not", async (name, saved) => {
+  const world = await createDesk(
+    ...questions.slice(0, 4),
+    ["Where to save", `~/${name}${enter}`],
+    ["Start it?", `y${enter}`],
+  );
+  mkdirSync(join(world.folder, "clips"));
+  const run = await world.vidgen("generate", "--no-color");
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(new RegExp(saved, "m")) });
+});
+
+test("without an answer it is saved to the current folder", async () => {
+  const world = await createDesk(...questions.slice(0, 4), ["(Enter: the current folder", enter], ["Start it?", ctrlC]);
+  expect((await world.vidgen("generate", "--no-color")).stderr).toContain(" -o .\n");
+});
+
+test("with --local a length that the local service refuses is asked for again", async () => {
+  const world = await createDesk(
+    ...questions.slice(0, 3),
+    ["How long", `90${enter}`],
+    ["60 at the most", `${clear}60${enter}`],
+    ["Where to save", ctrlC],
+  );
+  expect(await world.vidgen("generate", "--local")).toMatchObject({ code: 130 });
+  expect(world.answers).toEqual([]);
 });
 
 test("the key is nowhere in what is shown", async () => {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -84,14 +84,24 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
   const started = await machine.vidgen("generate", "a fox", ...short, "--no-wait");
   expect(started).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/It is made when it is waited for, vidgen wait \S+ --local/),
+    stderr: expect.stringMatching(
+      /^Started \S+ \(wan-2\.5, free\)\.\nIt is made when it is waited for, vidgen wait \S+, or/,
+    ),
   });
-  const waited = await machine.vidgen("wait", "--local", "-o", "fox.mp4");
+  const id = started.stdout.trim();
+  expect(await machine.vidgen("status", id)).toMatchObject({ code: 0, stdout: expect.stringMatching(`^${id}\t`) });
+  const waited = await machine.vidgen("wait", "-o", "fox.mp4");
   expect(waited).toMatchObject({
     code: 0,
     stdout: "fox.mp4\n",
     stderr: expect.stringContaining(started.stdout.trim()),
   });
+});
+
+test("nobody is sent to buy credits for the local service", async () => {
+  const run = await (await createMachine()).vidgen("generate", "a fox [credits: 0]", "--local");
+  expect(run).toMatchObject({ code: 7, stderr: expect.stringContaining("`vidgen serve --credits 1000`") });
+  expect(run.stderr).not.toContain("Add credits");
 });
 
 test("a run that is killed while it renders is gone on with, and nothing is charged again", async () => {
@@ -100,7 +110,7 @@ test("a run that is killed while it renders is gone on with, and nothing is char
   await killed.said("Generating");
   killed.child.kill("SIGKILL");
   await killed.ended;
-  expect(await machine.vidgen("wait", "--all", "--local", "-o", "clips/")).toMatchObject({ code: 0 });
+  expect(await machine.vidgen("wait", "--all", "-o", "clips/")).toMatchObject({ code: 0 });
   expect(readdirSync(join(machine.folder, "clips"))).toHaveLength(1);
   const { stdout } = await machine.vidgen("generate", "an owl", ...short, "--json", "-o", "owl.mp4");
   // Topped up to 1000 by each owner; the balance before is 990 for the one generation so far.
@@ -185,6 +195,32 @@ test.each([
 ])("serve %s %s is a usage error", async (...flags) => {
   const machine = await createMachine();
   expect(await machine.vidgen("serve", ...flags)).toMatchObject({ code: 2, stdout: "" });
+});
+
+test.each([
+  ["serve", [], true, false],
+  ["serve --verbose", ["--verbose"], true, true],
+  ["serve --quiet", ["--quiet"], false, false],
+])("%s: flags %j, a line for each request %j, its bodies without secrets %j", async (_, flags, hasLine, hasBodies) => {
+  const machine = await createMachine();
+  const server = machine.run("serve", "--port", "0", "--media-port", "0", ...flags);
+  await server.said("http://");
+  const body = { prompt: "a fox", model: "wan-2.5", imageUrl: "https://u:canary1@a.example/1.png?signature=canary2" };
+  const { api_key, base_url } = JSON.parse(readFileSync(join(machine.folder, "home/service/service.json"), "utf8"));
+  const headers = { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" };
+  await (await fetch(`${base_url}/api/generate`, { method: "POST", headers, body: JSON.stringify(body) })).text();
+  await (
+    await fetch(`${base_url}/api/generation-status?id=canary3`, { headers: { Origin: "https://a.example" } })
+  ).text();
+  server.child.kill("SIGTERM");
+  const { stderr } = await server.ended;
+  expect(/^POST \/api\/generate 200 wan-2\.5 [0-9a-f]{8} \d+ ms$/m.test(stderr)).toBe(hasLine);
+  expect(/^GET \/api\/generation-status 403 \d+ ms$/m.test(stderr)).toBe(hasLine);
+  expect(stderr.includes('> {"prompt":"a fox","model":"wan-2.5","imageUrl":"https://...@a.example/1.png?..."}')).toBe(
+    hasBodies,
+  );
+  expect(stderr.includes('< {"success":true,"data":{"id":"')).toBe(hasBodies);
+  expect(stderr).not.toMatch(/canary/);
 });
 
 test("with a name that others reach it by, the service calls nothing on this machine", async () => {

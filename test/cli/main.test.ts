@@ -38,6 +38,7 @@ test.each([
     "Too many arguments for 'status'. Expected 1 argument but got 2. Nothing was sent.",
     "`vidgen status --help` shows how it is used.",
   ],
+  ["generate a red fox", "Too many words.", 'Quote the prompt: vidgen generate "a red fox"'],
   ["list --limit 0", `--limit takes a whole number from 1, not "0".`, "`vidgen list --help` shows how it is used."],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {
   const world = await createWorld();

@@ -41,7 +41,6 @@ test.each(commands)("%s --help has examples first and the flags that every comma
 });
 
 test.each([
-  ["no command", []],
   ["an unknown command", ["generte", "x"]],
   ["an unknown flag", ["models", "--nope"]],
   ["a flag without its value", ["generate", "x", "--model"]],
@@ -53,6 +52,13 @@ test.each([
     stdout: "",
     stderr: expect.stringContaining("error: "),
   });
+});
+
+test("without a command it is the help", async () => {
+  const world = await createWorld();
+  const help = await world.vidgen("--help");
+  expect(await world.vidgen()).toEqual({ ...help, code: 0, stderr: "" });
+  expect(await world.vidgen("--quiet")).toEqual(help);
 });
 
 test("a misspelt command and flag get a suggestion", async () => {

@@ -87,7 +87,7 @@ test("nothing was sent where TLS fails, and time does not mend that", async () =
   const url = await serve((socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
   const failure = await failureOf(post(createIo(), url.replace("http:", "https:")));
   expect(failure.sent).toBe(false);
-  expect(isFinalConnectFailure(systemCode(failure))).toBe(true);
+  expect(isFinalConnectFailure(systemCode(failure), url)).toBe(true);
 });
 
 test("it was sent when the connection is reset after the request was read", async () => {

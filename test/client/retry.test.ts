@@ -115,7 +115,7 @@ test.each([
   "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
   "ERR_SSL_WRONG_VERSION_NUMBER",
 ])("%s is final", (code) => {
-  expect(isFinalConnectFailure(code)).toBe(true);
+  expect(isFinalConnectFailure(code, "https://api.video.example")).toBe(true);
 });
 
 test.each([
@@ -128,5 +128,10 @@ test.each([
   "ENETUNREACH",
   undefined,
 ])("%s may pass", (code) => {
-  expect(isFinalConnectFailure(code)).toBe(false);
+  expect(isFinalConnectFailure(code, "https://api.video.example")).toBe(false);
+});
+
+test("a refused connection is final on this machine: nothing listens there", () => {
+  expect(isFinalConnectFailure("ECONNREFUSED", "http://127.0.0.1:8787")).toBe(true);
+  expect(isFinalConnectFailure("ECONNRESET", "http://127.0.0.1:8787")).toBe(false);
 });

@@ -18,7 +18,7 @@ test("a picture of a run, as a terminal shows it", { skip: !hasTmux }, async () 
   await desk.shows(/Generating \w{8} \(veo-3\.1\) {2}[2-9] s, typically \d+ s/, { timeoutMs: 60_000 });
   const svg = svgOf(desk.screen({ colors: true }), 80);
   desk.press("C-c");
-  await desk.shows("To go on");
+  await desk.shows("Resume with");
   expect(svg.length).toBeLessThan(30_000);
   mkdirSync(new URL(".", place), { recursive: true });
   writeFileSync(place, svg);

@@ -22,7 +22,7 @@ import {
   withSuggestions,
 } from "../command.ts";
 import type { Session } from "../context.ts";
-import { localBaseUrl } from "../local.ts";
+import { explainLocalCredits, localBaseUrl } from "../local.ts";
 import { findBaseUrl, findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
@@ -47,7 +47,7 @@ function declare(program: CommandUnknownOpts) {
     .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file')
     .addOption(withSuggestions(model, () => models.map(({ id, characteristic }) => [id, characteristic])))
     .addOption(withSuggestions(aspectRatio, () => aspectRatios.map((ratio) => [ratio, ""])))
-    .option("-d, --duration <length>", "length of the video")
+    .option("-d, --duration <length>", "length in seconds, e.g. 8")
     .addOption(withSuggestions(resolution, () => ["480p", "720p", "1080p"].map((name) => [name, ""])))
     .option("-i, --image <url>", "source image; may be repeated", collectValues)
     .option("--callback-url <url>", "the service POSTs the result there")
@@ -87,14 +87,17 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   });
   if (!ready) return;
   const { session, begun, earlier, place, times } = ready;
-  const { id, document } = earlier ?? (await startOnce(begun, ready.request.model, context));
-  if (!options.wait) return await printId(session, { id, document }, context);
-  const follow = () => session.collect(id, { ...times, target: begun.target, place });
-  const collected = await ringAfter(options.bell ?? false, follow, io);
-  const print = { place, extra: document, open: options.open ?? false, output };
-  await printResult(collectedResult(collected, session.isInProcess()), print, io).catch((error) => {
-    throw session.explain(error, id, place);
-  });
+  const { id, document } = earlier ?? (await startOnce(ready, context));
+  try {
+    if (!options.wait) return await printId(session, { id, document }, context);
+    const follow = () => session.collect(id, { ...times, target: begun.target });
+    const collected = await ringAfter(options.bell ?? false, follow, io);
+    const print = { place, extra: document, open: options.open ?? false, output };
+    await printResult(collectedResult(collected, session.isInProcess(), output), print, io);
+  } catch (error) {
+    const { explain } = await import("../context.ts");
+    throw explain(error, id, { ...options, place }, io);
+  }
   if (place === "-") await session.recordStreamed(id);
 }
 
@@ -180,25 +183,28 @@ async function resolveInput(
 }
 
 /** Sends the request, and prints the id as soon as it is known. */
-async function startOnce(begun: ReadyStart, model: string, { io, output }: Context): Promise<StartResult> {
+async function startOnce(
+  { session, begun, request }: { session: Session; begun: ReadyStart; request: StartRequest },
+  { io, output }: Context,
+): Promise<StartResult> {
   // Without a terminal the first line is the one with the id.
   if (output.isLive) output.progress("Starting...");
-  const { generation, remaining_credits } = await begun.send(io).finally(output.clearProgress);
+  const { generation, remaining_credits } = await begun
+    .send(io)
+    .catch((error) => {
+      throw session.isLocal ? explainLocalCredits(error) : error;
+    })
+    .finally(output.clearProgress);
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
-  output.note(`Started ${generation.id} (${model}${credits}).`);
+  output.note(`Started ${generation.id} (${request.model}${session.isLocal ? ", free" : credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
 }
 
 /** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */
 async function printId(session: Session, { id, document }: StartResult, { io, output }: Context): Promise<void> {
-  try {
-    await output.result(id, document);
-    if (session.isInProcess())
-      output.note(`It is made when it is waited for, vidgen wait ${id} --local, or by vidgen serve.`);
-    io.signal.throwIfAborted();
-  } catch (error) {
-    throw session.explain(error, id, undefined);
-  }
+  await output.result(id, document);
+  if (session.isInProcess()) output.note(`It is made when it is waited for, vidgen wait ${id}, or by vidgen serve.`);
+  io.signal.throwIfAborted();
 }
 
 /** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
@@ -216,7 +222,7 @@ function earlierDocument({ id, status, at, remaining_credits, request: { model, 
 async function printDryRun(request: StartRequest, options: Options, { io, output }: Context): Promise<void> {
   const { local = false, reuse } = options;
   const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
-  if (!local && baseUrl === undefined) output.note("No base URL is known; without --dry-run this would stop here.");
+  if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would stop here.");
   if (reuse) {
     const { findJournal } = await import("../context.ts");
     const { chooseAttempt, isRecent } = await import("../../client/attempts.ts");

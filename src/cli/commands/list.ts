@@ -5,6 +5,7 @@ import type { Journal } from "../../client/journal.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { type Context, localOption, withDetails } from "../command.ts";
+import { localBaseUrl } from "../local.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
@@ -26,11 +27,11 @@ function declare(program: CommandUnknownOpts) {
     .command("list")
     .summary("list what this machine has started")
     .description(
-      "What this machine has started, newest first, from its journal: id, status, model, age, credits left, file, prompt.",
+      "What this machine has started, newest first, from its journal: id, status, model, age, credits left, the file or why there is none, the service where there are two, prompt.",
     )
     .addOption(new Option("--status <name>", "only those of one status").choices(statuses))
     .option("--limit <number>", "how many at the most", "30")
-    .addOption(localOption("only those of the local service"))
+    .addOption(localOption("local generations only"))
     .option("--dismiss <attempt>", "close an attempt whose outcome is unknown, once you have looked at your account")
     .option("--forget <id>", "take a generation, or an attempt, out of the journal");
   const examples = ["vidgen list", "vidgen list --status unknown", "vidgen list --dismiss <attempt>"];
@@ -52,15 +53,15 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
     ...entry,
     ...{ model: request.model, prompt: request.prompt, error: reason },
   }));
-  const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : Number.POSITIVE_INFINITY;
+  const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   await output.result(table(entries, width, io.date()).join("\n"), documents);
   if (entries.length === 0) output.note("Nothing was started here yet.");
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
 }
 
 const unclearNote =
-  "Attempts without an id may have been charged: their answer never came. Look at your account for a generation of that time;\n" +
-  "`vidgen wait <id>` fetches it, and `vidgen list --dismiss <attempt>` closes the attempt.";
+  "Attempts without an id may have been charged: the service never replied. Check your account for a generation of that time;\n" +
+  "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 /** The entries that the flags select. An attempt that was killed while its request was out is `unknown`. */
 async function choose({ status, limit, local }: Options, journal: Journal, io: Io): Promise<Entry[]> {
@@ -121,32 +122,45 @@ async function findEntry(typed: string, journal: Journal): Promise<Entry> {
   return entry;
 }
 
-/** One line per entry, in columns as wide as their longest cell; the prompt comes last and gets the rest of the width. */
-function table(entries: Entry[], width: number, now: Date): string[] {
+const headers = ["ID", "STATUS", "MODEL", "AGE", "CREDITS", "FILE OR REASON", "SERVICE", "PROMPT"];
+
+/**
+ * One line per entry, in columns as wide as their longest cell; the last of them, the prompt, is the one that is cut. A terminal, which is
+ * `width` wide, gets a header, short ids, and paths cut at their beginning: a script that reads the lines gets all of each entry.
+ */
+function table(entries: Entry[], width: number | undefined, now: Date): string[] {
+  const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
   const rows = entries.map((entry) => {
-    const id = entry.id ?? `(${entry.attempt.slice(0, 8)})`;
-    const status = entry.status === "unknown" ? "unknown!" : entry.status;
+    const { attempt, id = `(${attempt.slice(0, 8)})`, base_url, request, file, reason = "" } = entry;
+    const isLocal = base_url === localBaseUrl;
     const age = formatAge(now.getTime() - new Date(entry.at).getTime());
-    const { remaining_credits: credits = "-", file = "", request } = entry;
-    return [id, status, request.model, age, String(credits), file, request.prompt].map(plainLine);
+    const credits = isLocal ? "free" : String(entry.remaining_credits ?? "-");
+    const result = width === undefined ? (file ?? reason) : shortenResult(file, reason, width);
+    const service = isLocal ? "local" : new URL(base_url).host;
+    const status = entry.status === "unknown" ? "unknown!" : entry.status;
+    const shownId = width === undefined ? id : shortenId(id);
+    return [shownId, status, request.model, age, credits, result, isOneService ? "" : service, request.prompt].map(
+      plainLine,
+    );
   });
-  const widths = [0, 1, 2, 3, 4, 5].map((i) => Math.max(0, ...rows.map((row) => row[i]?.length ?? 0)));
-  const minWidth = widths.reduce((sum, each) => sum + each + 2, 0);
-  if (minWidth > width) return rows.flatMap((row) => formatStacked(row, width));
-  return rows.map((row) => {
-    const columns = widths.map((columnWidth, i) => (row[i] ?? "").padEnd(columnWidth)).filter((cell) => cell !== "");
-    const start = columns.join("  ");
-    return `${start}  ${cut(row.at(-1) ?? "", width - start.length - 2)}`.trimEnd();
-  });
+  const isUsed = (column: number) => rows.some((row) => row[column] !== "");
+  const lines = width === undefined || rows.length === 0 ? rows : [headers, ...rows];
+  const used = lines.map((row) => row.filter((_, column) => isUsed(column)));
+  const widths = (used[0] ?? []).map((_, column) => Math.max(...used.map((row) => row[column]?.length ?? 0)));
+  const join = (row: string[]) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ");
+  return used.map((row) => cut(join(row).trimEnd(), width ?? Number.POSITIVE_INFINITY));
 }
 
-/** An entry as several lines, for a terminal that is too narrow for columns. The file is never cut: half a path is of no use. */
-function formatStacked(
-  [id = "", status = "", model = "", age = "", credits = "", file = "", prompt = ""]: string[],
-  width: number,
-) {
-  const facts = `  ${status}  ${model}  ${age}${credits === "-" ? "" : `  ${credits} left`}`;
-  return [cut(id, width), cut(facts, width), ...(file === "" ? [] : [`  ${file}`]), cut(`  ${prompt}`, width)];
+/** The beginning of a UUID stands for it in every command. */
+function shortenId(id: string): string {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id) ? id.slice(0, 8) : id;
+}
+
+/** A quarter of the width at the most, so that some of the prompt is seen; of a path the end is kept. */
+function shortenResult(file: string | undefined, reason: string, width: number): string {
+  const most = Math.max(12, Math.floor(width / 4));
+  if (file === undefined) return cut(reason, most);
+  return file.length <= most ? file : `…${file.slice(1 - most)}`;
 }
 
 function cut(text: string, width: number): string {

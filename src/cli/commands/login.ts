@@ -31,7 +31,7 @@ async function login(options: Options, context: Context): Promise<void> {
   const baseUrl = await chooseBaseUrl(options, context);
   const key = await readKey(options, baseUrl, context);
   output.hide(key);
-  const { traceFetch } = await import("../context.ts");
+  const { traceFetch } = await import("../terminal/trace.ts");
   const verdict = await checkKey(baseUrl, key, { ...io, fetch: traceFetch(io.fetch, baseUrl, output, io) });
   const path = await saveLogin(baseUrl, key, io);
   await output.result("", { ok: true, base_url: baseUrl });

@@ -18,7 +18,9 @@ export type RequestInput = {
 /** The body of the start request (interface 4.1). Throws `usage` for what the service could only refuse. */
 export function buildRequest(input: RequestInput): StartRequest {
   const extra = Object.fromEntries(input.set.map(readSetting));
-  const prompt = checkPrompt(readText(extra, "prompt") ?? input.prompt);
+  if (extra.prompt !== undefined)
+    throw usage("--set prompt=... is a second prompt.", "Give the prompt as the argument alone.");
+  const prompt = checkPrompt(input.prompt);
   const model = checkModel(readText(extra, "model") ?? input.model);
   return {
     prompt,
@@ -57,11 +59,12 @@ function checkResolution(text: string): string {
   return text;
 }
 
-/** Throws `usage`. The interface does not type the field: what looks like a number goes as one, anything else as it is typed. */
-function readDuration(text: string): number | string {
+/** Throws `usage`. The interface does not type the field: seconds, as "8" or "8s", go as a number, anything else as it is typed. */
+export function readDuration(text: string): number | string {
   if (text.trim() === "") throw usage("--duration is empty.");
   if (/^-\d/.test(text)) throw usage(`--duration takes a length such as 5, not "${text}".`);
-  return /^\d+(\.\d+)?$/.test(text) ? Number(text) : text;
+  const [, seconds] = /^(\d+(?:\.\d+)?)s?$/.exec(text) ?? [];
+  return seconds === undefined ? text : Number(seconds);
 }
 
 /**

@@ -3,11 +3,13 @@ import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { isLoopback } from "../../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import type { RequestEvent } from "../../server/api/log.ts";
 import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
 import type { HeldService, RunningService } from "../../server/serve.ts";
 import { type Context, withDetails } from "../command.ts";
 import { directives } from "../help/topics.ts";
 import { findServiceFolder } from "../local.ts";
+import { redactBody } from "../terminal/trace.ts";
 
 export function addServe(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => serve(options, context));
@@ -20,7 +22,7 @@ function declare(program: CommandUnknownOpts) {
     .command("serve")
     .summary("run the local service")
     .description(
-      "Runs the local service: the whole interface with a preview engine, for trying things out and for tests.",
+      "Runs the local service: the whole interface with a preview engine, for trying things out and for tests. Prints a line for each request; with --verbose the bodies too.",
     )
     .option("--host <name>", "address to listen on", "127.0.0.1")
     .option("--port <number>", "port of the API; 0 takes any free one", "8787")
@@ -30,11 +32,11 @@ function declare(program: CommandUnknownOpts) {
     .option("--credits <number>", "set the account's credits (default: at least 1000)")
     .option("--key-for <account>", "make a further account, print its API key, and end")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
-    .option("--webhook-log", "print each callback as it is sent")
-    .addHelpText("after", `\nIn a prompt, for tests:\n${rows.join("\n")}`);
+    .option("--webhook-log", "print each callback as it is sent");
   return withDetails(command, {
     prints: "its address",
     examples: ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"],
+    after: `In a prompt, for tests:\n${rows.join("\n")}`,
   });
 }
 
@@ -57,12 +59,19 @@ async function serve(options: Options, context: Context): Promise<void> {
 
 async function open(options: Options, { io, output }: Context): Promise<RunningService> {
   const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
+  const { requestLine } = await import("../../server/api/log.ts");
   const { createPreviewEngine } = await import("../../server/engines/preview/preview.ts");
   const { openService } = await import("../../server/serve.ts");
   const { folder, note } = await findServiceFolder(io);
   if (note !== undefined) output.note(note);
   const onDelivery = (event: DeliveryEvent) => {
     if (options.webhookLog || isGivenUp(event)) output.note(deliveryLine(event));
+  };
+  const onRequest = (event: RequestEvent) => {
+    const print = output.verbose ? output.trace : output.note;
+    print(requestLine(event));
+    for (const [mark, body] of [[">", event.requestBody] as const, ["<", event.replyBody] as const])
+      if (body !== undefined) output.trace(`${mark} ${redactBody(body)}`);
   };
   const at = readAddress(options);
   const engine = createPreviewEngine();
@@ -73,6 +82,8 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
     credits: readCredits(options),
     onDelivery,
     onNote: output.note,
+    onRequest,
+    withReplies: output.verbose,
   };
   const opened = await openService({ ...settings, ...at, resume: "all" }, io).catch((error) => {
     throw openingError(error, folder, at.host);

@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
 import { plainLine } from "../terminal/output.ts";
+import { checkVideoUrl } from "../terminal/result.ts";
 
 export function addStatus(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((id, options) => status(id, options, context));
@@ -27,19 +28,22 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 /** Polls a generation once. Prints its id, its status, and its URL when there is one. */
 async function status(typed: string | undefined, options: Options, { io, output, defer }: Context): Promise<void> {
   if (typed === "") throw usage("The id is empty.");
-  const { openSession } = await import("../context.ts");
+  const { openSessions } = await import("../sessions.ts");
   const { failedError, readVideoUrl } = await import("../../client/follow.ts");
   const { errorText } = await import("../../client/schema.ts");
-  const session = await openSession({ ...options, output }, io);
-  defer(session.close);
-  const id = await (typed === undefined ? session.newestRunning() : session.resolveId(typed));
+  const sessions = await openSessions({ ...options, output }, io);
+  defer(sessions.close);
+  const { id, open } = await (typed === undefined ? sessions.findRunning() : sessions.find(typed));
+  const session = await open();
   const generation = await session.client.status(id, { signal: io.signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
-  const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
+  const videoUrl = readVideoUrl(generation);
+  if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
+  const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
   await output.result(fields.map(plainLine).join("\t"), generation);
   if (failure) output.note(errorText(generation.error) ?? "The service gives no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
-  throw failure ?? new VidgenError("pending", "Still running.", { id: generation.id });
+  throw failure ?? new VidgenError("pending", "Still generating.", { id: generation.id });
 }

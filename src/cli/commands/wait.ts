@@ -14,6 +14,7 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Session } from "../context.ts";
+import type { Found, Sessions } from "../sessions.ts";
 import { errorDocument } from "../terminal/output.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { checkPlace, collectedResult, printResult, type Result, savedResult } from "../terminal/result.ts";
@@ -25,10 +26,12 @@ export function addWait(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("wait")
-    .summary("follow generations that exist")
-    .description("Follows generations to their end. Prints each URL; with -o, saves the videos and prints where.")
+    .summary("wait for generations already started")
+    .description(
+      "Follows generations to their end, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. Of several exit codes the highest wins.",
+    )
     .argument("[id...]", "the generations; without one, the newest that runs")
-    .option("--all", "all that have not ended, or were to be saved and are not")
+    .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
     .addOption(timeoutOption())
@@ -53,75 +56,104 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   if (typed.includes("")) throw usage("An id is empty.");
   checkPlace(options.output, { output, open }, io);
   readTimes(options);
-  const { openSession } = await import("../context.ts");
-  const session = await openSession({ ...options, output }, io);
-  defer(session.close);
-  const ids = all ? await openIds(session) : await resolveIds(typed, session);
-  const isOne = !all && ids.length < 2;
+  const { openSessions } = await import("../sessions.ts");
+  const sessions = await openSessions({ ...options, output }, io);
+  defer(sessions.close);
+  const found = await (all ? sessions.findOpen() : findTyped(typed, sessions));
+  const isOne = !all && found.length < 2;
   if (open && !isOne) throw usage("--open opens one video: name one id.");
-  const waiting = { ...context, session, options };
+  const waiting = { ...context, options };
   const follow = async () =>
-    isOne ? waitForOne(ids[0] ?? (await session.newestRunning()), waiting) : waitForAll(ids, waiting);
+    isOne ? waitForOne(found[0] ?? (await sessions.findRunning()), waiting) : waitForAll(found, waiting);
   await ringAfter(options.bell ?? false, follow, io);
 }
 
-type Waiting = Context & { session: Session; options: Options };
-
-/** The generations that this machine has started at this service and that have not ended, or are still to be saved; the oldest first. */
-async function openIds(session: Session): Promise<string[]> {
-  const { isOpen } = await import("../../client/history.ts");
-  const open = (await session.client.entries()).filter(isOpen);
-  return open.flatMap(({ id }) => id ?? []).reverse();
-}
+type Waiting = Context & { options: Options };
 
 /** Each generation once, even if two of the typed ids stand for the same one. */
-async function resolveIds(typed: string[], session: Session): Promise<string[]> {
-  return [...new Set(await Promise.all(typed.map(session.resolveId)))];
+async function findTyped(typed: string[], sessions: Sessions): Promise<Found[]> {
+  const found = await Promise.all(typed.map(sessions.find));
+  return [...new Map(found.map((each) => [each.id, each])).values()];
 }
 
-async function waitForOne(id: string, waiting: Waiting): Promise<void> {
+async function waitForOne({ id, open }: Found, waiting: Waiting): Promise<void> {
   const { options, io, output } = waiting;
-  const print = { place: options.output, open: options.open ?? false, output };
-  await collectOne(id, 0, { ...waiting, show: (result) => printResult(result, print, io) });
-  if (options.output === "-") await waiting.session.recordStreamed(id);
+  const { output: place } = options;
+  const session = await open();
+  const { explain } = await import("../context.ts");
+  const show = (result: Result) => printResult(result, { place, open: options.open ?? false, output }, io);
+  const explainWith: Collecting["explainWith"] = (error, place) => explain(error, id, { ...options, place }, io);
+  await collectOne(id, { ...waiting, session, index: 0, show, explainWith });
+  if (place === "-") await session.recordStreamed(id);
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
-async function waitForAll(ids: string[], waiting: Waiting): Promise<void> {
+async function waitForAll(found: Found[], waiting: Waiting): Promise<void> {
   const { options, io, output } = waiting;
   const { output: place } = options;
   const { isFolder } = await import("../../client/place.ts");
   if (place !== undefined && !isDistinct(place) && !(await isFolder(place)))
     throw usage("Several videos go into a folder, or get names that differ: -o folder/ or -o '{slug}-{id}.mp4'");
-  if (ids.length === 0) output.note("There is nothing to wait for.");
-  const errors: VidgenError[] = [];
+  if (found.length === 0) output.note("There is nothing to wait for.");
   const show = async (result: Result) => {
     if (!output.json) await printResult(result, { place, open: false, output }, io);
   };
-  const follow = async (id: string, index: number): Promise<object> => {
+  const follow = async ({ id, open }: Found, index: number): Promise<Outcome> => {
+    let status: string | null = null;
+    const onStatus = (said: string) => {
+      status = said;
+    };
     try {
-      return (await collectOne(id, index, { ...waiting, show })).document;
+      const session = await open();
+      const { document } = await collectOne(id, { ...waiting, session, index, show, onStatus });
+      return { id, document };
     } catch (thrown) {
       const error = asVidgenError(thrown).with({ id });
-      errors.push(output.json ? error : error.about(id));
-      return { id, ...errorDocument(error) };
+      const document = { id, status: error.code === "failed" ? error.code : status, ...errorDocument(error) };
+      return { id, document, error };
     }
   };
-  const documents = await Promise.all(ids.map(follow));
+  const outcomes = await Promise.all(found.map(follow));
+  const documents = outcomes.map(({ document }) => document);
   if (output.json) await output.result("", documents);
+  const failures = outcomes.flatMap(({ id, error }) => (error === undefined ? [] : { id, error }));
+  await failAll(failures, waiting);
+}
+
+/** How one of several ended; `document` is its part of `--json`. */
+type Outcome = { id: string; document: object; error?: VidgenError };
+type Failure = { id: string; error: VidgenError };
+
+/** Prints what went wrong, each message once, and throws the error with the highest exit code, with one command that resumes all. */
+async function failAll(failures: Failure[], { options, io, output }: Waiting): Promise<void> {
+  const { resumeHint, isOver } = await import("../context.ts");
+  const isSame = (a: VidgenError, b: VidgenError) => a.message === b.message && a.hint === b.hint;
+  const distinct = failures.filter((one, i) => failures.findIndex(({ error }) => isSame(error, one.error)) === i);
+  const errors = distinct.map(({ error }) => {
+    const ids = failures.filter((failure) => isSame(failure.error, error)).map(({ id }) => id);
+    return output.json ? error : error.about(ids.join(", "));
+  });
   const [worst, ...others] = errors.sort((a, b) => b.exit - a.exit);
   if (!worst) return;
   if (!output.json) for (const error of others) await output.fail(error);
-  throw worst;
+  const left = failures.filter(({ error }) => !isOver(error)).map(({ id }) => id);
+  const hint = resumeHint(options.all ? "--all" : left, { ...options, place: options.output }, io);
+  throw left.length === 0 ? worst : worst.with({ hint });
 }
 
-/** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it; `index` counts for `{n}`. */
-async function collectOne(
-  id: string,
-  index: number,
-  waiting: Waiting & { show(result: Result): Promise<void> },
-): Promise<Result> {
-  const { session, options, defer, show } = waiting;
+type Collecting = Waiting & {
+  session: Session;
+  /** Counts for `{n}`. */
+  index: number;
+  show(result: Result): Promise<void>;
+  onStatus?: (status: string) => void;
+  /** Adds to an error how to resume; `place` has the number that was taken for `{n}`. */
+  explainWith?: (error: unknown, place: string | undefined) => unknown;
+};
+
+/** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it. */
+async function collectOne(id: string, collecting: Collecting): Promise<Result> {
+  const { session, options, output, defer, index, show, onStatus = () => {}, explainWith } = collecting;
   const saved = await session.findAlreadySaved(id, options.output);
   if (saved !== undefined) {
     const result = savedResult(id, saved);
@@ -130,12 +162,13 @@ async function collectOne(
   }
   const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true };
   const target = options.output === undefined ? undefined : await session.client.claim(options.output, claim);
-  const place = target?.place ?? options.output;
   defer(async () => target?.release());
-  const collected = await session.collect(id, { ...readTimes(options), target, place });
-  const result = collectedResult(collected, session.isInProcess());
-  await show(result).catch((error) => {
-    throw session.explain(error, id, place);
-  });
-  return result;
+  try {
+    const collected = await session.collect(id, { ...readTimes(options), target, onStatus });
+    const result = collectedResult(collected, session.isInProcess(), output);
+    await show(result);
+    return result;
+  } catch (error) {
+    throw explainWith?.(error, target?.place ?? options.output) ?? error;
+  }
 }

@@ -5,6 +5,8 @@ import type { Output } from "./output.ts";
 type Progress = {
   /** The service's own word for the status of a generation that has not ended. */
   onState(status: string): void;
+  /** Why the service cannot be reached, when it could not for a while; shown until the next `onState`. */
+  onTrouble(reason: string): void;
   /** The bytes of its video; `total` is `undefined` when the size is not known. */
   onProgress(received: number, total: number | undefined): void;
   stop(): void;
@@ -13,7 +15,7 @@ type Progress = {
 /** What is known of a generation besides its id; `typicalMs` is how long its model typically takes. */
 type About = { model?: string | undefined; typicalMs?: number | undefined };
 
-type ProgressDisplay = {
+export type ProgressDisplay = {
   /** Shows a generation from now until its `stop`. */
   follow(id: string, about?: About): Progress;
 };
@@ -22,7 +24,7 @@ type ProgressDisplay = {
 type Download = { received: number; total: number | undefined; firstReceived: number; startedAt: number };
 
 /** A generation that is followed; times in milliseconds. */
-type Task = About & { id: string; startedAt: number; status: string; download?: Download };
+type Task = About & { id: string; startedAt: number; status: string; trouble?: string; download?: Download };
 
 /** The generations that one command follows, and how many it has followed before. */
 type Tasks = { running: Set<Task>; done: number; startedAt: number };
@@ -53,11 +55,20 @@ export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "slee
     if (output.isLive) draw();
     else output.progress(stateOf(task, task.id));
   };
+  const shorten = (said: string, length: number) => output.redact(said).replace(/\s+/g, " ").trim().slice(0, length);
   const setStatus = (task: Task, said: string) => {
-    const status = output.redact(said).replace(/\s+/g, " ").trim().slice(0, 40);
-    if (status === task.status) return;
+    const status = shorten(said, 40);
+    const isSame = status === task.status && task.trouble === undefined;
+    delete task.trouble;
+    // What comes after the end is no more generating: a download, or nothing.
+    if (isSame || said === "completed") return;
     task.status = status;
     showChange(task);
+  };
+  const setTrouble = (task: Task, reason: string) => {
+    const isNew = task.trouble === undefined;
+    task.trouble = shorten(reason, 100);
+    if (isNew) showChange(task);
   };
   const setDownload = (task: Task, received: number, total: number | undefined) => {
     const before = task.download;
@@ -87,6 +98,7 @@ export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "slee
       showChange(task);
       return {
         onState: (status) => setStatus(task, status),
+        onTrouble: (reason) => setTrouble(task, reason),
         onProgress: (received, total) => setDownload(task, received, total),
         stop: () => stop(task),
       };
@@ -98,20 +110,40 @@ export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "slee
 function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort: boolean): string {
   const [only, ...others] = running;
   if (only && others.length === 0 && done === 0) return describeTask(only, now, isShort);
-  const saving = [...running].filter(({ download }) => download).length;
-  return `Generating ${running.size - saving}, saving ${saving}, ${done} done  ${formatTime(now - startedAt)}`;
+  const all = [...running];
+  const saving = all.filter(({ download }) => download);
+  const troubled = all.filter(({ trouble, download }) => trouble !== undefined && !download);
+  const generating = all.filter((task) => !saving.includes(task) && !troubled.includes(task));
+  const parts = [
+    ...(generating.length === 0 ? [] : [`Generating ${listNames(generating)}`]),
+    ...(saving.length === 0 ? [] : [`saving ${listNames(saving)}`]),
+    ...(troubled.length === 0 ? [] : [`no answer for ${listNames(troubled)} (${troubled[0]?.trouble})`]),
+    ...(done === 0 ? [] : [`${done} done`]),
+  ];
+  const text = parts.join(", ");
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}  ${formatTime(now - startedAt)}`;
+}
+
+const maxNames = 4;
+
+/** The short ids of a few tasks, and how many more there are. */
+function listNames(tasks: Task[]): string {
+  const names = tasks.slice(0, maxNames).map(({ id }) => id.slice(0, 8));
+  return [...names, ...(tasks.length > maxNames ? [`${tasks.length - maxNames} more`] : [])].join(" ");
 }
 
 function describeTask(task: Task, now: number, isShort: boolean): string {
   const state = stateOf(task, isShort ? task.id.slice(0, 8) : task.id);
   if (task.download) return `${state}  ${describeDownload(task.download, now)}`;
-  const typically = task.typicalMs === undefined ? "" : `, typically ${formatTime(task.typicalMs)}`;
+  const isTypical = task.typicalMs !== undefined && task.trouble === undefined;
+  const typically = isTypical ? `, typically ${formatTime(task.typicalMs ?? 0)}` : "";
   return `${state}  ${formatTime(now - task.startedAt)}${typically}`;
 }
 
 /** What is done with one generation, called `id` in the text. */
-function stateOf({ status, model, download }: Task, id: string): string {
+function stateOf({ status, trouble, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
+  if (trouble !== undefined) return `The service is hard to reach (${trouble}); still trying for ${id}`;
   const words = [model, status === "processing" ? "" : status].filter(Boolean);
   return `Generating ${id}${words.length === 0 ? "" : ` (${words.join(", ")})`}`;
 }

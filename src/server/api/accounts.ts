@@ -41,7 +41,7 @@ export async function prepareLocalAccount(store: Store, apiKey: string, credits:
 export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Response> {
   return async (c) => {
     if (c.var.account !== localAccount) throw refuse(403, "forbidden", "only the service's owner makes accounts");
-    const { name, credits } = Object((await readJson(c.req.raw)).json) as Record<string, unknown>;
+    const { name, credits } = Object((await readJson(c)).json) as Record<string, unknown>;
     const fault = findNameFault(name) ?? findCreditsFault(credits);
     if (fault !== undefined) throw refuse(400, "invalid_account", fault);
     return c.json(await addAccount(store, name as string, credits as number | undefined));

@@ -55,6 +55,7 @@ function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv
   return async (c) => {
     const id = c.req.query("id");
     if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
+    c.env.log?.about.push(id.slice(0, 8));
     const generation = isUuid(id) ? await store.generation(id) : undefined;
     // Another account's id is answered like one that does not exist, so that the reply does not reveal it.
     if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");

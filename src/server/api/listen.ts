@@ -6,6 +6,7 @@ import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Clock } from "../../io.ts";
 import { createFence, type Fence } from "./fence.ts";
+import type { RequestEvent, RequestLog } from "./log.ts";
 import { answerMalformed, type Exchange } from "./malformed.ts";
 import { errorResponse, type Handler, refuse } from "./message.ts";
 
@@ -21,6 +22,10 @@ export type ListenOptions = {
   port: number;
   /** Host names under which clients may call the service, besides localhost and its address; with or without a port. */
   names?: string[];
+  /** Called once for each request, when its reply is sent. */
+  onRequest?: ((event: RequestEvent) => void) | undefined;
+  /** Whether `onRequest` gets the replies too. */
+  withReplies?: boolean | undefined;
   limits?: Partial<typeof defaultLimits>;
 };
 
@@ -46,7 +51,7 @@ const defaultLimits = {
 export async function listen(
   handler: Handler,
   options: ListenOptions,
-  clock: Pick<Clock, "sleep">,
+  clock: Pick<Clock, "now" | "sleep">,
 ): Promise<Listening> {
   const limits = { ...defaultLimits, ...options.limits };
   // Node would answer a request without Host itself, with an empty body.
@@ -61,15 +66,27 @@ export async function listen(
   server.on("error", () => {});
   const { url, port } = addressOf(server);
   const fence = createFence(port, [...(isIP(options.host) === 0 ? [options.host] : []), ...(options.names ?? [])]);
-  serveRequests(server, handler, { fence, limits, clock });
+  const { onRequest = () => {}, withReplies = false } = options;
+  serveRequests(server, handler, { fence, limits, clock, onRequest, withReplies });
   return { url, close: (graceMs) => close(server, sockets, { graceMs, clock }) };
 }
 
-type Serving = { fence: Fence; limits: typeof defaultLimits; clock: Pick<Clock, "sleep"> };
+type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
+  fence: Fence;
+  limits: typeof defaultLimits;
+  clock: Pick<Clock, "now" | "sleep">;
+};
 
-function serveRequests(server: Server, handler: Handler, { fence, limits, clock }: Serving): void {
+function serveRequests(server: Server, handler: Handler, serving: Serving): void {
+  const { fence, limits, clock, onRequest, withReplies } = serving;
   const exchanges = new WeakMap<Duplex, Exchange>();
-  const answer = createListener(server, handler);
+  const logs = new WeakMap<ServerResponse, RequestLog>();
+  const answer = createListener(server, async (request, bindings = {}) => {
+    const log = bindings.outgoing && logs.get(bindings.outgoing);
+    const response = await handler(request, log ? { ...bindings, log } : bindings);
+    if (log && withReplies && isJson(response)) log.replyBody = await response.clone().text();
+    return response;
+  });
   const take = async (incoming: IncomingMessage, outgoing: ServerResponse, refusal = fence(incoming)) => {
     const { socket } = incoming;
     const number = (exchanges.get(socket)?.number ?? 0) + 1;
@@ -79,6 +96,13 @@ function serveRequests(server: Server, handler: Handler, { fence, limits, clock 
     if (outgoing.socket === null) await once(outgoing, "socket");
     // `answerMalformed` has refused the request, because its body is malformed.
     if (!socket.writable) return;
+    const [start, log] = [clock.now(), { about: [] }];
+    logs.set(outgoing, log);
+    outgoing.once("close", () => {
+      const { method = "", url: path = "" } = incoming;
+      const status = outgoing.headersSent ? outgoing.statusCode : undefined;
+      onRequest?.({ method, path, status, ms: clock.now() - start, ...log });
+    });
     if (number === limits.maxRequestsPerConnection) outgoing.setHeader("Connection", "close");
     limitBody(outgoing, limits.maxBodyBytes);
     // `close` waits for this reply, and would then wait for the connection that is kept alive.
@@ -140,6 +164,10 @@ function limitBody(outgoing: ServerResponse, maxBytes: number): void {
   };
   // An earlier listener would make the body flow before the handler reads it.
   incoming.once("resume", () => incoming.on("data", count));
+}
+
+function isJson({ headers }: Response): boolean {
+  return (headers.get("Content-Type") ?? "").startsWith("application/json");
 }
 
 async function send(response: Response, outgoing: ServerResponse): Promise<void> {

@@ -6,13 +6,17 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import type { RequestLog } from "./log.ts";
 
-/** A web service as a function that never rejects. For a request that came over a socket, the bindings are Node's own objects. */
-export type Handler = (request: Request, bindings?: Partial<HttpBindings>) => Promise<Response>;
+/** What comes with a request over a socket: Node's own objects, and what is logged of it. */
+export type Bindings = Partial<HttpBindings & { log: RequestLog }>;
+
+/** A web service as a function that never rejects. */
+export type Handler = (request: Request, bindings?: Bindings) => Promise<Response>;
 
 /** What a route of the API gets: the request and the account that its key belongs to. */
 export type ApiContext = Context<ApiEnv>;
-export type ApiEnv = { Bindings: Partial<HttpBindings>; Variables: { account: string } };
+export type ApiEnv = { Bindings: Bindings; Variables: { account: string } };
 
 /** Returns the error that refuses a request. Its reply is `{"error":{"code","message"}}`: the interface shows none (section 7). */
 export function refuse(
@@ -54,11 +58,12 @@ export async function streamResponse(
 const maxBodyBytes = 1_000_000;
 
 /** Returns a request's JSON as the text that was sent and as its value. Throws a refusal when it is not JSON or larger than 1 MB. */
-export async function readJson(request: Request): Promise<{ text: string; json: unknown }> {
-  if (!/^application\/json\s*(;|$)/i.test(request.headers.get("Content-Type") ?? "")) {
+export async function readJson({ req, env }: ApiContext): Promise<{ text: string; json: unknown }> {
+  if (!/^application\/json\s*(;|$)/i.test(req.header("Content-Type") ?? "")) {
     throw refuse(415, "unsupported_media_type", "the body must be application/json");
   }
-  const bytes = await readBytes(request);
+  const bytes = await readBytes(req.raw);
+  if (env.log) env.log.requestBody = new TextDecoder().decode(bytes);
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, json: JSON.parse(text) };

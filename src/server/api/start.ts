@@ -1,7 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import * as z from "zod";
-import { findModel, models } from "../../client/models.ts";
+import { findModel, maxLocalSeconds, models } from "../../client/models.ts";
 import type { Clock } from "../../io.ts";
 import type { RenderRequest } from "../engines/engine.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
@@ -12,9 +12,6 @@ import { type ApiContext, readJson, refuse, streamResponse } from "./message.ts"
 /** What one generation costs at the local service; the interface shows no prices (section 8). */
 const costPerGeneration = 10;
 
-/** The longest video the local service makes, in seconds. */
-const maxDuration = 60;
-
 export type StartOptions = { store: Pick<Store, "start">; queue: Pick<Queue, "add">; clock: Pick<Clock, "date"> };
 
 /** POST /api/generate (interface 4.1). An Idempotency-Key that comes again with the same body gets the same reply, and nothing is charged. */
@@ -23,8 +20,9 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
   const refusedOnce = new Set<string>();
   return async (c) => {
     const { account } = c.var;
-    const { text, json } = await readJson(c.req.raw);
+    const { text, json } = await readJson(c);
     const { render, callback_url } = readStartBody(json);
+    c.env.log?.about.push(render.model);
     const directives = readDirectives(render.prompt);
     refuseAsAsked(directives, hash("sha256", `${account} ${render.prompt}`), refusedOnce);
     const key = c.req.header("Idempotency-Key");
@@ -35,6 +33,7 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key came with another body before");
     const body = startBody(outcome);
+    c.env.log?.about.push(body.data.id.slice(0, 8));
     if (outcome.replayed) return c.json(body);
     options.queue.add(outcome.generation);
     if (directives.hang) await untilDisconnected(c.req.raw.signal);
@@ -110,8 +109,8 @@ const bodySchema = z.object({
     .union([z.number(), z.string().regex(/^\d+(\.\d+)?$/, notSeconds)], { error: notSeconds })
     .transform(Number)
     .refine(
-      (seconds) => seconds > 0 && seconds <= maxDuration,
-      `must be more than 0 and at most ${maxDuration} seconds`,
+      (seconds) => seconds > 0 && seconds <= maxLocalSeconds,
+      `must be more than 0 and at most ${maxLocalSeconds} seconds`,
     )
     .default(5),
   resolution: z.enum(["480p", "720p", "1080p"], { error: "must be 480p, 720p or 1080p" }).default("480p"),

@@ -552,7 +552,7 @@ describe("following", () => {
     expect(looks(world)).toEqual([2_000, 4_000, 6_000]);
   });
 
-  test("survives network trouble, 5xx, 429 and pages, and says so once", async () => {
+  test("survives network trouble, 5xx, 429 and pages, and says so, every half minute, in the place of Generating", async () => {
     const world = await createWorld();
     const trouble = [
       () => Promise.reject(failure("ECONNRESET", true)),
@@ -564,7 +564,12 @@ describe("following", () => {
     world.faults.push((request) => (isStart(request) ? undefined : trouble.shift()?.()));
     const run = await world.vidgen("generate", "a fox");
     expect(run.code).toBe(0);
-    expect(run.stderr.match(/hard to reach/g)).toHaveLength(1);
+    const lines = run.stderr.split("\n").map((line) => line.replace(/ for \S+| [0-9a-f-]{36}/, ""));
+    expect(lines.slice(1, 4)).toEqual([
+      "Generating (wan-2.5)",
+      "The service is hard to reach (an unusable answer (HTTP 200)); still trying",
+      "The service is hard to reach (slow down (HTTP 429)); still trying  30 s",
+    ]);
     expect((looks(world)[5] ?? 0) - (looks(world)[4] ?? 0)).toBeGreaterThanOrEqual(40_000);
   });
 
@@ -626,8 +631,8 @@ describe("following", () => {
     const world = await createWorld();
     world.faults.push(reply({ status: "completed" }));
     const run = await world.vidgen("generate", "a fox", flag, value);
-    expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.not.stringContaining("Still running") });
-    expect(run.stderr).toContain("error: The generation is completed, but the service names no video.");
+    expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.not.stringContaining("still generating") });
+    expect(run.stderr).toContain("error: The generation is completed, but the service returned no video URL.");
     expect(run.stderr).toContain("`vidgen status <id> --json` shows all that the service says.");
     expect(run.stderr).toMatch(new RegExp(`vidgen wait ${uuid}`));
     expect(world.io.now()).toBe(endsAtMs);

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { appendFileSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { apiKey, createWorld, failure, isStart, mediaUrl, onStart } from "../../vidgen.ts";
@@ -37,13 +37,36 @@ test("--json is one array, --limit and --status choose", async () => {
   expect(await prompts("--status", "completed")).toEqual(["two", "one"]);
 });
 
-test("the prompt is cut to the width of the terminal", async () => {
+test.each([20, 80, 200])(
+  "at a terminal of %i columns there is a header, and a line for each, cut to the width",
+  async (columns) => {
+    const world = await createWorld();
+    const id = (await world.vidgen("generate", "a fox ".repeat(100), "--no-wait")).stdout.trim();
+    await world.vidgen("generate", "an owl", "-o", join(world.folder, "owl.mp4"));
+    Object.assign(world, { isTerminal: true, columns });
+    const { stdout } = await world.vidgen("list");
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines).toHaveLength(3);
+    expect(lines[0]).toMatch(/^ID {8}STATUS/);
+    expect(lines[2]).toMatch(new RegExp(`^${id.slice(0, 8)} {2}process.*…$`));
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
+    if (columns === 80) expect(lines[1]).toMatch(/ {2}…\S*\/owl\.mp4 {2}an owl$/);
+  },
+);
+
+test("says why one failed, and which service it was at where there are two", async () => {
   const world = await createWorld();
-  await world.vidgen("generate", "a fox ".repeat(100), "--no-wait");
-  world.isTerminal = true;
-  const { stdout } = await world.vidgen("list");
-  expect(stdout.trimEnd()).toMatch(/…$/);
-  expect(stdout.trimEnd().length).toBeLessThanOrEqual(80);
+  await world.vidgen("generate", "an owl [fail: too dark]");
+  expect((await world.vidgen("list")).stdout).toMatch(/ {2}The generation failed: too dark {2}an owl/);
+  const local = { at: "2026-01-01T00:00:00.000Z", kind: "intent", attempt: "a", base_url: "http://vidgen.localhost" };
+  const lines = [
+    { ...local, request: { prompt: "a fox", model: "wan-2.5" } },
+    { ...local, kind: "accepted", id: "b", remaining_credits: 990 },
+  ];
+  appendFileSync(join(world.home, "journal.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  const cells = (await world.vidgen("list")).stdout.split("\n").map((line) => line.split(/ {2,}/).slice(-3));
+  expect(cells[0]).toEqual(["free", "local", "a fox"]);
+  expect(cells[1]?.[1]).toBe("api.video.example");
 });
 
 test("is empty where nothing was started, and asks no service", async () => {

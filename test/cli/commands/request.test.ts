@@ -47,7 +47,9 @@ test.each([
   ["8", 8],
   ["8.5", 8.5],
   ["0", 0],
-  ["5s", "5s"],
+  ["8s", 8],
+  ["2.5s", 2.5],
+  ["5 s", "5 s"],
   ["1e3", "1e3"],
   ["0x10", "0x10"],
   ["long", "long"],
@@ -93,7 +95,6 @@ test.each([
   ['duration="5"', { duration: "8" }, { duration: "5" }],
   ["model=veo3.1", {}, { model: "veo3.1" }],
   ["model=my-model", { model: "veo3.1" }, { model: "my-model" }],
-  ["prompt=another", {}, { prompt: "another" }],
   ["aspectRatio=wide", { aspectRatio: "16:9" }, { aspectRatio: "wide" }],
   ["callback_url=x", {}, { callback_url: "x" }],
 ])("--set %s has the last word", (setting, input, fields) => {
@@ -119,8 +120,6 @@ test.each(["", "a", "seed", "=5", "=", " =5"])("--set %j is refused", (setting) 
 });
 
 test.each([
-  ["prompt=5", "prompt", '"5"'],
-  ["prompt=null", "prompt", '"null"'],
   ["model=3", "model", '"3"'],
   ['model=["wan-2.5"]', "model", '["wan-2.5"]'],
 ])("--set %s is refused: the service takes text there", (setting, field) => {
@@ -186,5 +185,12 @@ test.each(["", "hooks.example/done", "/done", "ftp://hooks.example", "javascript
   "the callback address %j is refused",
   (callbackUrl) => {
     refuses({ callbackUrl }, `--callback-url takes an http(s) address, not "${callbackUrl}"`);
+  },
+);
+
+test.each(["prompt=an owl", "prompt=null"])(
+  "--set %s beside a prompt is an error: one of them would be lost",
+  (setting) => {
+    refuses({ set: [setting] }, "--set prompt=... is a second prompt.");
   },
 );

@@ -1,4 +1,4 @@
-import { appendFileSync } from "node:fs";
+import { appendFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { baseUrl, createWorld, mediaUrl, type World } from "../../vidgen.ts";
@@ -30,7 +30,7 @@ describe("the beginning of an id that was started here stands for it", () => {
     const { world, id, short } = await withGeneration();
     const run = await world.vidgen("status", short);
     expect(run).toMatchObject({ code: 0, stdout: `${id}\tcompleted\t${mediaUrl}/${id}.mp4\n` });
-    expect(idsSent(world)).toEqual([short, id]);
+    expect(idsSent(world)).toEqual([id]);
   });
 
   test("also in upper case, as is a whole UUID that was started elsewhere", async () => {
@@ -39,7 +39,7 @@ describe("the beginning of an id that was started here stands for it", () => {
     const expected = { code: 0, stdout: `${id}\tcompleted\t${mediaUrl}/${id}.mp4\n` };
     for (const typed of [id, short]) expect(await world.vidgen("status", typed.toUpperCase())).toMatchObject(expected);
     expect(await world.vidgen("status", other.toUpperCase())).toMatchObject({ code: 10 });
-    expect(idsSent(world)).toEqual([id, short.toUpperCase(), id, other]);
+    expect(idsSent(world)).toEqual([id, id, other]);
   });
 
   test("to wait, once however often it is named", async () => {
@@ -50,7 +50,8 @@ describe("the beginning of an id that was started here stands for it", () => {
 
   test("but not where several begin so: exit 2, with all of them", async () => {
     const { world, id, short } = await withGeneration();
-    writeJournal(world, [[`${short}-other`, baseUrl]]);
+    const other = `${short}-0000-4000-8000-000000000000`;
+    writeJournal(world, [[other, "https://other.example"]]);
     for (const command of ["status", "wait"]) {
       const run = await world.vidgen(command, short);
       expect(run).toMatchObject({
@@ -58,17 +59,15 @@ describe("the beginning of an id that was started here stands for it", () => {
         stdout: "",
         stderr: expect.stringContaining(`Several ids begin with ${short}`),
       });
-      for (const each of [id, `${short}-other`]) expect(run.stderr).toContain(each);
+      for (const each of [`${id} at ${baseUrl}`, `${other} at https://other.example`])
+        expect(run.stderr).toContain(each);
     }
   });
 
-  test("but not where the service knows what was typed", async () => {
+  test("but only of a UUID: of another id, the beginning may be another id of the service", async () => {
     const world = await createWorld();
     await world.vidgen("generate", "a fox", "--no-wait");
-    writeJournal(world, [
-      ["12", "https://elsewhere.example"],
-      ["123", baseUrl],
-    ]);
+    writeJournal(world, [["123", baseUrl]]);
     world.faults.push(() => Response.json({ id: "12", status: "processing" }));
     expect(await world.vidgen("status", "12")).toMatchObject({ code: 0, stdout: "12\tprocessing\n" });
   });
@@ -81,24 +80,68 @@ describe("the beginning of an id that was started here stands for it", () => {
   });
 });
 
-describe.each(["status", "wait"])("%s of an id that was started elsewhere says where", (command) => {
+describe("an id that was started elsewhere", () => {
   const other = "https://other.example";
-  const [local, remote] = ["1b4e28ba-2fa1-41d2-883f-0016d3cca427", "2b4e28ba-2fa1-41d2-883f-0016d3cca427"];
+  const otherKey = "other-canary-key-9876543210";
+  const id = "2b4e28ba-2fa1-41d2-883f-0016d3cca427";
+  const video_url = `${other}/fox.mp4`;
+
+  /** A world with a generation at another service, and with that service's key or without it. */
+  async function withOther(keys: Record<string, string>) {
+    const { world, id: ownId } = await withGeneration();
+    writeJournal(world, [[id, other]]);
+    writeFileSync(join(world.home, "config.json"), JSON.stringify({ base_url: baseUrl, keys }));
+    world.faults.push((request) =>
+      request.url.startsWith(other) ? Response.json({ id, status: "completed", video_url }) : undefined,
+    );
+    return { world, ownId };
+  }
+  const keysSent = (world: World) =>
+    world.requests.map(({ url, headers }) => [new URL(url).origin, headers.get("Authorization")]);
 
   test.each([
-    [local, "It was started with --local: add --local."],
-    [local.slice(0, 8), "It was started with --local: add --local."],
-    [remote, `It was started at ${other}: add --base-url ${other}.`],
-  ])("%s: %s", async (id, hint) => {
-    const { world } = await withGeneration();
-    writeJournal(world, [
-      [local, "http://vidgen.localhost"],
-      [remote, other],
-    ]);
-    expect(await world.vidgen(command, id)).toMatchObject({
+    ["status", id, `${id}\tcompleted\t${video_url}\n`],
+    ["status", id.slice(0, 8), `${id}\tcompleted\t${video_url}\n`],
+    ["wait", id, `${video_url}\n`],
+  ])("%s %s asks the service where it was started, with that one's key alone", async (command, typed, stdout) => {
+    const { world } = await withOther({ [other]: otherKey });
+    world.requests.length = 0;
+    expect(await world.vidgen(command, typed)).toMatchObject({ code: 0, stdout });
+    expect(keysSent(world)).toEqual([[other, `Bearer ${otherKey}`]]);
+  });
+
+  test.each([
+    ["saved base URL", { VIDGEN_BASE_URL: undefined }],
+    ["VIDGEN_BASE_URL", {}],
+  ])("the key of the %s is not sent there: exit 3, with what to do", async (_, env) => {
+    const { world } = await withOther({});
+    Object.assign(world.env, env);
+    world.requests.length = 0;
+    const run = await world.vidgen("status", id);
+    expect(run).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining(`--base-url ${other}`) });
+    expect(world.requests).toEqual([]);
+  });
+
+  test("wait --all follows what is open at both services; one without a key holds up no other", async () => {
+    const { world, ownId } = await withOther({ [other]: otherKey });
+    const run = await world.vidgen("wait", "--all");
+    expect(run.code).toBe(0);
+    expect(run.stdout.trim().split("\n").sort()).toEqual([`${mediaUrl}/${ownId}.mp4`, video_url].sort());
+    const keyless = await withOther({});
+    expect(await keyless.world.vidgen("wait", "--all")).toMatchObject({
+      code: 3,
+      stdout: `${mediaUrl}/${keyless.ownId}.mp4\n`,
+      stderr: expect.stringContaining(`No API key for ${other}`),
+    });
+  });
+
+  test.each(["status", "wait"])("%s with a flag for another service says to leave it out", async (command) => {
+    const { world } = await withOther({ [other]: otherKey });
+    const run = await world.vidgen(command, id, "--base-url", baseUrl);
+    expect(run).toMatchObject({
       code: 10,
       stdout: "",
-      stderr: expect.stringContaining(hint),
+      stderr: expect.stringContaining(`It was started at ${other}: leave --base-url out.`),
     });
   });
 });

@@ -50,8 +50,8 @@ test("several ids with --json are one array, in the order of the ids, and the ex
   const documents = JSON.parse(run.stdout);
   expect(documents).toMatchObject([
     { status: "completed" },
-    { error: { code: "failed" } },
-    { error: { code: "not_found" } },
+    { status: "failed", error: { code: "failed" } },
+    { status: null, error: { code: "not_found" } },
   ]);
   expect(documents.map(({ id }: { id: string }) => id)).toEqual(ids);
   const fields = ["code", "message", "hint", "id", "http_status"];
@@ -61,15 +61,14 @@ test("several ids with --json are one array, in the order of the ids, and the ex
   expect(JSON.parse(run.stderr)).toMatchObject({ error: { code: "not_found", id: unknownId } });
 });
 
-test("each of several errors is printed, and says which generation it is about", async () => {
+test("each message is printed once, with the generations that it is about", async () => {
   const world = await createWorld();
   const ids = [await start(world, "[fail] one"), await start(world, "[fail] two"), unknownId];
   const { stderr } = await world.vidgen("wait", ...ids);
   const lines = stderr.split("\n").filter((line) => line.startsWith("error: "));
   expect(lines.map((line) => line.replace(/failed: .*/, "failed")).sort()).toEqual(
     [
-      `error: ${ids[0]}: The generation failed`,
-      `error: ${ids[1]}: The generation failed`,
+      `error: ${ids[0]}, ${ids[1]}: The generation failed`,
       `error: The service knows no generation ${unknownId}.`,
     ].sort(),
   );
@@ -121,7 +120,7 @@ test.each([401, 403, 400])(
     expect(world.requests.length - count).toBe(1);
     const running = () => Response.json({ id, status: "processing" });
     looks.push(running(), refused(), refused(), refused());
-    expect(await world.vidgen("wait", id)).toMatchObject({ code, stderr: expect.stringContaining("To go on:") });
+    expect(await world.vidgen("wait", id)).toMatchObject({ code, stderr: expect.stringContaining("Resume with:") });
   },
 );
 
@@ -135,7 +134,35 @@ test("a service that was never reached is exit 8, with the doctor and the comman
   const run = await world.vidgen("wait", id, "--timeout", "2m");
   expect(run).toMatchObject({ code: 8, stderr: expect.stringContaining("econnrefused on purpose") });
   for (const hint of ["`vidgen doctor`", `vidgen wait ${id}`]) expect(run.stderr).toContain(hint);
-  expect(run.stderr).not.toContain("Still running");
+  expect(run.stderr).not.toContain("still generating");
+});
+
+test.each([["generate"], ["status"], ["wait"]])(
+  "%s ends at once where nothing listens on this machine",
+  async (command) => {
+    const world = await createWorld();
+    world.env.VIDGEN_BASE_URL = "http://127.0.0.1:8787";
+    world.faults.push(() => Promise.reject(failure("ECONNREFUSED", false)));
+    expect(await world.vidgen(command, unknownId)).toMatchObject({
+      code: 8,
+      stderr: expect.stringContaining("econnrefused on purpose"),
+    });
+    expect([world.requests.length, world.io.now()]).toEqual([1, 0]);
+  },
+);
+
+test("a service on this machine that was reached a moment ago may be restarted meanwhile", async () => {
+  const world = await createWorld();
+  world.env.VIDGEN_BASE_URL = "http://127.0.0.1:8787";
+  const refused = () => Promise.reject(failure("ECONNREFUSED", false));
+  const running = () => Response.json({ id: unknownId, status: "processing" });
+  const done = () => Response.json({ id: unknownId, status: "completed", video_url: `${mediaUrl}/fox.mp4` });
+  const looks = [running, refused, refused, refused, done];
+  world.faults.push(() => looks.shift()?.());
+  expect(await world.vidgen("wait", unknownId)).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("hard to reach"),
+  });
 });
 
 test("the time is over: exit 5, with the command to go on", async () => {
@@ -207,12 +234,27 @@ test("--all is not held up by one that is completed without a video for longer t
     request.url.endsWith(odd) ? Response.json({ id: odd, status: "completed", video_url: null }) : undefined,
   );
   const run = await world.vidgen("wait", "--all");
-  expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining("the service names no video") });
+  expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining("the service returned no video URL") });
   expect(run.stdout.trim().split("\n")).toHaveLength(1);
   expect(world.requests.findLast(({ url }) => url.endsWith(odd))?.at).toBe(60_000);
 });
 
-test("--all is about this service: what was started elsewhere is left alone", async () => {
+test("several that were interrupted have one command to resume with, and their last known status", async () => {
+  const world = await createWorld();
+  const ids = [await start(world, "one"), await start(world, "two")];
+  const run = await world.vidgen("wait", ...ids, "--timeout", "2s", "-o", join(world.folder, "clips/"));
+  const [one, two] = ids;
+  expect(run).toMatchObject({ code: 5, stdout: "" });
+  const [message, hint, ...rest] = run.stderr.split("\n").slice(-3);
+  expect([message, rest]).toEqual([expect.stringMatching(/^error: .*: Timed out after 2s; still generating\.$/), [""]]);
+  for (const id of ids) expect(message).toContain(id);
+  expect(hint).toBe(`  Resume with: vidgen wait ${one} ${two} -o ${join(world.folder, "clips/")}`);
+  const all = await world.vidgen("wait", "--all", "--timeout", "2s", "--json");
+  expect(JSON.parse(all.stdout).map(({ status }: { status: string }) => status)).toEqual(["processing", "processing"]);
+  expect(JSON.parse(all.stderr).error.hint).toBe("Resume with: vidgen wait --all");
+});
+
+test("--all with a service is about that one: what was started elsewhere is left alone", async () => {
   const world = await createWorld();
   await start(world);
   expect(await world.vidgen("wait", "--all", "--base-url", "https://other.example", "--json")).toMatchObject({

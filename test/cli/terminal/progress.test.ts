@@ -84,12 +84,26 @@ test("several share one line", async () => {
   await clock.sleep(1_500);
   one?.stop();
   await clock.sleep(1_000);
-  expect(lines).toContain("Generating 2, saving 1, 0 done  1 s");
-  expect(lines.at(-1)).toBe("Generating 1, saving 1, 1 done  2 s");
+  expect(lines).toContain("Generating a-id c-id, saving b-id  1 s");
+  expect(lines.at(-1)).toBe("Generating c-id, saving b-id, 1 done  2 s");
   two?.stop();
   three?.stop();
   three?.stop();
   expect(rests()).toBe(1);
+});
+
+test("trouble that lasts is repeated in the place of generating, until the service answers again", async () => {
+  const { clock, display, lines } = createScene(false);
+  const progress = display.follow(id, { model: "veo-3.1" });
+  progress.onTrouble("econnrefused");
+  progress.onTrouble("econnrefused");
+  await clock.sleep(30_500);
+  progress.onState("processing");
+  await clock.sleep(30_000);
+  progress.stop();
+  const trouble = `The service is hard to reach (econnrefused); still trying for ${id}`;
+  const generating = `Generating ${id} (veo-3.1)`;
+  expect(lines).toEqual([generating, trouble, `${trouble}  30 s`, generating, `${generating}  1 min 0 s`]);
 });
 
 test("elsewhere each change is a line, and so is every half minute", async () => {

@@ -18,11 +18,12 @@ const loopback = { host: "127.0.0.1", port: 0 };
 const json = { "Content-Type": "application/json" };
 
 /** The grace never ends; `close` resolves when the last reply is through. */
-const patient: Pick<Clock, "sleep"> = {
+const patient: Pick<Clock, "now" | "sleep"> = {
+  now: () => 0,
   sleep: (_ms, signal) => new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
 };
 /** The grace is over at once. */
-const impatient: Pick<Clock, "sleep"> = { sleep: async () => {} };
+const impatient: Pick<Clock, "now" | "sleep"> = { now: () => 0, sleep: async () => {} };
 
 async function open(handler: Handler, clock = impatient, at = loopback): Promise<Listening> {
   const listening = await listen(handler, at, clock);
@@ -318,7 +319,7 @@ test("a reply that begins after close says that the connection ends", soon, asyn
 test("close cuts a reply that hangs once the grace is over", async () => {
   const started = createGate();
   const slept: number[] = [];
-  const clock = { sleep: async (ms: number) => void slept.push(ms) };
+  const clock = { now: () => 0, sleep: async (ms: number) => void slept.push(ms) };
   const listening = await open(async () => {
     started.pass();
     return new Promise<Response>(() => {});

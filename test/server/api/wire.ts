@@ -5,7 +5,8 @@ import { type Listening, type ListenOptions, listen } from "../../../src/server/
 import type { Handler } from "../../../src/server/api/message.ts";
 
 /** What lingers does so until its client has read it all. */
-const lingering: Pick<Clock, "sleep"> = {
+const lingering: Pick<Clock, "now" | "sleep"> = {
+  now: () => 0,
   sleep: (_ms, signal) => new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
 };
 
