@@ -168,7 +168,7 @@ function noJournal(error: VidgenError): Journal {
     throw error;
   };
   const writing = { append: refuse, lock: refuse, hold: refuse, isHeld: refuse, forget: refuse };
-  return { path: "", ...writing, entries: async () => [], findPart: async () => undefined };
+  return { path: "", ...writing, entries: async () => [], findLast: async () => undefined };
 }
 
 export type ResumeOptions = Omit<SessionOptions, "output"> & {

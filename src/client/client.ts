@@ -225,7 +225,7 @@ function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: FollowOptions, pa
 const noJournal: Omit<Journal, "path"> = {
   append: async () => {},
   entries: async () => [],
-  findPart: async () => undefined,
+  findLast: async () => undefined,
   lock: (work) => work({ confirm: async () => {} }),
   hold: async () => ({
     holder: "",
