@@ -3,7 +3,7 @@
 const { argv, versions } = process;
 const [major, minor, patch] = versions.node.split(".").map(Number);
 const isOld = major < 20 || (major === 20 && (minor < 18 || (minor === 18 && patch < 1)));
-// A process that ends before the program has said how it went has failed.
+// The exit code until the program sets its own: a process that ends before that has failed.
 process.exitCode = 1;
 
 if (isOld) process.stderr.write(`error: vidgen needs Node 20.18.1 or later; this is ${versions.node}.\n`);
@@ -14,6 +14,8 @@ function load() {
   if (argv.includes("--verbose")) process.setSourceMapsEnabled(true);
   const run = async ({ main, systemIo, endProcess }) => endProcess(await main(argv.slice(2), systemIo()));
   import("../dist/cli.js").then(run, ({ message }) => {
-    process.stderr.write(`error: Nothing was sent: ${message}\n  Install vidgen again; in a clone, npm run build.\n`);
+    process.stderr.write(
+      `error: Cannot load vidgen: ${message}. Nothing was sent.\n  Reinstall vidgen; in a clone, run npm run build.\n`,
+    );
   });
 }

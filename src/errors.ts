@@ -1,20 +1,20 @@
 /** Every way a run can end: the name that `--json` shows as `error.code`, the exit code, and what it means. */
 export const exits = {
   ok: { exit: 0, meaning: "it worked" },
-  rejected: { exit: 1, meaning: "the service refused the request or answered something unusable" },
-  bug: { exit: 1, meaning: "a defect of vidgen (6 while a start request is out)" },
+  rejected: { exit: 1, meaning: "the service refused the request or sent an unusable response" },
+  bug: { exit: 1, meaning: "a bug in vidgen (6 while a start request is in flight)" },
   usage: { exit: 2, meaning: "bad flags or input; nothing was sent" },
-  auth: { exit: 3, meaning: "no API key, or the service does not accept it (401, 403)" },
+  auth: { exit: 3, meaning: "no API key, or the service rejected it (401, 403)" },
   failed: { exit: 4, meaning: "the generation ended `failed`" },
-  pending: { exit: 5, meaning: "the time to wait ran out, or `status --exit-status`: it is still running" },
-  unknown: { exit: 6, meaning: "the start request was sent and no usable answer came: it may have been charged" },
+  pending: { exit: 5, meaning: "timed out, or `status --exit-status`: the generation is still running" },
+  unknown: { exit: 6, meaning: "the start request was sent, but got no usable response: it may have been charged" },
   credits: { exit: 7, meaning: "not enough credits (402, or the service says so)" },
   network: { exit: 8, meaning: "unreachable, rate limited or 5xx after all retries, and nothing was charged" },
-  output: { exit: 9, meaning: "the video could not be saved, or the target exists" },
+  output: { exit: 9, meaning: "the video could not be saved, or the file already exists" },
   not_found: { exit: 10, meaning: "no such generation" },
-  hung_up: { exit: 129, meaning: "SIGHUP; the id and the command to go on are printed" },
-  interrupted: { exit: 130, meaning: "Ctrl-C; the id and the command to go on are printed" },
-  terminated: { exit: 143, meaning: "SIGTERM; the id and the command to go on are printed" },
+  hung_up: { exit: 129, meaning: "SIGHUP; prints the id and the command to resume with" },
+  interrupted: { exit: 130, meaning: "Ctrl-C; prints the id and the command to resume with" },
+  terminated: { exit: 143, meaning: "SIGTERM; prints the id and the command to resume with" },
 } as const;
 
 export type ErrorCode = Exclude<keyof typeof exits, "ok">;
@@ -71,20 +71,20 @@ export class VidgenError extends Error {
   }
 }
 
-/** A usage error: exit 2, nothing was sent. */
+/** A usage error: exit 2. */
 export function usage(message: string, hint?: string): VidgenError {
   return new VidgenError("usage", message, { hint });
 }
 
 /** The hint for a service that cannot be reached. */
-export const doctorHint = "`vidgen doctor` looks for what is in the way.";
+export const doctorHint = "Run `vidgen doctor` to diagnose the problem.";
 
-/** Returns anything thrown as a `VidgenError`: what is none yet is a defect of vidgen (`bug`). */
+/** Returns anything thrown as a `VidgenError`; any other error is a bug in vidgen (`bug`). */
 export function asVidgenError(error: unknown): VidgenError {
   if (error instanceof VidgenError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  return new VidgenError("bug", `Something went wrong inside vidgen: ${message}`, {
-    hint: "Please report this; --verbose shows where it happened.",
+  return new VidgenError("bug", `Internal error in vidgen: ${message}`, {
+    hint: "Please report this bug; --verbose prints the stack trace.",
     cause: error,
   });
 }
@@ -100,16 +100,16 @@ export function systemCode(error: unknown): string | undefined {
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: "it does not exist",
-  ENOTDIR: "a part of the path is not a folder",
+  ENOTDIR: "part of the path is not a folder",
   EISDIR: "it is a folder",
-  EACCES: "no permission",
-  EPERM: "no permission",
+  EACCES: "permission denied",
+  EPERM: "permission denied",
   EROFS: "the file system is read-only",
   ENOSPC: "the disk is full",
-  EDQUOT: "the disk quota is used up",
+  EDQUOT: "disk quota exceeded",
   ENAMETOOLONG: "the name is too long",
-  ELOOP: "its links lead in a circle",
-  EMFILE: "too many files are open",
+  ELOOP: "too many symbolic links",
+  EMFILE: "too many open files",
 };
 
 /** Why a file or folder could not be used, in words; `overrides` has the words that fit the caller better. */
@@ -118,12 +118,11 @@ export function systemReason(error: unknown, overrides: Readonly<Record<string, 
   return overrides[code] ?? reasons[code] ?? (error instanceof Error ? error.message : String(error));
 }
 
-/** An error that came before anything was sent: its message says so. */
+/** The error of a command that has sent nothing: says so, except about usage, which does not concern money, and about an earlier attempt. */
 export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);
-  const { code, message, hint } = known;
-  if (/nothing was sent/i.test(`${message} ${hint}`)) return known;
+  const { code, message } = known;
+  if (code === "usage" || code === "unknown") return known;
   const sentence = /[.!?]$/.test(message) ? message : `${message}.`;
-  const outcome = code === "usage" ? "Nothing was sent." : "Nothing was sent, nothing was charged.";
-  return new VidgenError(code, `${sentence} ${outcome}`, { ...known, cause: known });
+  return new VidgenError(code, `${sentence} Nothing was sent, nothing was charged.`, { ...known, cause: known });
 }

@@ -108,13 +108,13 @@ async function run<Result>(
   }
 }
 
-/** A copy for the library's users: the hints of the original name commands of the CLI. */
+/** A copy without the original's hints, which name commands of the CLI. */
 function restateError(error: VidgenError, journal: string | undefined, redact: (text: string) => string): VidgenError {
   const { id, httpStatus, attempt, cause } = error;
   const message = plain(redact(error.message));
   if (attempt === undefined) return new VidgenError(error.code, message, { id, httpStatus, cause });
-  const written = journal === undefined ? "" : `, and is written down in ${journal}`;
-  const hint = `It was not sent again${written}. Look at the account for a new generation before you start another.`;
+  const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
+  const hint = `It was not sent again${written}. Check the account for it before retrying.`;
   return new VidgenError("unknown", message, { id, httpStatus, attempt, cause, hint });
 }
 
@@ -124,11 +124,11 @@ function copyRequest(request: StartRequest): StartRequest {
   try {
     text = JSON.stringify(request);
   } catch (cause) {
-    throw new VidgenError("usage", "The request cannot be written as JSON.", { cause });
+    throw new VidgenError("usage", "The request cannot be converted to JSON.", { cause });
   }
   const copy = parseJson(text ?? "");
   if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
-    throw usage("A request is an object with a prompt and a model.");
+    throw usage("The request must be an object with a prompt and a model.");
   return { ...copy, prompt: checkPrompt(copy.prompt), model: checkModel(copy.model) };
 }
 

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
 import { systemCode } from "./errors.ts";
 
-/** A time limit: `signal` aborts when the time is over or the parent aborts. `restart` gives it its whole time again, `clear` ends it. */
+/** A time limit: `signal` aborts when the time is over or the parent aborts. `restart` starts the time again, `clear` cancels it. */
 export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 
 /** `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. */
@@ -22,7 +22,7 @@ export type HttpResponse = {
 
 type Terminal = { isTTY?: boolean; columns?: number };
 
-/** A process, told from every other one: also from a later process with its number, and from one in another container. */
+/** Identifies a process, also among later processes with the same PID and processes in other containers. */
 export type ProcessId = {
   /** The boot of a machine; its host name where boots have no id. */
   machine: string;
@@ -36,7 +36,7 @@ export type ProcessId = {
 /** The processes of this machine. */
 export type Processes = {
   self(): Promise<ProcessId>;
-  /** When a process of this namespace started; `undefined` when there is none, and for one that has ended and was not yet reaped. */
+  /** When a process of this namespace started; `undefined` when there is none, and for a zombie. */
   startOf(pid: number): Promise<string | undefined>;
 };
 
@@ -74,7 +74,7 @@ export type Io = {
   signal: AbortSignal;
   /** Aborts at the second of these: the command must end at once. */
   leave: AbortSignal;
-  /** The attempts whose request is out: a process that ends while there is one may have been charged, and ends with exit 6. */
+  /** The attempts whose request has no response yet: a process that exits meanwhile may have been charged, and exits with 6. */
   unsettled: Set<string>;
 };
 

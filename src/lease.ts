@@ -85,11 +85,13 @@ export async function withLock<Result>(path: string, io: LockIo, work: Work<Resu
     const { pid } = acquired.holder;
     const waitedMs = io.now() - start;
     if (waitedMs > lockLimitMs) {
-      const hint = "If that process is no vidgen, or has ended, delete that folder.";
-      throw new VidgenError("output", `Process ${pid} does not release ${path}.`, { hint });
+      const hint = "If that process is not vidgen, or has ended, delete that folder.";
+      throw new VidgenError("output", `Timed out waiting for process ${pid} to release the lock ${path}.`, { hint });
     }
     if (waitedMs > noteMs) {
-      io.onNote?.(`Waiting for process ${pid} to release ${path}; one that was killed elsewhere keeps it for 60 s.`);
+      io.onNote?.(
+        `Waiting for process ${pid} to release the lock ${path}; the lock of a process that was killed elsewhere expires after 60 s.`,
+      );
       noteMs = Number.POSITIVE_INFINITY;
     }
     await io.sleep(waitMs * (0.5 + Math.random()), io.signal);

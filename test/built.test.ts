@@ -88,7 +88,7 @@ test("without the built program it says so, and what to do", async () => {
   writeFileSync(join(bare, "package.json"), '{"type":"module"}');
   const { code, stderr } = await spawnProcess(process.execPath, [join(bare, "bin/vidgen.js"), "models"], {}, bare)
     .ended;
-  const line = /^error: Nothing was sent: .*cli\.js.*\n {2}Install vidgen again; in a clone, npm run build\.\n$/;
+  const line = /^error: Cannot load vidgen: .*cli\.js.*\n {2}Reinstall vidgen; in a clone, run npm run build\.\n$/;
   expect([code, stderr]).toEqual([1, expect.stringMatching(line)]);
 });
 
@@ -194,7 +194,7 @@ test("a pipe that is closed before it has the whole video has not saved it: exit
   const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "-", "--quiet"], remote());
   child.stdout?.destroy();
   const { code, stderr } = await ended;
-  const words = "error: Cannot write the video to stdout: its reader closed it\\.";
+  const words = "error: Cannot write the video to stdout: the reader closed the pipe\\.";
   expect([code, stderr]).toEqual([
     9,
     expect.stringMatching(new RegExp(`^${words}\n  Resume with: (npx )?vidgen wait ${uuid} -o -\n$`)),

@@ -93,7 +93,9 @@ test("a private CA counts once NODE_EXTRA_CA_CERTS names it", async () => {
 test("doctor tells of the proxy and of the certificate as they are", async () => {
   const { seen, vidgen, proxyUrl } = await createNetwork();
   const through = await vidgen(["doctor"], { HTTPS_PROXY: proxyUrl });
-  expect(through.stdout).toMatch(new RegExp(`proxy +${proxyUrl}, .*\n.*left to the proxy\n.*certificate is trusted`));
+  expect(through.stdout).toMatch(
+    new RegExp(`proxy +${proxyUrl}, .*\n.*resolved by the proxy\n.*a trusted certificate`),
+  );
   expect(seen.proxy).toHaveLength(1);
   const untrusted = await vidgen(["doctor"], { NODE_EXTRA_CA_CERTS: "" });
   expect(untrusted.stdout).toMatch(/^fail {2}connection +self-signed.*\n.*NODE_EXTRA_CA_CERTS/m);
@@ -116,7 +118,7 @@ test.each([
   const env = { HOME: homeIn(folder), TMPDIR: temporary };
   const run = await spawnVidgen(["generate", "a fox", "--local", "-d", "1", "-o", "fox.mp4"], env, folder).ended;
   expect(run).toMatchObject({ code: 0, stdout: "fox.mp4\n" });
-  expect(run.stderr.match(/goes to .*, which the system may clear/g)).toHaveLength(1);
+  expect(run.stderr.match(/Using .* instead, which the system may delete/g)).toHaveLength(1);
   const [own = ""] = readdirSync(temporary);
   expect(readdirSync(join(temporary, own)).sort()).toEqual(["journal.jsonl", "service"]);
   expect(readdirSync(folder).sort()).toEqual(["file", "fox.mp4", "tmp"]);

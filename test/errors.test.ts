@@ -85,7 +85,7 @@ test.each([
   [null, "null"],
 ])("%s is a defect of vidgen", (thrown, message) => {
   const error = asVidgenError(thrown);
-  expect(error).toMatchObject({ code: "bug", exit: 1, message: `Something went wrong inside vidgen: ${message}` });
+  expect(error).toMatchObject({ code: "bug", exit: 1, message: `Internal error in vidgen: ${message}` });
   expect(error.cause).toBe(thrown);
 });
 
@@ -120,11 +120,14 @@ test("why a file could not be used is said in words; a failure nobody has words 
 });
 
 test.each<[ErrorCode, string, string | undefined, string]>([
-  ["usage", "-o is empty.", undefined, "-o is empty. Nothing was sent."],
-  ["usage", "It is no address: x", "Mend it.", "It is no address: x. Nothing was sent."],
+  ["usage", "-o is empty.", undefined, "-o is empty."],
   ["auth", "No API key.", "Log in.", "No API key. Nothing was sent, nothing was charged."],
-  ["interrupted", "Not started. Nothing was sent.", undefined, "Not started. Nothing was sent."],
-  ["unknown", "It may have been charged.", "Nothing was sent now. Look first.", "It may have been charged."],
-])("what stops a %s before it is paid for says so, once: %s", (code, message, hint, said) => {
-  expect(beforePaying(new VidgenError(code, message, { hint }))).toMatchObject({ code, message: said, hint });
-});
+  ["output", "It is on fire", undefined, "It is on fire. Nothing was sent, nothing was charged."],
+  ["interrupted", "Not started.", undefined, "Not started. Nothing was sent, nothing was charged."],
+  ["unknown", "It may have been charged.", "Check first.", "It may have been charged."],
+])(
+  "an error with the code %s before anything is paid for says so where money is concerned: %s",
+  (code, message, hint, said) => {
+    expect(beforePaying(new VidgenError(code, message, { hint }))).toMatchObject({ code, message: said, hint });
+  },
+);

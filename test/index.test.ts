@@ -103,7 +103,7 @@ test.each(unclear)("after %s it may have been charged: sent once, and the attemp
     { kind: "intent", attempt: written.attempt, request },
     { kind: "unknown", attempt: written.attempt },
   ]);
-  expect(written.hint).toContain(`written down in ${journal}`);
+  expect(written.hint).toContain(`recorded in ${journal}`);
 });
 
 test("what is refused or was never sent names no attempt", async () => {
@@ -138,7 +138,7 @@ test("a model that vidgen does not know is sent as it is, with a note where it l
   const { client, posts } = await createWorld(honest(), { onNote: (text) => notes.push(text) });
   for (const model of ["wan-2.6", "house-model-9"]) await client.start({ ...request, model });
   expect(posts().map(({ body }) => JSON.parse(body).model)).toEqual(["wan-2.6", "house-model-9"]);
-  expect(notes).toEqual(['vidgen does not know the model "wan-2.6"; did you mean wan-2.5? Sent as typed.']);
+  expect(notes).toEqual(['Unknown model "wan-2.6"; did you mean wan-2.5? Sent as typed.']);
 });
 
 test("a signal that has aborted sends nothing; one that aborts while the request is out leaves its id time to come", async () => {

@@ -59,22 +59,22 @@ export function suggestionsFor(parameter: Option | Argument): readonly Suggestio
 export const saveOption = () =>
   new Option(
     "-o, --output <place>",
-    "save the video: a file, a folder/, - for stdout, or a name with {slug} {model} {id} {date} {n} in it",
+    "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
   );
 
 export const timeoutOption = () =>
-  new Option("--timeout <time>", "how long to wait: 90s, 5m, 1h30m or plain seconds").default("15m");
+  new Option("--timeout <time>", "maximum time to wait: 90s, 5m, 1h30m or plain seconds").default("15m");
 
 export const intervalOption = () =>
-  new Option("--interval <time>", "time between two looks, 1s or more (default: 10s, then 5s)");
+  new Option("--interval <time>", "polling interval, at least 1s (default: 10s, then 5s)");
 
-export const openOption = () => new Option("--open", "open the video in the platform's own player once it is there");
+export const openOption = () => new Option("--open", "open the video in the default player when it is ready");
 
-export const bellOption = () => new Option("--bell", "ring at the end of a wait of over 15 s");
+export const bellOption = () => new Option("--bell", "ring the terminal bell after a wait of more than 15 s");
 
 export const localOption = (description = "use the local service") => new Option("--local", description);
 
-export const baseUrlOption = (description = "the service's address (default: VIDGEN_BASE_URL, else the saved one)") =>
+export const baseUrlOption = (description = "the service's base URL (default: VIDGEN_BASE_URL, else the saved one)") =>
   new Option("--base-url <url>", description);
 
 /** For a flag that may be repeated. */
@@ -86,7 +86,7 @@ export function collectValues(value: string, earlier: string[] | undefined): str
 export function readTimes({ timeout, interval }: { timeout: string; interval?: string }) {
   const timeoutMs = readTime(timeout, "--timeout");
   const intervalMs = interval === undefined ? undefined : readTime(interval, "--interval");
-  if (intervalMs !== undefined && intervalMs < 1000) throw usage("--interval is 1s at the least.");
+  if (intervalMs !== undefined && intervalMs < 1000) throw usage("--interval must be at least 1s.");
   return { timeoutMs, intervalMs };
 }
 
@@ -95,7 +95,7 @@ function readTime(text: string, flag: string): number {
   const [whole, hours, minutes, seconds] = /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?$/.exec(text) ?? [];
   const total = Number(hours ?? 0) * 3600 + Number(minutes ?? 0) * 60 + Number(seconds ?? 0);
   if (whole && total > 0 && total < 1e9) return total * 1000;
-  throw usage(`${flag} takes a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
+  throw usage(`${flag} must be a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
 }
 
 /** The words of a command line that sets these values; flags that have their default are left out. */

@@ -69,7 +69,7 @@ export async function openShared({ local = false, output }: SessionOptions, io: 
 
 /** The service that the flags and the settings name. */
 export async function openService(options: SessionOptions, io: Io): Promise<Service> {
-  if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
+  if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   return options.local ? openLocalService(options, io) : resolveService(options, io);
 }
 
@@ -205,7 +205,7 @@ export function isOver({ code }: VidgenError): boolean {
 /** Without a flag that names a service, a generation is looked for where it was started. */
 function otherServiceHint(other: string, { local }: SessionOptions): string {
   const where = other === localBaseUrl ? "with --local" : `at ${other}`;
-  return `It was started ${where}: leave ${local ? "--local" : "--base-url"} out.`;
+  return `It was started ${where}: leave out ${local ? "--local" : "--base-url"}.`;
 }
 
 export function listHint({ env }: Pick<Io, "env">): string {

@@ -31,7 +31,7 @@ type FormOptions = {
 
 /**
  * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for a yes. Throws `interrupted` at Ctrl-C
- * and without the yes. Flags and settings are checked first, so that nobody answers questions for nothing.
+ * and without the yes. Flags and settings are checked first, so that no question is asked in vain.
  */
 export async function askForInput(known: KnownInput, options: FormOptions, { io, output }: Context) {
   const { local, dryRun, open = false } = options;
@@ -47,7 +47,7 @@ export async function askForInput(known: KnownInput, options: FormOptions, { io,
   const { prompt, images: image, ...values } = input;
   const flags = options.flags({ ...values, image, ...(place === undefined ? {} : { output: place }) });
   const command = commandLine(prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
-  output.note(`\n${summarize(input)}\n\nThe same as:\n  ${command}\n`);
+  output.note(`\n${summarize(input)}\n\nEquivalent command:\n  ${command}\n`);
   if (!dryRun) await askYes(local ? "Start it?" : "Start it? It costs credits.", io);
   return { input, place };
 }
@@ -71,7 +71,7 @@ async function fillForm(
 async function askPlace(check: (place: string) => void, io: Io): Promise<string | undefined> {
   // No shell expands what is typed here.
   const read = (text: string) => text.trim().replace(/^~(?=\/)/, () => io.home || "~");
-  const wrong = "A file such as fox.mp4, a folder/, or . for this one, please.";
+  const wrong = "Enter a file such as fox.mp4, a folder/, or . for this folder.";
   const isPlace = checkedBy(check, wrong);
   const validate: Check = (text) => {
     const place = read(text);
@@ -123,12 +123,12 @@ function modelChoices(usual: string): Choice[] {
   return findModel(usual) ? known : [{ value: usual, name: usual }, ...known];
 }
 
-const isAnswered: Check = (text) => text.trim() !== "" || "A few words, please.";
+const isAnswered: Check = (text) => text.trim() !== "" || "Enter a prompt.";
 
 async function askDuration(maxSeconds: number | undefined, io: Io): Promise<string | undefined> {
   const isSeconds = (seconds: string | number) =>
     typeof seconds === "number" && seconds > 0 && seconds <= (maxSeconds ?? seconds);
-  const wrong = `A number of seconds above 0${maxSeconds === undefined ? "" : `, ${maxSeconds} at the most`}, such as 8, please.`;
+  const wrong = `Enter a number of seconds above 0${maxSeconds === undefined ? "" : `, at most ${maxSeconds}`}, e.g. 8.`;
   const check = checkedBy((text) => {
     if (text.trim() !== "" && !isSeconds(readDuration(text.trim()))) throw new Error(wrong);
   }, wrong);
@@ -144,9 +144,9 @@ async function askImages(model: string, given: string[], io: Io): Promise<string
     const isEnough = images.length >= min;
     const check = checkedBy((text) => {
       if (!isEnough || text.trim() !== "") checkImage(text.trim());
-    }, "An http(s) address, please.");
-    const hint = isEnough ? `Enter: no more, ${max} at the most` : `${min} to ${max}`;
-    const answer = (await askText(`Address of image ${images.length + 1}? (${hint})`, check, io)).trim();
+    }, "Enter an http(s) URL.");
+    const hint = isEnough ? `Enter: no more, at most ${max}` : `${min} to ${max}`;
+    const answer = (await askText(`URL of image ${images.length + 1}? (${hint})`, check, io)).trim();
     if (answer === "") break;
     images.push(answer);
   }

@@ -70,8 +70,7 @@ async function connect(io: Io, onNote: (text: string) => void): Promise<Connecti
   for (;;) {
     const found = (await findRunning(io)) ?? (await runHere(io, onNote));
     if (typeof found !== "number") return found;
-    if (io.now() > end)
-      throw new VidgenError("network", `The local service, process ${found}, does not answer. Nothing was charged.`);
+    if (io.now() > end) throw new VidgenError("network", `The local service, process ${found}, does not respond.`);
     await io.sleep(100, io.signal);
   }
 }
@@ -93,7 +92,7 @@ const probeLimitMs = 1_000;
 async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
   const { isRunning } = await import("../server/announcement.ts");
   if (!(await isRunning((await findServiceFolder(io)).folder, io))) return false;
-  const limit = io.limit(probeLimitMs, io.signal, new Error("no answer"));
+  const limit = io.limit(probeLimitMs, io.signal, new Error("no response"));
   try {
     const url = `${baseUrl}/api/generation-status?id=00000000-0000-0000-0000-000000000000`;
     const reply = await io.fetch(url, { headers: { Authorization: `Bearer ${apiKey}` }, signal: limit.signal });
@@ -123,7 +122,7 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   ).catch((error) => {
     if (error instanceof VidgenError) throw error;
     throw new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
-      hint: "VIDGEN_HOME names another folder.",
+      hint: "Set VIDGEN_HOME to use another folder.",
       cause: error,
     });
   });

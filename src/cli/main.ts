@@ -36,15 +36,13 @@ function ignoreHelpShown(error: unknown): void {
 function explain(error: unknown, program: CommandUnknownOpts, argv: readonly string[]): VidgenError {
   const name = argv.find((word) => !word.startsWith("-"));
   const command = program.commands.find((command) => command.name() === name);
-  const help = command
-    ? `\`vidgen ${command.name()} --help\` shows how it is used.`
-    : "`vidgen --help` lists the commands.";
+  const help = command ? `See \`vidgen ${command.name()} --help\`.` : "See `vidgen --help` for the commands.";
   if (error instanceof CommanderError) return explainUsageError(error, program, help);
   const known = asVidgenError(error);
   return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
 }
 
-/** commander's error as a usage error: what is wrong, that nothing was sent, and what to type next. */
+/** commander's error as a usage error: what is wrong, and what to type next. */
 function explainUsageError({ code, message }: CommanderError, program: CommandUnknownOpts, help: string): VidgenError {
   if (code === "commander.excessArguments" && message.includes("'generate'"))
     return usage("Too many words.", 'Quote the prompt: vidgen generate "a red fox"');
@@ -56,8 +54,8 @@ function explainUsageError({ code, message }: CommanderError, program: CommandUn
   );
   const names = owners.map((owner) => owner.name()).join(", ");
   return usage(
-    [sentence, ...(guess === undefined ? [] : [guess]), "Nothing was sent."].join(" "),
-    names === "" ? help : `${flag} is a flag of: ${names}. ${help}`,
+    guess === undefined ? sentence : `${sentence} ${guess}`,
+    names === "" ? help : `${flag} is a flag of ${names}. ${help}`,
   );
 }
 
@@ -68,7 +66,7 @@ function rephrase(message: string): string | undefined {
   const [what = "", choices] = message.replace(/\.$/, "").split(". Allowed choices are ");
   if (choices === undefined) return undefined;
   const [, flag, value] = /^option '(?:-\w, )?(--\S+) \S+' argument '(.*)' is invalid$/s.exec(what) ?? [];
-  if (flag !== undefined) return `${flag} takes ${choices}, not "${value}".`;
+  if (flag !== undefined) return `${flag} must be one of ${choices}, not "${value}".`;
   const [, word, argument] = /^command-argument value '(.*)' is invalid for argument '(\w+)'$/s.exec(what) ?? [];
-  return argument && `<${argument}> is one of ${choices}, not "${word}".`;
+  return argument && `<${argument}> must be one of ${choices}, not "${word}".`;
 }

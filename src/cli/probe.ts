@@ -20,7 +20,7 @@ type ProbeOptions = { baseUrl: string; apiKey: string; limitMs: number };
  * Rejects as `fetch` does, and when there is no reply within `limitMs`.
  */
 export async function probeService({ baseUrl, apiKey, limitMs }: ProbeOptions, io: Io): Promise<Probe> {
-  const limit = io.limit(limitMs, io.signal, new Error(`no answer within ${limitMs / 1000} s`));
+  const limit = io.limit(limitMs, io.signal, new Error(`no response within ${limitMs / 1000} s`));
   try {
     const reply = await createApi({ baseUrl, apiKey, fetch: io.fetch }).status(randomUUID(), limit.signal);
     return { verdict: judge(reply), said: describeReply(reply), httpStatus: reply.status };

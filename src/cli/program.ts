@@ -29,7 +29,7 @@ export function createProgram(context: Context): CommandUnknownOpts {
   const columns = io.stdout.columns ?? 80;
   const program = new Command("vidgen")
     .description(
-      "Turns a prompt into an .mp4: a client for an asynchronous AI video service, and a local one to try it with.",
+      "Turns a prompt into an .mp4: a client for an asynchronous AI video service, with a local service to try it out.",
     )
     .version(packageJson.version, "--version", "print the version")
     .helpOption("-h, --help", "print this help")
@@ -49,11 +49,11 @@ export function createProgram(context: Context): CommandUnknownOpts {
     })
     .showSuggestionAfterError()
     .option("--json", "print one JSON document instead of text")
-    .option("--quiet", "print nothing on stderr but errors")
+    .option("--quiet", "print only errors on stderr")
     .option("--verbose", "print each request and reply on stderr")
-    .option("--color", "use colours (default: at a terminal)")
-    .option("--no-color", "use none")
-    .option("--no-input", "never ask anything");
+    .option("--color", "always use colours (default: at a terminal)")
+    .option("--no-color", "never use colours")
+    .option("--no-input", "never prompt for input");
   withDetails(program, {
     examples: [
       'vidgen generate "a red fox runs through snow at dusk" --local -o fox.mp4',

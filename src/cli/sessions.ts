@@ -73,7 +73,7 @@ export async function openSessions(options: SessionOptions, io: Io): Promise<Ses
       if (only === undefined) return { id: uuid.test(typed) ? lower : typed, open: () => sessionOf() };
       if (other === undefined) return asFound(only);
       const rows = meant.map(({ id, base_url }) => `${id} at ${base_url}`);
-      throw usage(`Several ids begin with ${typed}.`, rows.join("\n"));
+      throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
     },
     async findRunning() {
       const isRunning = (entry: Entry) => entry.status === "processing";

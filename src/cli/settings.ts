@@ -107,9 +107,9 @@ export async function readSaved(io: SettingsIo): Promise<Saved> {
     return (await loadSavedSchema()).parse(JSON.parse(text));
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
-    const reason = error instanceof SyntaxError ? "it is no JSON" : "it does not hold what vidgen saves there";
+    const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain what vidgen saves there";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
-    throw usage(`Cannot use ${path}: ${reason}.`, "Mend it or move it away; vidgen leaves it as it is.");
+    throw usage(`Cannot use ${path}: ${reason}.`, "Fix or move it; vidgen does not change it.");
   }
 }
 
@@ -121,7 +121,8 @@ export async function findOpenMode(io: SettingsIo): Promise<string | undefined> 
 
 async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
   const path = configPath(io);
-  if (!hasConfig(io)) throw new VidgenError("output", "There is no home folder to save it in.", { hint: configHint });
+  if (!hasConfig(io))
+    throw new VidgenError("output", "There is no home folder to save the key in.", { hint: configHint });
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
     (await openConf(path)).store = saved;
@@ -135,7 +136,7 @@ async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
 }
 
 /** The hint when the settings cannot be read or saved. */
-export const configHint = "VIDGEN_API_KEY and VIDGEN_BASE_URL do without it; VIDGEN_HOME names another folder.";
+export const configHint = "Set VIDGEN_API_KEY and VIDGEN_BASE_URL instead, or set VIDGEN_HOME to use another folder.";
 
 /** conf is loaded for writing only: one of its dependencies raises SIGINT again, which would count as the second Ctrl-C. */
 async function openConf(path: string) {

@@ -42,8 +42,8 @@ export async function findStorage(kind: "state" | "data", io: StorageIo): Promis
   const reason = isAbsolute(usual) ? await findAccessError(usual) : "there is no home folder";
   if (reason === undefined) return { folder: usual };
   const folder = await openTemporary(reason, io);
-  const problem = isAbsolute(usual) ? `Cannot write to ${usual}` : "Nothing can be kept for good";
-  const place = `What vidgen keeps goes to ${folder}, which the system may clear; VIDGEN_HOME names another folder.`;
+  const problem = isAbsolute(usual) ? `Cannot write to ${usual}` : "Nothing can be stored permanently";
+  const place = `Using ${folder} instead, which the system may delete; set VIDGEN_HOME to use another folder.`;
   return { folder, usual, note: `${problem}: ${reason}. ${place}` };
 }
 
@@ -56,7 +56,7 @@ export function journalIn(folder: string): string {
 export async function findAccessError(folder: string): Promise<string | undefined> {
   try {
     await access(folder, constants.W_OK | constants.X_OK);
-    return (await stat(folder)).isDirectory() ? undefined : "it is no folder";
+    return (await stat(folder)).isDirectory() ? undefined : "it is not a folder";
   } catch (error) {
     const code = systemCode(error);
     const parent = dirname(folder);
@@ -75,13 +75,13 @@ async function openTemporary(reason: string, { env, uid }: StorageIo): Promise<s
     });
     const found = await lstat(folder);
     if (!found.isDirectory() || (uid !== undefined && found.uid !== uid))
-      throw new Error(`${folder} belongs to somebody else`);
+      throw new Error(`${folder} belongs to another user`);
     if (uid !== undefined && (found.mode & 0o077) !== 0) await chmod(folder, 0o700);
     return folder;
   } catch (error) {
     const why = systemReason(error);
-    throw new VidgenError("output", `There is no folder to keep anything in: ${reason}; the temporary one: ${why}.`, {
-      hint: "VIDGEN_HOME names one.",
+    throw new VidgenError("output", `No folder to store data in: ${reason}; temporary folder: ${why}.`, {
+      hint: "Set VIDGEN_HOME to a folder that you can write to.",
       cause: error,
     });
   }

@@ -52,8 +52,8 @@ function abort(error: VidgenError, unsettled: ReadonlySet<string>): void {
   let { message, exit } = error;
   if (unsettled.size > 0) {
     exit = exits.unknown.exit;
-    message = `${message.replace(/\.?$/, ".")} A request was out: it may have been charged (attempt ${[...unsettled].join(", ")}).
-  It is written down: \`vidgen list --status unknown\`. Look at your account for a new generation before you start another.`;
+    message = `${message.replace(/\.?$/, ".")} The start request was sent: it may have been charged (attempt ${[...unsettled].join(", ")}).
+  Check your account for a new generation before retrying; \`vidgen list --status unknown\` shows the attempt.`;
   }
   process.stderr.write(`error: ${message}\n`);
   endProcess(exit);
@@ -82,7 +82,7 @@ function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; le
     setTimeout(() => abort(reason, unsettled), 3_000).unref();
   };
   process.on("SIGINT", () => onSignal(new VidgenError("interrupted", "Interrupted.")));
-  process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal has gone.")));
+  process.on("SIGHUP", () => onSignal(new VidgenError("hung_up", "The terminal was closed.")));
   process.on("SIGTERM", () => onSignal(new VidgenError("terminated", "Terminated.")));
   return { signal: first.signal, leave: second.signal };
 }

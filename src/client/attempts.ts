@@ -81,7 +81,7 @@ async function chooseReusable(same: Entry[], { now, isHeld }: Wanted): Promise<C
   return { kind: "new", dismissed: [] };
 }
 
-/** Whether an attempt may have been charged and nobody will learn its id: its process has ended, or takes too long. */
+/** Whether an attempt may have been charged although its id is unknown: its process has ended, or takes too long. */
 export async function isUnclear(entry: Entry, now: Date, isHeld: Wanted["isHeld"]): Promise<boolean> {
   if (entry.status === "unknown") return true;
   if (entry.status !== "starting") return false;
@@ -101,12 +101,12 @@ function ageOf({ at }: Entry, now: Date): number {
 }
 
 function unclearError({ attempt, at }: Entry): VidgenError {
-  const message = `The same request was sent ${at.slice(0, 16)}Z, and its id never came: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
+  const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
   return new VidgenError("unknown", message, {
     attempt,
     hint: [
-      "Look at your account for a generation of that time; `vidgen wait <id>` fetches it.",
-      `If there is none: \`vidgen list --dismiss ${attempt}\`, then try again. --again starts a new one in any case, and pays for it.`,
+      "Check your account for a generation from that time; `vidgen wait <id>` fetches it.",
+      `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new one in any case; it is charged.`,
     ].join("\n"),
   });
 }

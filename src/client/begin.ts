@@ -52,7 +52,7 @@ const waitingNote =
  */
 export async function begin(request: StartRequest, options: BeginOptions & Known, io: Clock): Promise<Begun> {
   const { journal, claims, place, signal } = options;
-  if (place === "") throw usage("The place for the video is empty.");
+  if (place === "") throw usage("The output path is empty.");
   const hold = await claims.hold();
   const since = io.date();
   try {

@@ -69,7 +69,7 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
   }
 
   async function claim(place: string, claiming: Claiming): Promise<Target> {
-    if (place === "") throw usage("The place for the video is empty.");
+    if (place === "") throw usage("The output path is empty.");
     const { overwrite = false, id, entry, hold, first = 1, resume = false } = claiming;
     const words = entry ? wordsOf(entry) : (claiming.words ?? {});
     const naming = id === undefined ? undefined : { id, ...words };
@@ -80,7 +80,7 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     /** Rejects when another process has taken over the file, because this one had stopped for a minute. */
     const confirm = async () => {
       await hold?.confirm().catch((cause) => {
-        throw new VidgenError("output", `Another process saves ${target.partPath()} now.`, { cause });
+        throw new VidgenError("output", `Another process is now writing ${target.partPath()}.`, { cause });
       });
     };
     return {

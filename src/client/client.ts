@@ -93,8 +93,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
 
   async function send(request: StartRequest, attempt: string, { signal, leave }: SendOptions): Promise<SentStart> {
     const guess = guessModel(request.model);
-    if (guess !== undefined)
-      onNote(`vidgen does not know the model "${request.model}"; did you mean ${guess}? Sent as typed.`);
+    if (guess !== undefined) onNote(`Unknown model "${request.model}"; did you mean ${guess}? Sent as typed.`);
     const signals = { signal, leave: leave ?? new AbortController().signal };
     const started = await start(api, request, { attempt, journal, ...signals, onNote }, io);
     fresh.add(started.generation.id);
@@ -131,7 +130,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
       // The next start of the same request, and `wait --all`, must not stop at it for ever.
       if (error.code === "not_found" && (await find(id).catch(() => undefined)))
-        await record({ kind: "failed", id, reason: "the service no longer knows it" });
+        await record({ kind: "failed", id, reason: "the service no longer has it" });
       throw error;
     });
     how.onState?.("completed");
@@ -217,8 +216,8 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
 const usualTimeoutMs = 15 * 60_000;
 
 function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: FollowOptions, pace: typeof remotePace) {
-  if (!(timeoutMs > 0)) throw usage("timeoutMs is a number above 0.");
-  if (intervalMs !== undefined && !(intervalMs >= 1000)) throw usage("intervalMs is 1000 at the least.");
+  if (!(timeoutMs > 0)) throw usage("timeoutMs must be a number above 0.");
+  if (intervalMs !== undefined && !(intervalMs >= 1000)) throw usage("intervalMs must be at least 1000.");
   return { timeoutMs, intervalMs: intervalMs === undefined ? pace : () => intervalMs };
 }
 

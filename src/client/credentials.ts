@@ -6,11 +6,11 @@ import { usage } from "../errors.ts";
 export function checkBaseUrl(text: string, source: string): string {
   const url = URL.canParse(text.trim()) ? new URL(text.trim()) : undefined;
   if (url?.username || url?.password)
-    throw usage(`${source} holds a user name or password; the key goes into \`vidgen login\`.`);
-  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`${source} is no http(s) address: ${text}`);
-  if (/[?#]/.test(url.href)) throw usage(`${source} must not hold a ? or #: ${text}`);
+    throw usage(`${source} contains a user name or password; save the key with \`vidgen login\` instead.`);
+  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`${source} is not an http(s) URL: ${text}`);
+  if (/[?#]/.test(url.href)) throw usage(`${source} must not contain ? or #: ${text}`);
   if (url.protocol === "http:" && !isLoopback(url.hostname)) {
-    throw usage(`${source} must be https, or the key would travel in the open: ${text}`);
+    throw usage(`${source} must be https, because the key is sent with each request: ${text}`);
   }
   return url.href.replace(/\/+$/, "");
 }
@@ -25,7 +25,7 @@ export function isLoopback(hostname: string): boolean {
 export function checkApiKey(text: string): string {
   const key = text.trim();
   if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw usage(key === "" ? "The API key is empty." : "The API key holds a space or a character that no key can have.");
+  throw usage(key === "" ? "The API key is empty." : "The API key contains a space or another invalid character.");
 }
 
 /** Keeps secrets out of what is shown or written down: `redact` removes each one that `hide` was given, also in its encoded forms. */

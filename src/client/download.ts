@@ -32,10 +32,10 @@ type Part = {
   /** How many bytes the file holds. */
   size: number;
   version: Version;
-  /** The most that it ever held: to start again and again is no progress. */
+  /** The most bytes that it ever held: starting again is not progress. */
   furthest: number;
-  /** Whether a video has come that is complete, and no .mp4 that we know. */
-  wasOdd: boolean;
+  /** Whether a complete response was already discarded because it was not a known .mp4. */
+  wasUnknownFormat: boolean;
 };
 
 const maxTries = 10;
@@ -49,18 +49,18 @@ const progressBytes = 1_000_000;
 
 /**
  * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a validator tells that it is the
- * same video (RFC 9110, section 13.1.5), else it starts again. What has twice come complete and is no .mp4 that we know is kept, with a
+ * same video (RFC 9110, section 13.1.5), else it starts again. What was received complete twice and is not a known .mp4 is kept, with a
  * note. The address gets no Authorization header. Throws `output` when the video cannot be fetched or written, with `httpStatus` when its
  * address is of no use; or the signal's reason.
  */
 export async function download(url: string, file: FileHandle, options: DownloadOptions, io: DownloadIo): Promise<void> {
   const { size } = await onDisk(file.stat());
-  const have: Part = { size, version: { ...options.version }, furthest: 0, wasOdd: false };
+  const have: Part = { size, version: { ...options.version }, furthest: 0, wasUnknownFormat: false };
   let from = url;
   let tries = 0;
   let triedFrom = 0;
   let expirations = 0;
-  /** How far the download had come when its address expired, and since when it has come no further. */
+  /** How many bytes the file held when its address expired, and since when it has not grown. */
   let stuck = { at: -1, since: 0 };
   for (;;) {
     const outcome = await fetchOnce(from, file, have, { options, io });
@@ -72,9 +72,9 @@ export async function download(url: string, file: FileHandle, options: DownloadO
         expirations = 0;
       }
       if (io.now() - stuck.since >= patienceMs)
-        throw new VidgenError("output", `The video's address has expired: HTTP ${status}.`, { httpStatus: status });
+        throw new VidgenError("output", `The video URL has expired: HTTP ${status}.`, { httpStatus: status });
       from = await requestFreshUrl(status, options);
-      if (++expirations === 2) options.onNote(`The video's address does not work yet (HTTP ${status}); still trying.`);
+      if (++expirations === 2) options.onNote(`The video URL does not work yet (HTTP ${status}); retrying.`);
       await io.sleep(backoffMs(expirations), options.signal);
       continue;
     }
@@ -82,8 +82,8 @@ export async function download(url: string, file: FileHandle, options: DownloadO
       tries = 0;
       triedFrom = have.furthest;
     }
-    if (++tries >= maxTries) throw new VidgenError("output", `The video could not be fetched: ${outcome.reason}.`);
-    if (tries === 2) options.onNote(`The video is hard to fetch (${outcome.reason}); still trying.`);
+    if (++tries >= maxTries) throw new VidgenError("output", `Could not download the video: ${outcome.reason}.`);
+    if (tries === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
     await io.sleep(freeRetryMs(tries, outcome.waitMs), options.signal);
   }
 }
@@ -94,7 +94,7 @@ async function requestFreshUrl(status: number, options: DownloadOptions): Promis
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const { message } = asVidgenError(error);
-    const text = `The video's address has expired (HTTP ${status}), and no fresh one came: ${message}`;
+    const text = `The video URL has expired (HTTP ${status}), and the service gave no new one: ${message}`;
     throw new VidgenError("output", text);
   }
 }
@@ -105,7 +105,7 @@ async function fetchOnce(
   have: Part,
   { options, io }: { options: DownloadOptions; io: DownloadIo },
 ): Promise<Outcome> {
-  const limit = io.limit(stallMs, options.signal, new Error("nothing came for 30 s"));
+  const limit = io.limit(stallMs, options.signal, new Error("no data for 30 s"));
   const done = new AbortController();
   const signal = AbortSignal.any([limit.signal, done.signal]);
   try {
@@ -119,16 +119,16 @@ async function fetchOnce(
     const { reason } = fault;
     // All that was announced has come in one response: it is neither cut nor mixed.
     if (fault.mayBeVideo && isLengthKnown && response.status === 200) {
-      if (have.wasOdd) {
+      if (have.wasUnknownFormat) {
         options.onNote(
-          `What came is odd (${reason}), the second time too. It is saved all the same: see whether it plays.`,
+          `The downloaded file looks damaged (${reason}), also the second time. It is saved anyway: check whether it plays.`,
         );
         return { kind: "whole" };
       }
-      have.wasOdd = true;
+      have.wasUnknownFormat = true;
     }
     await restart(file, have);
-    return { kind: "trouble", reason: `what came is not a whole video, ${reason}` };
+    return { kind: "trouble", reason: `not a complete video: ${reason}` };
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     if (error instanceof VidgenError) throw error;
@@ -161,7 +161,7 @@ async function prepare(
       return "body";
     }
     await restart(file, have);
-    throw new Error("the video has changed");
+    throw new Error("the video has changed on the server");
   }
   if (status !== 200) return "no video";
   await restart(file, have);
@@ -183,7 +183,7 @@ function readFailure(response: HttpResponse, io: Clock): Outcome {
     return { kind: "trouble", reason: `HTTP ${status}`, waitMs };
   }
   if ([401, 403, 404, 410].includes(status)) return { kind: "expired", status };
-  throw new VidgenError("output", `The video's address answers HTTP ${status}.`, { httpStatus: status });
+  throw new VidgenError("output", `The video URL returned HTTP ${status}.`, { httpStatus: status });
 }
 
 /** GET that follows redirects, at most five, and from https only to https. */
@@ -198,11 +198,11 @@ async function fetchMedia(
     const response = await fetch(at, { signal, headers });
     const location = response.headers.get("Location");
     if (![301, 302, 303, 307, 308].includes(response.status) || location === null) return response;
-    if (redirects === maxRedirects) throw new VidgenError("output", "The video's address redirects too often.");
-    if (!URL.canParse(location, at)) throw new VidgenError("output", "The video's address redirects to no address.");
+    if (redirects === maxRedirects) throw new VidgenError("output", "The video URL redirects too many times.");
+    if (!URL.canParse(location, at)) throw new VidgenError("output", "The video URL redirects to an invalid URL.");
     const next = new URL(location, at);
     const isAllowed = next.protocol === "https:" || (next.protocol === "http:" && at.startsWith("http:"));
-    if (!isAllowed) throw new VidgenError("output", "The video's address redirects to one that is not secure.");
+    if (!isAllowed) throw new VidgenError("output", "The video URL redirects to one that is not https.");
     at = next.href;
   }
 }
@@ -220,7 +220,7 @@ async function writeBody(response: HttpResponse, file: FileHandle, have: Part, w
   if (total !== undefined && have.size !== total) {
     const { size } = have;
     if (size > total) await restart(file, have);
-    throw new Error(`it broke off after ${size} of ${total} bytes`);
+    throw new Error(`cut off after ${size} of ${total} bytes`);
   }
 }
 

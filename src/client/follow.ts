@@ -80,7 +80,7 @@ function formatLimit(ms: number): string {
 function createJudge(id: string, options: FollowOptions, clock: Clock) {
   const statuses = new Set<string>(states);
   let failures = 0;
-  let trouble = "no answer came";
+  let trouble = "no response";
   const wasReached = () => options.isNew || isSeen || refusals > 0;
   let isSeen = false;
   let refusals = 0;
@@ -91,7 +91,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
     return refusals >= (code === "not_found" || isSeen ? maxRefusals : 1);
   };
   const unreachedError = () =>
-    new VidgenError("network", `Could not get an answer from the service: ${trouble}.`, { id, hint: doctorHint });
+    new VidgenError("network", `No usable response from the service: ${trouble}.`, { id, hint: doctorHint });
   return {
     /** The error for the end of the time to wait: `pending` only for a generation that may be running as far as the service has said. */
     timeoutError(pending: VidgenError): VidgenError {
@@ -128,7 +128,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
       completedSince = undefined;
       const status = errorText(generation.status) ?? "";
       options.onState?.(status);
-      if (!statuses.has(status)) options.onNote(`The service reports the state "${status}"; taken as still running.`);
+      if (!statuses.has(status)) options.onNote(`The service reports the state "${status}"; treated as still running.`);
       statuses.add(status);
       return undefined;
     },
@@ -143,7 +143,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
 }
 
 function missingVideoUrlError(id: string): VidgenError {
-  const hint = "`vidgen status <id> --json` shows all that the service says.";
+  const hint = "`vidgen status <id> --json` shows the full response of the service.";
   return new VidgenError("rejected", "The generation is completed, but the service returned no video URL.", {
     id,
     hint,
@@ -151,7 +151,7 @@ function missingVideoUrlError(id: string): VidgenError {
 }
 
 export function failedError(id: string, generation: Generation): VidgenError {
-  const reason = errorText(generation.error) ?? "the service gives no reason";
+  const reason = errorText(generation.error) ?? "the service gave no reason";
   return new VidgenError("failed", `The generation failed: ${reason}`, {
     id,
     hint: "Try another prompt or model; each attempt is charged.",

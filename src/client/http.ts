@@ -85,7 +85,7 @@ function failOnce(toProxy: Dispatcher): Dispatcher {
   const connect = toProxy.connect.bind(toProxy);
   const connectOnce = (options: Dispatcher.ConnectOptions) =>
     connect(options).catch((cause) => {
-      throw cause.code === "UND_ERR_SOCKET" ? new Error("the proxy ended the connection", { cause }) : cause;
+      throw cause.code === "UND_ERR_SOCKET" ? new Error("the proxy closed the connection", { cause }) : cause;
     });
   return Object.assign(toProxy, { connect: connectOnce });
 }

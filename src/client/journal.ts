@@ -43,7 +43,7 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
   const asOutputError = (error: unknown) => {
     if (error instanceof VidgenError || systemCode(error) === undefined) throw error;
     throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
-      hint: "vidgen writes down what it starts before it pays; VIDGEN_HOME names another folder for that.",
+      hint: "Generations are recorded before they are paid for. Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.",
       cause: error,
     });
   };

@@ -15,20 +15,20 @@ const singleTypes = ["ftyp", "moov"];
 export async function faultOfMp4(file: FileHandle, { isLengthKnown = true } = {}): Promise<Fault | undefined> {
   const { size } = await file.stat();
   if (size === 0) return { reason: "it is empty", mayBeVideo: false };
-  if (await isText(file)) return { reason: "it is a page of text", mayBeVideo: false };
+  if (await isText(file)) return { reason: "it is text", mayBeVideo: false };
   // A box without a size goes on to the end of the file, wherever that is.
   const end = isLengthKnown ? size : Number.POSITIVE_INFINITY;
   const seen = new Set<string>();
   for (let at = 0; at < size; ) {
     const box = await readBox(file, at, end);
-    if (at === 0 && !firstTypes.includes(box?.type ?? "")) return { reason: "it is no .mp4", mayBeVideo: true };
-    if (!box || at + box.size > size) return { reason: "it is cut or damaged", mayBeVideo: true };
+    if (at === 0 && !firstTypes.includes(box?.type ?? "")) return { reason: "it is not an .mp4", mayBeVideo: true };
+    if (!box || at + box.size > size) return { reason: "it is incomplete or damaged", mayBeVideo: true };
     if (singleTypes.includes(box.type) && seen.has(box.type))
-      return { reason: "it is more than one file", mayBeVideo: false };
+      return { reason: "it contains more than one file", mayBeVideo: false };
     seen.add(box.type);
     at += box.size;
   }
-  return seen.has("moov") && seen.has("mdat") ? undefined : { reason: "it holds no video", mayBeVideo: true };
+  return seen.has("moov") && seen.has("mdat") ? undefined : { reason: "it contains no video", mayBeVideo: true };
 }
 
 /** Whether the file is HTML, JSON or the like: the first bytes of any video have some that are no text. */

@@ -57,18 +57,18 @@ export type Name = (typeof names)[number];
 
 const anyName = names.join("|");
 
-const hint = `In braces it takes ${names.map((name) => `{${name}}`).join(", ")}.`;
+const hint = `The placeholders are ${names.map((name) => `{${name}}`).join(", ")}.`;
 
 /** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in a folder's name: the folder must exist before the start. */
 export function checkTemplate(place: string): void {
   for (const [, name = ""] of place.matchAll(/\{([^{}]*)\}/g)) {
     if (names.some((known) => known === name)) continue;
-    throw usage(`-o knows no {${name}}.`, hint);
+    throw usage(`-o has an unknown placeholder {${name}}.`, hint);
   }
   const [, half] = new RegExp(`\\{(${anyName})\\b(?!\\})`).exec(place) ?? [];
-  if (half !== undefined) throw usage(`-o has {${half} without its other brace.`, hint);
+  if (half !== undefined) throw usage(`-o has {${half} without a closing brace.`, hint);
   if (/\{id\}.*[/\\]/s.test(place))
-    throw usage("-o takes {id} in the file's name alone: its folder has to be there before anything is paid for.");
+    throw usage("-o accepts {id} only in the file name: the folder must exist before the generation is paid for.");
 }
 
 /** Whether two generations never get the same name. */
@@ -94,7 +94,7 @@ export function fillWords(place: string, { prompt = "", model = "" }: Words, dat
   const filled = fillIn(place, { ...words, date });
   const longest = basename(fillIn(filled, { id: "x".repeat(maxIdLength) }));
   if (filled.includes("{id}") && byteLength(`${longest}.part`) > maxNameBytes)
-    throw usage("-o gives a name that is too long: with {id} and .part it has more than 255 bytes.");
+    throw usage("The file name in -o is too long: more than 255 bytes with {id} and .part.");
   return filled;
 }
 

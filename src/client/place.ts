@@ -110,7 +110,7 @@ function withFolderHint(error: unknown, path: string): unknown {
   // The command is left out when a shell would not read the name literally.
   const command = /^[\w./][\w@%+=:,./-]*$/.test(folder) ? ` (mkdir -p ${folder})` : "";
   return outputError(error, path).with({
-    hint: `Make it first${command}, or end -o in / for a folder that is made.`,
+    hint: `Create it first${command}, or end -o with / to have it created.`,
   });
 }
 

@@ -18,7 +18,7 @@ const patienceMs = 30_000;
 
 /** Asks for a generation's status once (interface 4.2). Throws the signal's reason when that aborts. */
 export async function poll(api: Api, id: string, clock: Clock, signal: AbortSignal): Promise<PollResult> {
-  const limit = clock.limit(pollLimitMs, signal, new Error("no answer within 30 s"));
+  const limit = clock.limit(pollLimitMs, signal, new Error("no response within 30 s"));
   try {
     const reply = await api.status(id, limit.signal);
     return readPoll(reply, { id, baseUrl: api.baseUrl, now: clock.date() });
@@ -50,13 +50,13 @@ export async function pollUntilAnswered(
     if (result.kind === "refused") throw result.error;
     const waitMs = freeRetryMs(failures, result.retryAfterMs);
     if (result.isFinal || clock.now() + waitMs > end) {
-      throw new VidgenError("network", `Could not get an answer: ${result.reason}. Nothing was charged.`, {
+      throw new VidgenError("network", `No usable response from the service: ${result.reason}. Nothing was charged.`, {
         id,
         httpStatus: result.httpStatus,
         hint: doctorHint,
       });
     }
-    onNote(`No answer (${result.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`);
+    onNote(`No usable response (${result.reason}); retrying in ${Math.ceil(waitMs / 1000)} s.`);
     await clock.sleep(waitMs, signal);
   }
 }
@@ -66,7 +66,7 @@ type Asked = { id: string; baseUrl: string; now: Date };
 function readPoll(reply: Reply, { id, baseUrl, now }: Asked): PollResult {
   const { status } = reply;
   if (status === 404) {
-    const message = `The service knows no generation ${id}.`;
+    const message = `The service has no generation ${id}.`;
     return { kind: "refused", error: new VidgenError("not_found", message, { id, httpStatus: 404 }) };
   }
   if (isTransient(status)) {
@@ -77,5 +77,5 @@ function readPoll(reply: Reply, { id, baseUrl, now }: Asked): PollResult {
   if (generation?.id === id) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
   const saysWhy = saysNo(reply.json) && errorText(reply.json) !== undefined;
   if (status >= 300 || saysWhy) return { kind: "refused", error: refusal(reply).with({ id }) };
-  return { kind: "trouble", reason: `an unusable answer (HTTP ${status})`, httpStatus: status };
+  return { kind: "trouble", reason: `an unusable response (HTTP ${status})`, httpStatus: status };
 }

@@ -30,7 +30,7 @@ export async function readText(response: HttpResponse, maxBytes: number): Promis
   try {
     for await (const chunk of response.body ?? []) {
       length += chunk.byteLength;
-      if (length > maxBytes) return { text, cut: new Error(`the reply is longer than ${maxBytes} bytes`) };
+      if (length > maxBytes) return { text, cut: new Error(`the response is longer than ${maxBytes} bytes`) };
       text += decoder.decode(chunk, { stream: true });
     }
   } catch (cut) {
@@ -44,16 +44,16 @@ export function refusal(reply: Reply): VidgenError {
   const said = describeReply(reply);
   const httpStatus = reply.status;
   if (lacksCredits(reply)) {
-    const hint = "Add credits to the account, then try again; `vidgen list` shows what each start had left.";
-    return new VidgenError("credits", `Credits are lacking: ${said}`, { httpStatus, hint });
+    const hint = "Add credits to your account, then try again; `vidgen list` shows the credits left after each start.";
+    return new VidgenError("credits", `Not enough credits: ${said}`, { httpStatus, hint });
   }
   if (httpStatus === 401 || httpStatus === 403) {
-    const hint = "Check the key: `vidgen login` saves another, VIDGEN_API_KEY overrides it.";
-    return new VidgenError("auth", `The service does not accept the API key: ${said}`, { httpStatus, hint });
+    const hint = "Save a valid key with `vidgen login`; VIDGEN_API_KEY, if set, overrides it.";
+    return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, hint });
   }
   if (httpStatus >= 300 && httpStatus < 400) {
-    const hint = "Redirects are never followed with a key: check the base URL.";
-    return new VidgenError("rejected", `The service redirects elsewhere: ${said}`, { httpStatus, hint });
+    const hint = "Check the base URL: vidgen does not follow redirects with a key.";
+    return new VidgenError("rejected", `The service redirects to another URL: ${said}`, { httpStatus, hint });
   }
   return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus });
 }

@@ -26,7 +26,7 @@ export async function save(
 ): Promise<string> {
   const { target, entry } = options;
   const { id } = generation;
-  const overdue = new VidgenError("output", "The time to wait was over before the video was saved.");
+  const overdue = new VidgenError("output", "Timed out before the video was saved.");
   const limit = io.limit(options.timeoutMs, options.signal, overdue);
   let address: string | undefined = videoUrl;
   const freshUrl = async (signal: AbortSignal) => {

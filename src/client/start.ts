@@ -67,7 +67,7 @@ function outcomeLine(end: End, attempt: string): Line {
 
 async function startUntilKnown(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {
   const begin = io.now();
-  /** Once a request was answered with "not now", nobody may say that nothing was sent. */
+  /** Set once a request was answered with "not now": then no message may say that nothing was sent. */
   let notNow: NotNow | undefined;
   for (let failures = 0; ; failures++) {
     if (options.signal.aborted) return interruptedBetweenRequests(options.signal, notNow);
@@ -82,7 +82,7 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
     const isOver = io.now() + waitMs - begin > (notNow ? notNowLimitMs : unsentLimitMs);
     if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return retriesExhausted(outcome, notNow);
     const what = notNow ? "Not accepted yet" : "Nothing was sent";
-    options.onNote(`${what} (${outcome.reason}); trying again in ${Math.ceil(waitMs / 1000)} s.`);
+    options.onNote(`${what} (${outcome.reason}); retrying in ${Math.ceil(waitMs / 1000)} s.`);
     await io.sleep(waitMs, options.signal).catch(() => {});
   }
 }
@@ -95,7 +95,7 @@ async function attemptOnce(api: Api, request: StartRequest, options: StartOption
   } catch (error) {
     if (wasSent(error)) {
       const wasInterrupted = limit.signal.aborted && options.signal.aborted;
-      const reason = wasInterrupted ? "interrupted while waiting for it" : describeFailure(error);
+      const reason = wasInterrupted ? "interrupted before the service responded" : describeFailure(error);
       return unknownOutcome(reason, options.attempt);
     }
     const isFinal = isFinalConnectFailure(systemCode(error), api.baseUrl);
@@ -107,16 +107,14 @@ async function attemptOnce(api: Api, request: StartRequest, options: StartOption
 
 /** A signal that aborts after two minutes, at the second Ctrl-C, or ten seconds after the first. */
 function createAnswerLimit(options: StartOptions, clock: Clock) {
-  const limit = clock.limit(answerLimitMs, options.leave, new Error("no answer within 120 s"));
+  const limit = clock.limit(answerLimitMs, options.leave, new Error("no response within 120 s"));
   const controller = new AbortController();
   const cleared = new AbortController();
   const onLimit = () => controller.abort(limit.signal.reason);
   const wait = async () => {
-    // An unsent request ends at once, and clears this limit: nothing is said then.
+    // An unsent request is aborted at once, which clears this limit: then there is no note.
     await clock.sleep(50, cleared.signal);
-    options.onNote(
-      "The request is out: waiting up to 10 s for its id. Ctrl-C again leaves at once; it may be charged.",
-    );
+    options.onNote("Request sent; waiting up to 10 s for its id. Press Ctrl-C again to quit now (you may be charged).");
     await clock.sleep(interruptLimitMs, cleared.signal);
     controller.abort(options.signal.reason);
   };
@@ -143,16 +141,16 @@ export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
   if (salvaged) return { kind: "accepted", started: salvaged };
   if (reply.cut !== undefined)
-    return unknownOutcome(`the answer broke off: ${describeFailure(reply.cut)}`, attempt, status);
+    return unknownOutcome(`the response was cut off: ${describeFailure(reply.cut)}`, attempt, status);
   if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refusedOutcome(reply);
   const started = readStarted(reply.json);
   if (started) return { kind: "accepted", started };
-  return unknownOutcome(`an answer without an id: ${describeValues(reply)}`, attempt, status);
+  return unknownOutcome(`a response without an id: ${describeValues(reply)}`, attempt, status);
 }
 
 function refusedOutcome(reply: Reply): Final {
   const error = refusal(reply);
-  const hint = "`vidgen generate --help` shows the flags, `vidgen models` the models.";
+  const hint = "See `vidgen generate --help` for the flags and `vidgen models` for the models.";
   return { kind: "refused", error: error.hint === undefined ? error.with({ hint }) : error };
 }
 
@@ -162,9 +160,9 @@ function wasSent(error: unknown): boolean {
 }
 
 function unknownOutcome(reason: string, attempt: string, httpStatus?: number): Final {
-  const message = `The request was sent, but no usable answer came: ${reason}. It may have been charged (attempt ${attempt}).`;
+  const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).`;
   const hint =
-    "It was not sent again, and is written down: `vidgen list --status unknown`. Look at your account for a new generation before you start another; `vidgen wait <id>` fetches it.";
+    "Check your account for it before retrying; `vidgen wait <id>` fetches it. `vidgen list --status unknown` shows the attempt, which was not sent again.";
   return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint, attempt }) };
 }
 
@@ -181,6 +179,6 @@ function retriesExhausted(last: Unsent | NotNow, notNow: NotNow | undefined): En
     return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
   }
   const then = last.kind === "unsent" ? `; then it could not be reached: ${last.reason}` : "";
-  const message = `The service did not take the request: ${notNow.reason}${then}. Try again later.`;
+  const message = `The service did not accept the request: ${notNow.reason}${then}. Try again later.`;
   return { kind: "refused", error: new VidgenError("network", message, { httpStatus: notNow.httpStatus }) };
 }

@@ -129,9 +129,9 @@ async function renameNew(from: string, to: string): Promise<void> {
 }
 
 function existsError(path: string): VidgenError {
-  const hint = "--overwrite replaces it; -o names another place.";
+  const hint = "Add --overwrite to replace it, or choose another name with -o.";
   const cause = Object.assign(new Error("exists"), { code: "EEXIST" });
-  return new VidgenError("output", `${path} exists.`, { hint, cause });
+  return new VidgenError("output", `${path} already exists.`, { hint, cause });
 }
 
 /** Whether a claim failed because the file exists or is being saved. */
@@ -144,12 +144,12 @@ export function outputError(error: unknown, path: string): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error);
   const hint =
-    code === "EEXIST" ? "Another vidgen may be saving there. If none is, delete that .part file." : undefined;
+    code === "EEXIST" ? "Another vidgen process may be saving it. If none is, delete that .part file." : undefined;
   const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
   const reason = systemReason(error, {
-    EEXIST: `${basename(file)} exists`,
+    EEXIST: `${basename(file)} already exists`,
     ENOENT: "the folder does not exist",
-    EACCES: "no permission to write there",
+    EACCES: "permission denied",
   });
   return new VidgenError("output", `Cannot save ${path}: ${reason}.`, { hint, cause: error });
 }

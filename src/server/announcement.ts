@@ -28,7 +28,7 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
     const code = systemCode(cause);
     if (code === "ENOENT") return undefined;
     const reason = code === undefined ? "it is damaged" : systemReason(cause);
-    throw new VidgenError("output", `${path} cannot be read: ${reason}. It was left as it is.`, {
+    throw new VidgenError("output", `Cannot read ${path}: ${reason}. The file was not changed.`, {
       hint: "It holds the local service's API key. Fix or move it: without it, a new API key and webhook secret are made.",
       cause,
     });

@@ -92,7 +92,7 @@ export type OpenOptions = {
   /** Which unfinished generations of an earlier process are resumed. */
   resume: "all" | "polled";
   onDelivery(event: DeliveryEvent): void;
-  /** Gets a line for whoever runs the service, when something went wrong that no reply shows. */
+  /** Called with a line for the operator about a problem that no response shows. */
   onNote(text: string): void;
   onRequest?: ListenOptions["onRequest"];
   withReplies?: ListenOptions["withReplies"];

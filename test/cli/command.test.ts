@@ -34,7 +34,7 @@ const noTimes = [
 ];
 test.each(noTimes)("the time %j is refused", (text) => {
   expect(() => readTimes({ timeout: text }).timeoutMs).toThrow(
-    `--timeout takes a time such as 90s, 5m, 1h30m or plain seconds, not "${text}"`,
+    `--timeout must be a time such as 90s, 5m, 1h30m or plain seconds, not "${text}"`,
   );
 });
 

@@ -110,7 +110,11 @@ test.each(
     .map(([question, keys], at): [string, string] => [question, at === i ? JSON.parse(key) : keys]);
   const world = await createDesk(...answers);
   const run = await world.vidgen("generate");
-  expect(run).toMatchObject({ code: 130, stdout: "", stderr: expect.stringContaining("Nothing was sent.") });
+  expect(run).toMatchObject({
+    code: 130,
+    stdout: "",
+    stderr: expect.stringContaining("Nothing was sent, nothing was charged."),
+  });
   expect(world.requests).toEqual([]);
   expect([world.answers, existsSync(join(world.home, "journal.jsonl"))]).toEqual([[], false]);
 });
@@ -159,13 +163,13 @@ test("where it is saved is asked too, and stands in the command line", async () 
 
 test("without an answer the ratio and the length are the service's own, and a length is a number of seconds", async () => {
   const wrong = ["0", "-5", "5 m", "long"].map((answer, i): [string, string] => [
-    i === 0 ? "How long" : "A number of seconds",
+    i === 0 ? "How long" : "a number of seconds",
     `${clear}${answer}${enter}`,
   ]);
   const world = await createDesk(
     ...questions.slice(0, 3),
     ...wrong,
-    ["A number of seconds", `${clear}2.5s${enter}`],
+    ["a number of seconds", `${clear}2.5s${enter}`],
     ...questions.slice(4),
   );
   const run = await world.vidgen("generate", "--no-color");
@@ -197,7 +201,7 @@ test("with --local a length that the local service refuses is asked for again", 
   const world = await createDesk(
     ...questions.slice(0, 3),
     ["How long", `90${enter}`],
-    ["60 at the most", `${clear}60${enter}`],
+    ["at most 60", `${clear}60${enter}`],
     ["Where to save", ctrlC],
   );
   expect(await world.vidgen("generate", "--local")).toMatchObject({ code: 130 });

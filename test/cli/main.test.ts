@@ -2,44 +2,20 @@ import { expect, test } from "vitest";
 import { createWorld } from "../vidgen.ts";
 
 test.each([
-  [
-    "generte x",
-    "Unknown command 'generte'. Did you mean generate? Nothing was sent.",
-    "`vidgen --help` lists the commands.",
-  ],
-  ["hovercraft", "Unknown command 'hovercraft'. Nothing was sent.", "`vidgen --help` lists the commands."],
-  [
-    "generate x --overwite",
-    "Unknown option '--overwite'. Did you mean --overwrite? Nothing was sent.",
-    "`vidgen generate --help` shows how it is used.",
-  ],
-  [
-    "status x -o fox.mp4",
-    "Unknown option '-o'. Nothing was sent.",
-    "-o is a flag of: generate, wait. `vidgen status --help` shows how it is used.",
-  ],
-  [
-    "serve --pace fats",
-    `--pace takes fast, realistic, not "fats". Nothing was sent.`,
-    "`vidgen serve --help` shows how it is used.",
-  ],
-  [
-    "generate x -m",
-    "--model needs a value: --model <id>. Nothing was sent.",
-    "`vidgen generate --help` shows how it is used.",
-  ],
+  ["generte x", "Unknown command 'generte'. Did you mean generate?", "See `vidgen --help` for the commands."],
+  ["hovercraft", "Unknown command 'hovercraft'.", "See `vidgen --help` for the commands."],
+  ["generate x --overwite", "Unknown option '--overwite'. Did you mean --overwrite?", "See `vidgen generate --help`."],
+  ["status x -o fox.mp4", "Unknown option '-o'.", "-o is a flag of generate, wait. See `vidgen status --help`."],
+  ["serve --pace fats", `--pace must be one of fast, realistic, not "fats".`, "See `vidgen serve --help`."],
+  ["generate x -m", "--model needs a value: --model <id>.", "See `vidgen generate --help`."],
   [
     "completion csh",
-    `<shell> is one of bash, zsh, fish, powershell, not "csh". Nothing was sent.`,
-    "`vidgen completion --help` shows how it is used.",
+    `<shell> must be one of bash, zsh, fish, powershell, not "csh".`,
+    "See `vidgen completion --help`.",
   ],
-  [
-    "status a b",
-    "Too many arguments for 'status'. Expected 1 argument but got 2. Nothing was sent.",
-    "`vidgen status --help` shows how it is used.",
-  ],
+  ["status a b", "Too many arguments for 'status'. Expected 1 argument but got 2.", "See `vidgen status --help`."],
   ["generate a red fox", "Too many words.", 'Quote the prompt: vidgen generate "a red fox"'],
-  ["list --limit 0", `--limit takes a whole number from 1, not "0".`, "`vidgen list --help` shows how it is used."],
+  ["list --limit 0", `--limit must be a whole number above 0, not "0".`, "See `vidgen list --help`."],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {
   const world = await createWorld();
   expect(await world.vidgen(...line.split(" "))).toEqual({

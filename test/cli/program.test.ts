@@ -95,7 +95,7 @@ test("a terminal in CI, and --no-input, are not asked", async () => {
     Object.assign(world.env, env);
     expect(await world.vidgen("generate", ...flags)).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining("no prompt"),
+      stderr: expect.stringContaining("A prompt is missing"),
     });
   }
 });

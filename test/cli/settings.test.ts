@@ -77,8 +77,8 @@ test("without a base URL, every way to give one is named", async () => {
 
 test.each([
   ["the flag", "http://x.example", {}, {}, "--base-url must be https"],
-  ["the empty flag", "", {}, {}, "--base-url is no http(s) address"],
-  ["the environment", undefined, { VIDGEN_BASE_URL: "x.example" }, {}, "VIDGEN_BASE_URL is no http(s) address"],
+  ["the empty flag", "", {}, {}, "--base-url is not an http(s) URL"],
+  ["the environment", undefined, { VIDGEN_BASE_URL: "x.example" }, {}, "VIDGEN_BASE_URL is not an http(s) URL"],
   ["the saved file", undefined, {}, { base_url: "http://x.example" }, "config.json must be https"],
 ])("a base URL that cannot be used is said to be from %s", async (_, given, env: Env, saved, message) => {
   const world = await createWorld({ env, saved });

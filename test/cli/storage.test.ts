@@ -24,7 +24,7 @@ async function createWorld(home: "none" | "a file" | "a folder") {
 /** Nothing is read-only to it. */
 const isRoot = process.getuid?.() === 0;
 
-const said = /which the system may clear; VIDGEN_HOME names another folder/g;
+const said = /which the system may delete; set VIDGEN_HOME to use another folder/g;
 
 test.each(["none", "a file"] as const)(
   "with %s for a home the journal goes to the temporary folder, and that is said once",
@@ -83,7 +83,7 @@ test("in the temporary folder nothing of somebody else's is used, and nobody els
   await mkdir(join(world.temporary, "vidgen-4711"));
   await expect(findStorage("state", others)).rejects.toMatchObject({
     code: "output",
-    message: expect.stringContaining("somebody else"),
+    message: expect.stringContaining("another user"),
   });
   await symlink(own, join(world.temporary, "vidgen-4712"));
   await expect(findStorage("state", { ...others, uid: 4712 })).rejects.toMatchObject({ code: "output" });

@@ -287,7 +287,7 @@ test.each([1_000, 2 ** 31, 2 ** 33])("a sleep of %i ms takes that long", async (
 test("a limit aborts with its reason when the time is over, not before", () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  const reason = new Error("no answer");
+  const reason = new Error("no response");
   const { signal } = createIo().limit(1_000, new AbortController().signal, reason);
   vi.advanceTimersByTime(999);
   expect(signal.aborted).toBe(false);
@@ -298,7 +298,7 @@ test("a limit aborts with its reason when the time is over, not before", () => {
 test.each([2 ** 31, Number.POSITIVE_INFINITY])("a limit of %d ms does not end at once", (ms) => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  const { signal } = createIo().limit(ms, new AbortController().signal, new Error("no answer"));
+  const { signal } = createIo().limit(ms, new AbortController().signal, new Error("no response"));
   vi.advanceTimersByTime(60_000);
   expect(signal.aborted).toBe(false);
 });
@@ -307,7 +307,7 @@ test("a limit that is cleared leaves nothing behind and never aborts", () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const parent = new AbortController();
-  const { signal, clear } = createIo().limit(1_000, parent.signal, new Error("no answer"));
+  const { signal, clear } = createIo().limit(1_000, parent.signal, new Error("no response"));
   clear();
   expect(vi.getTimerCount()).toBe(0);
   expect(getEventListeners(parent.signal, "abort")).toHaveLength(0);
@@ -319,7 +319,7 @@ test.each(["before", "after"])("a limit passes on what its parent aborted with %
   const parent = new AbortController();
   const io = createIo();
   if (when === "before") parent.abort("why");
-  const { signal, clear } = io.limit(60_000, parent.signal, new Error("no answer"));
+  const { signal, clear } = io.limit(60_000, parent.signal, new Error("no response"));
   parent.abort("why");
   clear();
   expect(signal.reason).toBe("why");
@@ -372,7 +372,7 @@ test.each(["a second signal", "a defect"])("%s ends with 6 while a paid request 
   expect(ends[0]).toBe(6);
   expect(written).toHaveBeenCalledWith(
     expect.stringMatching(
-      /\w\. A request was out: it may have been charged \(attempt attempt-1\)[\s\S]*vidgen list --status unknown/,
+      /\w\. The start request was sent: it may have been charged \(attempt attempt-1\)[\s\S]*vidgen list --status unknown/,
     ),
   );
 });

@@ -150,7 +150,7 @@ test("a reply of more than 1 MiB is cut there, and the rest is not read", async 
   const { client } = createTestClient({ answer: () => new Response(endless()) });
   const { text, cut } = await client.status("a", signal);
   expect(text).toHaveLength(1024 * 1024);
-  expect(cut).toMatchObject({ message: "the reply is longer than 1048576 bytes" });
+  expect(cut).toMatchObject({ message: "the response is longer than 1048576 bytes" });
   expect(isCancelled).toBe(true);
 });
 

@@ -180,25 +180,23 @@ test("a page in the video's place is never saved: after ten tries it is given up
   expect(outcome).toMatchObject({
     code: "output",
     exit: 9,
-    message: "The video could not be fetched: what came is not a whole video, it is a page of text.",
+    message: "Could not download the video: not a complete video: it is text.",
   });
   expect(requests).toHaveLength(10);
-  expect(notes).toEqual([
-    "The video is hard to fetch (what came is not a whole video, it is a page of text); still trying.",
-  ]);
+  expect(notes).toEqual(["Could not download the video yet (not a complete video: it is text); retrying."]);
 });
 
 test.each<[string, number[], string]>([
-  ["bytes behind the last box", [...video, 0, 0, 0], "it is cut or damaged"],
-  ["a WebM", [0x1a, 0x45, 0xdf, 0xa3, 0x9f, 0x42, 0x86, 0x81, 1], "it is no .mp4"],
-  ["less than its boxes say", [...video.slice(0, -1)], "it is cut or damaged"],
+  ["bytes behind the last box", [...video, 0, 0, 0], "it is incomplete or damaged"],
+  ["a WebM", [0x1a, 0x45, 0xdf, 0xa3, 0x9f, 0x42, 0x86, 0x81, 1], "it is not an .mp4"],
+  ["less than its boxes say", [...video.slice(0, -1)], "it is incomplete or damaged"],
 ])("all that was announced is kept when it comes a second time, with a warning: %s", async (_, bytes, odd) => {
   const { outcome, content, requests, notes } = await run([announced(bytes)]);
   expect(outcome).toBe("saved");
   expect([...content]).toEqual(bytes);
   expect(requests).toHaveLength(2);
   expect(notes).toEqual([
-    `What came is odd (${odd}), the second time too. It is saved all the same: see whether it plays.`,
+    `The downloaded file looks damaged (${odd}), also the second time. It is saved anyway: check whether it plays.`,
   ]);
 });
 
@@ -218,7 +216,7 @@ test.each<[string, Answer]>([
 
 test("trouble that does not end is given up after ten tries and at most two minutes of waiting", async () => {
   const { outcome, requests, clock } = await run([status(502)]);
-  expect(outcome).toMatchObject({ exit: 9, message: "The video could not be fetched: HTTP 502." });
+  expect(outcome).toMatchObject({ exit: 9, message: "Could not download the video: HTTP 502." });
   expect(requests).toHaveLength(10);
   expect(clock.now()).toBeLessThan(120_000);
 });
@@ -276,12 +274,12 @@ test.each([
   expect(content).toEqual(video);
   expect(freshUrls).toBe(requests.length - 1);
   expect(requests.length).toBeLessThan(40);
-  expect(notes).toEqual([`The video's address does not work yet (HTTP ${code}); still trying.`]);
+  expect(notes).toEqual([`The video URL does not work yet (HTTP ${code}); retrying.`]);
 });
 
 test("an address that does not work for a minute is an error", async () => {
   const { outcome, clock } = await run([status(403)]);
-  expect(outcome).toMatchObject({ message: "The video's address has expired: HTTP 403.", httpStatus: 403 });
+  expect(outcome).toMatchObject({ message: "The video URL has expired: HTTP 403.", httpStatus: 403 });
   expect(clock.now()).toSatisfy((ms: number) => ms >= 60_000 && ms < 80_000);
 });
 
@@ -310,21 +308,21 @@ test("a download that starts again and again and gets no further makes no progre
 test("an address that expires on the tenth try does not keep it going for ever", async () => {
   const answers = [...Array.from({ length: 9 }, () => status(500)), status(403), status(500)];
   const { outcome, requests } = await run(answers);
-  expect(outcome).toMatchObject({ code: "output", message: "The video could not be fetched: HTTP 500." });
+  expect(outcome).toMatchObject({ code: "output", message: "Could not download the video: HTTP 500." });
   expect(requests).toHaveLength(11);
 });
 
 test("when no fresh address comes, the video cannot be saved: it says why", async () => {
-  const error = new VidgenError("auth", "The service does not accept the API key.");
+  const error = new VidgenError("auth", "The service rejected the API key.");
   const { outcome } = await run([status(403)], { freshUrl: () => Promise.reject(error) });
-  expect(outcome).toMatchObject({ code: "output", message: expect.stringContaining("does not accept the API key") });
+  expect(outcome).toMatchObject({ code: "output", message: expect.stringContaining("rejected the API key") });
 });
 
 test.each([400, 402, 416, 204, 206, 304])("%i is final", async (code) => {
   const { outcome, requests } = await run([status(code)]);
   expect(outcome).toMatchObject({
     code: "output",
-    message: expect.stringContaining("The video's address answers HTTP"),
+    message: expect.stringContaining("The video URL returned HTTP"),
   });
   expect(requests).toHaveLength(1);
 });
@@ -339,7 +337,7 @@ test("five redirects are followed, the sixth is refused", async () => {
   const five = Array.from({ length: 5 }, (_, i) => redirect(`/${i}`));
   expect((await run([...five, whole()])).outcome).toBe("saved");
   const { outcome, requests } = await run([...five, redirect("/6"), whole()]);
-  expect(outcome).toMatchObject({ code: "output", message: "The video's address redirects too often." });
+  expect(outcome).toMatchObject({ code: "output", message: "The video URL redirects too many times." });
   expect(requests).toHaveLength(6);
 });
 
@@ -351,13 +349,13 @@ test.each([
   ["https to data", url, "data:video/mp4,x"],
 ])("a redirect from %s is refused", async (_, from, to) => {
   const { outcome, requests } = await run([redirect(to), whole()], { from });
-  expect(outcome).toMatchObject({ message: "The video's address redirects to one that is not secure." });
+  expect(outcome).toMatchObject({ message: "The video URL redirects to one that is not https." });
   expect(requests).toHaveLength(1);
 });
 
 test("a redirect to what is no address is refused", async () => {
   const { outcome } = await run([redirect("https://"), whole()]);
-  expect(outcome).toMatchObject({ code: "output", message: "The video's address redirects to no address." });
+  expect(outcome).toMatchObject({ code: "output", message: "The video URL redirects to an invalid URL." });
 });
 
 test.each([

@@ -69,8 +69,8 @@ test.each([
 test.each([
   ["the prompt is not allowed", "The generation failed: the prompt is not allowed"],
   [{ message: "out of memory", code: 5 }, "The generation failed: out of memory"],
-  [null, "The generation failed: the service gives no reason"],
-  [undefined, "The generation failed: the service gives no reason"],
+  [null, "The generation failed: the service gave no reason"],
+  [undefined, "The generation failed: the service gave no reason"],
 ])("a failed generation whose error is %j reads as: %s", (error, message) => {
   expect(failedError("1b4e28ba", generation({ status: "failed", error }))).toMatchObject({
     code: "failed",

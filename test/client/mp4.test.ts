@@ -62,41 +62,53 @@ test.each([
 
 test.each([
   ["empty", [], "it is empty"],
-  ["an HTML page", new TextEncoder().encode("<!doctype html><title>Sign in</title>"), "it is a page of text"],
-  ["a JSON error", new TextEncoder().encode('{"error":"expired"}'), "it is a page of text"],
-  ["one byte", [0], "it is no .mp4"],
-  ["zeros", new Uint8Array(64), "it is no .mp4"],
-  ["ftyp not first", [...moov, ...ftyp, ...mdat], "it is no .mp4"],
-  ["only ftyp", ftyp, "it holds no video"],
-  ["no moov", [...ftyp, ...mdat], "it holds no video"],
-  ["no mdat", [...ftyp, ...moov], "it holds no video"],
-  ["one byte of junk at its end", [...tinyMp4(), 0], "it is cut or damaged"],
-  ["zeros at its end", [...tinyMp4(), ...new Uint8Array(7)], "it is cut or damaged"],
-  ["an HTML page at its end", [...tinyMp4(), ...new TextEncoder().encode("<html>502</html>")], "it is cut or damaged"],
-  ["a box of 7 bytes", [...ftyp, ...moov, ...oddBox("free", 7), ...mdat], "it is cut or damaged"],
-  ["a box of 2 bytes", [...ftyp, ...moov, ...mdat, ...oddBox("free", 2)], "it is cut or damaged"],
-  ["a 64-bit size below its own header", [...ftyp, ...moov, ...oddBox("mdat", 1, 15n)], "it is cut or damaged"],
+  ["an HTML page", new TextEncoder().encode("<!doctype html><title>Sign in</title>"), "it is text"],
+  ["a JSON error", new TextEncoder().encode('{"error":"expired"}'), "it is text"],
+  ["one byte", [0], "it is not an .mp4"],
+  ["zeros", new Uint8Array(64), "it is not an .mp4"],
+  ["ftyp not first", [...moov, ...ftyp, ...mdat], "it is not an .mp4"],
+  ["only ftyp", ftyp, "it contains no video"],
+  ["no moov", [...ftyp, ...mdat], "it contains no video"],
+  ["no mdat", [...ftyp, ...moov], "it contains no video"],
+  ["one byte of junk at its end", [...tinyMp4(), 0], "it is incomplete or damaged"],
+  ["zeros at its end", [...tinyMp4(), ...new Uint8Array(7)], "it is incomplete or damaged"],
+  [
+    "an HTML page at its end",
+    [...tinyMp4(), ...new TextEncoder().encode("<html>502</html>")],
+    "it is incomplete or damaged",
+  ],
+  ["a box of 7 bytes", [...ftyp, ...moov, ...oddBox("free", 7), ...mdat], "it is incomplete or damaged"],
+  ["a box of 2 bytes", [...ftyp, ...moov, ...mdat, ...oddBox("free", 2)], "it is incomplete or damaged"],
+  ["a 64-bit size below its own header", [...ftyp, ...moov, ...oddBox("mdat", 1, 15n)], "it is incomplete or damaged"],
   [
     "a box of 4 bytes, and a sound one where it would end",
     [...ftyp, ...moov, 0, 0, 0, 4, ...mdat],
-    "it is cut or damaged",
+    "it is incomplete or damaged",
   ],
-  ["a 64-bit size of 8 bytes", [...tinyMp4(), ...oddBox("free", 1, 8n)], "it is cut or damaged"],
-  ["a 64-bit size of nothing", [...ftyp, ...moov, ...oddBox("mdat", 1, 0n)], "it is cut or damaged"],
-  ["a 64-bit size without its second half", [...ftyp, ...moov, ...oddBox("mdat", 1)], "it is cut or damaged"],
-  ["a 64-bit size beyond the end", [...ftyp, ...moov, ...oddBox("mdat", 1, 2n ** 64n - 1n)], "it is cut or damaged"],
+  ["a 64-bit size of 8 bytes", [...tinyMp4(), ...oddBox("free", 1, 8n)], "it is incomplete or damaged"],
+  ["a 64-bit size of nothing", [...ftyp, ...moov, ...oddBox("mdat", 1, 0n)], "it is incomplete or damaged"],
+  ["a 64-bit size without its second half", [...ftyp, ...moov, ...oddBox("mdat", 1)], "it is incomplete or damaged"],
+  [
+    "a 64-bit size beyond the end",
+    [...ftyp, ...moov, ...oddBox("mdat", 1, 2n ** 64n - 1n)],
+    "it is incomplete or damaged",
+  ],
   [
     "a box that goes on to the end, and others in it",
     [...ftyp, ...oddBox("free", 0), ...moov, ...mdat],
-    "it holds no video",
+    "it contains no video",
   ],
-  ["a WebM", [0x1a, 0x45, 0xdf, 0xa3, 0x9f, 0x42, 0x86, 0x81, 1], "it is no .mp4"],
-  ["many zeros at its end", [...tinyMp4(), ...new Uint8Array(64)], "it is cut or damaged"],
-  ["two files in a row", [...tinyMp4("one"), ...tinyMp4("two")], "it is more than one file"],
-  ["two in a row, and only one says its type", [...tinyMp4("one"), ...mdat, ...moov], "it is more than one file"],
-  ["a file and the start of another", [...tinyMp4("one"), ...tinyMp4("two").slice(0, 20)], "it is more than one file"],
+  ["a WebM", [0x1a, 0x45, 0xdf, 0xa3, 0x9f, 0x42, 0x86, 0x81, 1], "it is not an .mp4"],
+  ["many zeros at its end", [...tinyMp4(), ...new Uint8Array(64)], "it is incomplete or damaged"],
+  ["two files in a row", [...tinyMp4("one"), ...tinyMp4("two")], "it contains more than one file"],
+  ["two in a row, and only one says its type", [...tinyMp4("one"), ...mdat, ...moov], "it contains more than one file"],
+  [
+    "a file and the start of another",
+    [...tinyMp4("one"), ...tinyMp4("two").slice(0, 20)],
+    "it contains more than one file",
+  ],
 ])("no whole file: %s", async (_, bytes, fault) => {
-  const isNone = ["it is empty", "it is a page of text", "it is more than one file"].includes(fault);
+  const isNone = ["it is empty", "it is text", "it contains more than one file"].includes(fault);
   expect(await faultOf(bytes)).toEqual({ reason: fault, mayBeVideo: !isNone });
 });
 
@@ -116,10 +128,12 @@ test.each([
 
 test("one file with the middle of another in it is no whole file", async () => {
   const [one, two] = [tinyMp4("a longer video, the first"), tinyMp4("the second")];
-  expect(await faultOf([...one.slice(0, 40), ...two.slice(30)])).toMatchObject({ reason: "it is cut or damaged" });
+  expect(await faultOf([...one.slice(0, 40), ...two.slice(30)])).toMatchObject({
+    reason: "it is incomplete or damaged",
+  });
 });
 
 test("where nobody said how long it is, a last box without a size may be cut", async () => {
   const bytes = [...ftyp, ...moov, ...oddBox("mdat", 0, undefined, [1, 2, 3])];
-  expect(await faultOf(bytes, { isLengthKnown: false })).toMatchObject({ reason: "it is cut or damaged" });
+  expect(await faultOf(bytes, { isLengthKnown: false })).toMatchObject({ reason: "it is incomplete or damaged" });
 });

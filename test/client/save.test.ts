@@ -65,7 +65,9 @@ test("a video of another kind is kept, with a warning: it was paid for", async (
   expect(await save()).toMatchObject({
     code: 0,
     stdout: `${file}\n`,
-    stderr: expect.stringContaining("What came is odd (it is no .mp4), the second time too. It is saved all the same"),
+    stderr: expect.stringContaining(
+      "The downloaded file looks damaged (it is not an .mp4), also the second time. It is saved anyway",
+    ),
   });
   expect(Uint8Array.from(readFileSync(file))).toEqual(webm);
   expect(ranges).toEqual([null, null]);
@@ -76,7 +78,7 @@ describe("the hint after a failed download", () => {
     const { id, file, save } = await completed(() => new Response(null, { status: 403 }));
     const { code, stderr } = await save();
     expect(code).toBe(9);
-    expect(stderr).toContain("The video's address has expired: HTTP 403.");
+    expect(stderr).toContain("The video URL has expired: HTTP 403.");
     expect(stderr).toContain(`vidgen wait ${id} -o ${file}`);
     expect(stderr).not.toContain(mediaUrl);
     expect(existsSync(file)).toBe(false);

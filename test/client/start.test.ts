@@ -45,18 +45,18 @@ test.each([
 });
 
 test.each([
-  [{ task_id: 12345, state: "queued" }, "an answer without an id: task_id 12345, state queued (HTTP 200)"],
-  [{ success: true, data: { id: 7 } }, "an answer without an id: success true, id 7 (HTTP 200)"],
-  [{ success: false }, "an answer without an id: success false (HTTP 200)"],
+  [{ task_id: 12345, state: "queued" }, "a response without an id: task_id 12345, state queued (HTTP 200)"],
+  [{ success: true, data: { id: 7 } }, "a response without an id: success true, id 7 (HTTP 200)"],
+  [{ success: false }, "a response without an id: success false (HTTP 200)"],
   [
     { message: "Queued; see\n your dashboard" },
-    "an answer without an id: message Queued; see your dashboard (HTTP 200)",
+    "a response without an id: message Queued; see your dashboard (HTTP 200)",
   ],
-  [{ image: "https://img.example/?secret", at: "x".repeat(300) }, "an answer without an id: HTTP 200"],
-  ["OK, thanks", "an answer without an id: OK, thanks (HTTP 200)"],
-  ["<html>", "an answer without an id: HTTP 200"],
+  [{ image: "https://img.example/?secret", at: "x".repeat(300) }, "a response without an id: HTTP 200"],
+  ["OK, thanks", "a response without an id: OK, thanks (HTTP 200)"],
+  ["<html>", "a response without an id: HTTP 200"],
 ])("an answer %j is unknown, and shown: %s", (body, reason) => {
-  const message = expect.stringContaining(`came: ${reason}. It may`);
+  const message = expect.stringContaining(`response: ${reason}. It may`);
   expect(outcomeOf(200, body)).toMatchObject({ kind: "unknown", error: { message } });
 });
 
@@ -69,7 +69,7 @@ test("after a 200 that broke off before its id it may have been charged", () => 
   expect(outcomeOf(200, '{"success":true,"data":{"id":"1b4e', { cut })).toMatchObject({
     kind: "unknown",
     error: {
-      message: expect.stringContaining("the answer broke off: other side closed (UND_ERR_SOCKET)"),
+      message: expect.stringContaining("the response was cut off: other side closed (UND_ERR_SOCKET)"),
       httpStatus: 200,
     },
   });
@@ -132,8 +132,8 @@ test.each([
 
 test.each([
   [400, { error: "bad prompt" }, "The service refused the request: bad prompt (HTTP 400)"],
-  [401, { message: "who are you" }, "The service does not accept the API key: who are you (HTTP 401)"],
-  [402, "Pay first", "Credits are lacking: Pay first (HTTP 402)"],
+  [401, { message: "who are you" }, "The service rejected the API key: who are you (HTTP 401)"],
+  [402, "Pay first", "Not enough credits: Pay first (HTTP 402)"],
   [404, "<html>nginx</html>", "The service refused the request: HTTP 404"],
 ])("%i %j reads as: %s", (status, body, message) => {
   expect(outcomeOf(status, body)).toMatchObject({ error: { message } });

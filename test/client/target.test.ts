@@ -87,7 +87,7 @@ test("a file that exists is refused, and is not touched", async () => {
   await writeFile(join(folder, "fox.mp4"), "precious");
   await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({
     exit: 9,
-    message: `${join(folder, "fox.mp4")} exists.`,
+    message: `${join(folder, "fox.mp4")} already exists.`,
     hint: expect.stringContaining("--overwrite"),
   });
   expect(await readdir(folder)).toEqual(["fox.mp4"]);
@@ -112,7 +112,7 @@ test.each([
   const path = join(folder, output === "." ? itsName : output);
   const target = await claim(join(folder, output));
   await writeFile(path, "precious");
-  await expect(target.commit(naming)).rejects.toMatchObject({ exit: 9, message: `${path} exists.` });
+  await expect(target.commit(naming)).rejects.toMatchObject({ exit: 9, message: `${path} already exists.` });
   await target.release();
   expect(await readFile(path, "utf8")).toBe("precious");
   expect(await readdir(folder)).toEqual([basename(path)]);
@@ -129,7 +129,7 @@ test("a second vidgen that saves to the same file is told so", async () => {
   const first = await claim(join(folder, "fox.mp4"));
   await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({
     exit: 9,
-    message: `Cannot save ${join(folder, "fox.mp4")}: fox.mp4.part exists.`,
+    message: `Cannot save ${join(folder, "fox.mp4")}: fox.mp4.part already exists.`,
     hint: expect.stringContaining("Another vidgen"),
   });
   await first.release();
@@ -162,9 +162,9 @@ test("a .part of another is left to it: a video that was paid for keeps the temp
 
 test.each([
   ["none/fox.mp4", "the folder does not exist"],
-  ["file/fox.mp4", "a part of the path is not a folder"],
-  ["file/", "a part of the path is not a folder"],
-  ["file/sub/", "a part of the path is not a folder"],
+  ["file/fox.mp4", "part of the path is not a folder"],
+  ["file/", "part of the path is not a folder"],
+  ["file/sub/", "part of the path is not a folder"],
 ])("%s: %s", async (output, reason) => {
   const folder = await createFolder();
   await writeFile(join(folder, "file"), "");
@@ -178,10 +178,10 @@ test.each([
 test("a folder that is not there is not made for a file, but how to is said", async () => {
   const folder = await createFolder();
   await expect(claim(join(folder, "new/fox.mp4"))).rejects.toMatchObject({
-    hint: `Make it first (mkdir -p ${folder}/new), or end -o in / for a folder that is made.`,
+    hint: `Create it first (mkdir -p ${folder}/new), or end -o with / to have it created.`,
   });
   await expect(claim(join(folder, "a $(b)/fox.mp4"))).rejects.toMatchObject({
-    hint: expect.stringMatching(/^Make it first, or/),
+    hint: expect.stringMatching(/^Create it first, or/),
   });
   expect(await readdir(folder)).toEqual([]);
 });
@@ -226,7 +226,7 @@ test("a video that cannot be synced is reported, and the file of that name is no
 
 test.each([
   ["ENOSPC", "Cannot save fox.mp4: the disk is full."],
-  ["EACCES", "Cannot save fox.mp4: no permission to write there."],
+  ["EACCES", "Cannot save fox.mp4: permission denied."],
   ["EROFS", "Cannot save fox.mp4: the file system is read-only."],
   ["EWHAT", "Cannot save fox.mp4: it went wrong."],
 ])("%s reads as: %s", (code, message) => {

@@ -28,7 +28,7 @@ export function ask(agent: Agent, url: string, { method = "GET", headers = {}, b
         }
       });
     });
-    asking.once("timeout", () => asking.destroy(new Error(`no answer within ${answerLimitMs / 1_000} s`)));
+    asking.once("timeout", () => asking.destroy(new Error(`no response within ${answerLimitMs / 1_000} s`)));
     asking.once("error", reject).end(body);
   });
 }

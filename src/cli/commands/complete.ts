@@ -12,7 +12,7 @@ export function addComplete(program: CommandUnknownOpts, { io, output }: Context
   program
     .command("__complete", { hidden: true })
     .argument("[words...]", "the words before the cursor, without `vidgen`")
-    .option("--current <word>", "the word at the cursor, as far as it is typed", "")
+    .option("--current <word>", "the word at the cursor, as far as it was typed", "")
     .action(async (words, { current }) => {
       const { findCandidates } = await import("../completion/candidates.ts");
       const rows = await readRows(findCandidates(program, words, current), current, io).catch(() => []);

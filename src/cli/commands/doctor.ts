@@ -11,15 +11,15 @@ export function addDoctor(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("doctor")
-    .summary("look at what could be in the way")
+    .summary("diagnose problems with your setup")
     .description(
-      "Looks at the settings, the key, the way to the service and this machine, and says what to do. Sends nothing that costs.\n" +
-        "Ends with 0 when nothing has failed, else with the exit code of the first check that has.",
+      "Checks the settings, the API key, the connection to the service and this machine, and prints a fix for each problem. Costs nothing.\n" +
+        "Exits with 0 if no check failed, else with the exit code of the first check that failed.",
     )
-    .addOption(localOption("leave the remote service out"))
+    .addOption(localOption("skip the checks of the remote service"))
     .addOption(baseUrlOption());
   return withDetails(command, {
-    prints: "one line a check, with the fix",
+    prints: "one line per check, with the fix",
     examples: ["vidgen doctor", "vidgen doctor --json"],
   });
 }
@@ -32,7 +32,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
  */
 async function doctor(options: Options, context: Context): Promise<void> {
   const { io, output } = context;
-  if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url name two services.");
+  if (options.local && options.baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   const { checkConfig, checkDisk, checkJournal, checkLocalService } = await import("../doctor/machine.ts");
   const node = pass("node", `${io.nodeVersion} on ${io.platform}`);
   const checks = [node, await checkConfig(io), await checkJournal(io)];
@@ -45,10 +45,11 @@ async function doctor(options: Options, context: Context): Promise<void> {
   }));
   await output.result(shown.map(formatCheck).join("\n"), { ok: failed.length === 0, checks: shown });
   const [first] = failed;
-  if (first)
-    throw new VidgenError(first.code ?? "bug", `Not all is well: ${failed.map(({ name }) => name).join(", ")}.`, {
-      hint: "What to do stands under each line that says fail.",
-    });
+  if (!first) return;
+  const count = `${failed.length} ${failed.length === 1 ? "check" : "checks"} failed`;
+  throw new VidgenError(first.code ?? "bug", `${count}: ${failed.map(({ name }) => name).join(", ")}.`, {
+    hint: "See the fix below each failed check.",
+  });
 }
 
 async function checkRemote(flag: string | undefined, { io, output }: Context): Promise<Check[]> {

@@ -51,13 +51,13 @@ function declare(program: CommandUnknownOpts) {
     .addOption(withSuggestions(resolution, () => ["480p", "720p", "1080p"].map((name) => [name, ""])))
     .option("-i, --image <url>", "source image; may be repeated", collectValues)
     .option("--callback-url <url>", "the service POSTs the result there")
-    .option("--set <field=value>", "any further field of the request; may be repeated", collectValues)
+    .option("--set <field=value>", "another field of the request; may be repeated", collectValues)
     .addOption(saveOption())
     .option("--download", "the same as -o .")
     .option("--overwrite", "replace the file if it exists")
-    .option("--no-wait", "print the id and leave")
-    .option("--again", "start a new generation, though an interrupted run of this command can be resumed")
-    .option("--reuse", "resume any generation of the same request of the last 24 hours instead of paying for another")
+    .option("--no-wait", "print the id and exit")
+    .option("--again", "start a new generation instead of resuming an interrupted run")
+    .option("--reuse", "resume any generation of the same request from the last 24 hours instead of paying for another")
     .addOption(timeoutOption())
     .addOption(intervalOption())
     .addOption(openOption())
@@ -123,7 +123,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   defer(begun.release);
   const { older } = begun;
   if (older)
-    output.note(`${older.id}, the same started ${formatAge(older, io)} ago, is still open: vidgen wait ${older.id}`);
+    output.note(`The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`);
   const earlier = begun.earlier && { id: begun.earlier.id, document: earlierDocument(begun.earlier) };
   if (begun.earlier) {
     const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
@@ -138,7 +138,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
 }
 
 function howEarlier({ again, reuse }: Options): Earlier {
-  if (again && reuse) throw usage("--again starts a new generation, --reuse resumes one: give one of them.");
+  if (again && reuse) throw usage("--again and --reuse cannot be combined.");
   if (again) return "again";
   return reuse ? "reuse" : "resume";
 }
@@ -156,8 +156,9 @@ function choosePlace(options: Options, { io, output }: Context): string | undefi
   const { wait, open = false } = options;
   const asked = options.output ?? (options.download ? "." : undefined);
   if (!wait && asked !== undefined)
-    throw usage("--no-wait has nothing to save yet: leave -o to `vidgen wait <id> -o ...`.");
-  if (!wait && open) throw usage("--no-wait has nothing to open yet: leave --open to `vidgen wait <id> --open`.");
+    throw usage("--no-wait cannot be combined with -o: save the video later with `vidgen wait <id> -o ...`.");
+  if (!wait && open)
+    throw usage("--no-wait cannot be combined with --open: open the video later with `vidgen wait <id> --open`.");
   checkPlace(asked, { open, output }, io);
   return asked ?? (options.local && wait ? "." : undefined);
 }
@@ -175,7 +176,7 @@ async function resolveInput(
   const usualModel = model ?? (await findModelSetting(io)) ?? defaultModel;
   if (prompt !== undefined) return { input: { ...given, prompt, model: usualModel }, place: undefined };
   if (!canAsk(context, io))
-    throw usage("There is no prompt.", 'Give one: vidgen generate "...", or - for stdin, or @file.');
+    throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../form.ts");
   const hasPlace = options.output !== undefined || options.download || options.dryRun || !options.wait;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
@@ -203,7 +204,8 @@ async function startOnce(
 /** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */
 async function printId(session: Session, { id, document }: StartResult, { io, output }: Context): Promise<void> {
   await output.result(id, document);
-  if (session.isInProcess()) output.note(`It is made when it is waited for, vidgen wait ${id}, or by vidgen serve.`);
+  if (session.isInProcess())
+    output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
   io.signal.throwIfAborted();
 }
 
@@ -222,7 +224,7 @@ function earlierDocument({ id, status, at, remaining_credits, request: { model, 
 async function printDryRun(request: StartRequest, options: Options, { io, output }: Context): Promise<void> {
   const { local = false, reuse } = options;
   const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
-  if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would stop here.");
+  if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   if (reuse) {
     const { findJournal } = await import("../context.ts");
     const { chooseAttempt, isRecent } = await import("../../client/attempts.ts");
@@ -235,7 +237,7 @@ async function printDryRun(request: StartRequest, options: Options, { io, output
     const wanted = { request, place: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
     const choice = await journal.lock(() => chooseAttempt(known, wanted));
     if (choice.kind === "resume") {
-      const text = `It would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;
+      const text = `Would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;
       return await output.result(text, { reuse: earlierDocument(choice.entry) });
     }
   }

@@ -11,7 +11,7 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
     .command("help")
     .summary("show the help of a command or a topic")
     .description(
-      "The help of a command or a topic. With --json, the whole of it for programs: commands, flags, exit codes.",
+      "Shows the help of a command or a topic. With --json, prints all commands, flags and exit codes as data.",
     )
     .addArgument(withSuggestions(name, () => namesOf(program)))
     .option("--man", "print the manual page, for `man -l -`")
@@ -37,7 +37,7 @@ async function printHelp(name: string | undefined, program: CommandUnknownOpts, 
   command.outputHelp();
 }
 
-/** Everything there is help on, each with its summary. */
+/** All commands and topics, each with its summary. */
 function namesOf(program: CommandUnknownOpts): Suggestion[] {
   const commands = program.createHelp().visibleCommands(program);
   return [
@@ -52,7 +52,7 @@ function findCommand(name: string, program: CommandUnknownOpts): CommandUnknownO
   const known = namesOf(program).map(([name]) => name);
   const similar = findSimilar(name, known);
   const guess = similar === undefined ? "" : ` Did you mean ${similar}?`;
-  throw usage(`There is no help on "${name}".${guess}`, `There is help on ${known.join(", ")}.`);
+  throw usage(`No help for "${name}".${guess}`, `Commands and topics: ${known.join(", ")}.`);
 }
 
 /** Laid out as commander lays out the rest of the help, as wide as the terminal. */

@@ -25,15 +25,15 @@ function declare(program: CommandUnknownOpts) {
   ] as const;
   const command = program
     .command("list")
-    .summary("list what this machine has started")
+    .summary("list the generations started on this machine")
     .description(
-      "What this machine has started, newest first, from its journal: id, status, model, age, credits left, the file or why there is none, the service where there are two, prompt.",
+      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, credits left, the file or why there is none, the service where there are two, prompt.",
     )
-    .addOption(new Option("--status <name>", "only those of one status").choices(statuses))
-    .option("--limit <number>", "how many at the most", "30")
+    .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
+    .option("--limit <number>", "maximum number of generations", "30")
     .addOption(localOption("local generations only"))
-    .option("--dismiss <attempt>", "close an attempt whose outcome is unknown, once you have looked at your account")
-    .option("--forget <id>", "take a generation, or an attempt, out of the journal");
+    .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
+    .option("--forget <id>", "remove a generation or an attempt from the journal");
   const examples = ["vidgen list", "vidgen list --status unknown", "vidgen list --dismiss <attempt>"];
   return withDetails(command, { prints: "a table", examples });
 }
@@ -43,7 +43,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 /** Prints what this machine has started, newest first, from the journal. Asks no service. */
 async function list(options: Options, { io, output }: Context): Promise<void> {
   const { dismiss, forget } = options;
-  if (dismiss !== undefined && forget !== undefined) throw usage("--dismiss and --forget do not go together.");
+  if (dismiss !== undefined && forget !== undefined) throw usage("--dismiss and --forget cannot be combined.");
   const { findJournal } = await import("../context.ts");
   const { journal } = await findJournal(false, { ...io, onNote: output.note });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
@@ -55,17 +55,17 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   }));
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   await output.result(table(entries, width, io.date()).join("\n"), documents);
-  if (entries.length === 0) output.note("Nothing was started here yet.");
+  if (entries.length === 0) output.note("No generations have been started on this machine yet.");
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
 }
 
 const unclearNote =
-  "Attempts without an id may have been charged: the service never replied. Check your account for a generation of that time;\n" +
+  "Attempts without an id may have been charged: the service never replied. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 /** The entries that the flags select. An attempt that was killed while its request was out is `unknown`. */
 async function choose({ status, limit, local }: Options, journal: Journal, io: Io): Promise<Entry[]> {
-  if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit takes a whole number from 1, not "${limit}".`);
+  if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
   const isWanted = (entry: Entry) =>
     (status === undefined || status === entry.status || entry.status === "starting") &&
     (!local || isLoopback(new URL(entry.base_url).hostname));
@@ -106,11 +106,11 @@ async function forgetEntry(typed: string, journal: Journal, output: Output): Pro
   const entry = await findEntry(typed, journal);
   await journal.lock(() => journal.forget(entry));
   output.note(
-    `Forgot ${entry.id ?? entry.attempt}: the journal no longer has it. No file and nothing at the service was deleted.`,
+    `Removed ${entry.id ?? entry.attempt} from the journal. No file was deleted, and nothing at the service.`,
   );
 }
 
-/** The entry whose id or attempt is, or alone begins with, what was typed. Throws `not_found` or `usage`. */
+/** The entry whose id or attempt begins with the typed text, if it is the only one. Throws `not_found` or `usage`. */
 async function findEntry(typed: string, journal: Journal): Promise<Entry> {
   const isMeant = ({ id, attempt }: Entry) => attempt.startsWith(typed) || id?.startsWith(typed);
   const [entry, other] = typed === "" ? [] : (await journal.entries()).filter(isMeant);
@@ -118,7 +118,7 @@ async function findEntry(typed: string, journal: Journal): Promise<Entry> {
     throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {
       hint: "`vidgen list` shows them.",
     });
-  if (other) throw usage(`Several begin with ${typed}: ${entry.attempt}, ${other.attempt}.`);
+  if (other) throw usage(`More than one begins with ${typed}: ${entry.attempt}, ${other.attempt}.`);
   return entry;
 }
 

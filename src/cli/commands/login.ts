@@ -14,7 +14,9 @@ function declare(program: CommandUnknownOpts) {
   const command = program
     .command("login")
     .summary("check and save an API key")
-    .description("Asks for an API key, checks it with the service, and saves it. The key never goes on a command line.")
+    .description(
+      "Asks for an API key, checks it with the service, and saves it. The key is never passed on the command line.",
+    )
     .option("--with-token", "read the key from stdin")
     .addOption(baseUrlOption("the service the key is for"));
   return withDetails(command, {
@@ -36,11 +38,11 @@ async function login(options: Options, context: Context): Promise<void> {
   const path = await saveLogin(baseUrl, key, io);
   await output.result("", { ok: true, base_url: baseUrl });
   output.note(`${verdict} Saved in plain text in ${path}, which only you can read.`);
-  if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and goes before the saved key.");
+  if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and overrides the saved key.");
 }
 
 const checkLimitMs = 30_000;
-const tryAgain = "Check the base URL and the network, then run it again.";
+const tryAgain = "Check the base URL and your network, then try again.";
 
 /** Checks a key with the service. Returns the note to print; throws when the key must not be saved. */
 async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string> {
@@ -53,15 +55,15 @@ async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string
   });
   switch (verdict) {
     case "accepted":
-      return "The service accepts the key.";
+      return "The service accepted the key.";
     case "unusual":
-      return `The service did not turn the key away, but its answer is unusual: ${said}. If the key does not work, check the base URL.`;
+      return `The service did not reject the key, but its response is unusual: ${said}. If the key does not work, check the base URL.`;
     case "denied":
-      throw notSaved("auth", `The service does not accept this key: ${said}.`, { httpStatus });
+      throw notSaved("auth", `The service rejected this key: ${said}.`, { httpStatus });
     case "unavailable":
-      throw notSaved("network", `The service cannot check the key now: ${said}.`, { httpStatus, hint: tryAgain });
+      throw notSaved("network", `The service cannot check the key right now: ${said}.`, { httpStatus, hint: tryAgain });
     case "foreign":
-      throw notSaved("rejected", `${baseUrl} does not answer as the service does: ${said}.`, {
+      throw notSaved("rejected", `${baseUrl} does not respond like the video service: ${said}.`, {
         httpStatus,
         hint: tryAgain,
       });
@@ -82,14 +84,14 @@ async function chooseBaseUrl(options: Options, context: Context): Promise<string
 }
 
 function checkBaseUrlAnswer(text: string): string {
-  return checkBaseUrl(text, "the base URL");
+  return checkBaseUrl(text, "The base URL");
 }
 
 async function readKey({ withToken }: Options, baseUrl: string, context: Context): Promise<string> {
   const { io, output } = context;
   if (withToken) return checkApiKey((await readStdin(io)).toString("utf8"));
   if (!canAsk(context, io))
-    throw usage("There is nobody to ask for the key here.", "Pipe it in: vidgen login --with-token < key.txt");
+    throw usage("Cannot prompt for a key: not a terminal.", "Pipe it in: vidgen login --with-token < key.txt");
   output.note(`The key will be stored in plain text in ${configPath(io)}.`);
   return checkApiKey(await askSecret(`API key for ${new URL(baseUrl).origin}:`, checkedBy(checkApiKey), io));
 }

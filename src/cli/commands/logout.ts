@@ -5,19 +5,19 @@ import { removeLogin, resolveBaseUrl } from "../settings.ts";
 export function addLogout(program: CommandUnknownOpts, context: Context): void {
   const command = program
     .command("logout")
-    .summary("forget the saved API key")
-    .description("Forgets the API key that was saved for the service.")
+    .summary("delete the saved API key")
+    .description("Deletes the API key that was saved for the service.")
     .addOption(baseUrlOption("the service the key is for"))
     .action(({ baseUrl }) => logout(baseUrl, context));
   withDetails(command, { prints: "nothing; with `--json` the base URL", examples: ["vidgen logout"] });
 }
 
-/** Forgets the saved key of the base URL's origin. Prints nothing; with `--json` whether there was one. */
+/** Deletes the saved key of the base URL's origin. Prints nothing; with `--json` whether there was one. */
 async function logout(flag: string | undefined, { io, output }: Context): Promise<void> {
   const baseUrl = await resolveBaseUrl(flag, io);
   const { origin } = new URL(baseUrl);
   const wasSaved = await removeLogin(baseUrl, io);
   await output.result("", { ok: true, base_url: baseUrl, was_saved: wasSaved });
-  output.note(wasSaved ? `Forgot the API key for ${origin}.` : `There was no saved API key for ${origin}.`);
-  if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is still set and goes on being used.");
+  output.note(wasSaved ? `Deleted the API key for ${origin}.` : `No API key was saved for ${origin}.`);
+  if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is still set and will still be used.");
 }

@@ -7,7 +7,7 @@ export function addModels(program: CommandUnknownOpts, context: Context): void {
   const command = program
     .command("models")
     .summary("list the models")
-    .description("The models, and what each is for.")
+    .description("Lists the models and what each is good at.")
     .action(() => printModels(context));
   withDetails(command, { prints: "a table", examples: ["vidgen models", "vidgen models --json"] });
 }

@@ -19,7 +19,7 @@ export type RequestInput = {
 export function buildRequest(input: RequestInput): StartRequest {
   const extra = Object.fromEntries(input.set.map(readSetting));
   if (extra.prompt !== undefined)
-    throw usage("--set prompt=... is a second prompt.", "Give the prompt as the argument alone.");
+    throw usage("--set prompt=... is a second prompt.", "Pass the prompt only as the argument.");
   const prompt = checkPrompt(input.prompt);
   const model = checkModel(readText(extra, "model") ?? input.model);
   return {
@@ -37,7 +37,7 @@ export function buildRequest(input: RequestInput): StartRequest {
 function readText(extra: Record<string, unknown>, field: string): string | undefined {
   const value = extra[field];
   if (value === undefined || typeof value === "string") return value;
-  throw usage(`--set ${field} takes text, such as ${field}='"5"', not ${JSON.stringify(value)}.`);
+  throw usage(`--set ${field} must be text, such as ${field}='"5"', not ${JSON.stringify(value)}.`);
 }
 
 function optional<Value>(
@@ -51,7 +51,7 @@ function optional<Value>(
 function checkAspectRatio(text: string): string {
   const [, width, height] = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text) ?? [];
   if (Number(width) > 0 && Number(height) > 0) return text;
-  throw usage(`--aspect-ratio takes width:height, such as 16:9, not "${text}".`);
+  throw usage(`--aspect-ratio must be width:height, such as 16:9, not "${text}".`);
 }
 
 function checkResolution(text: string): string {
@@ -62,7 +62,7 @@ function checkResolution(text: string): string {
 /** Throws `usage`. The interface does not type the field: seconds, as "8" or "8s", go as a number, anything else as it is typed. */
 export function readDuration(text: string): number | string {
   if (text.trim() === "") throw usage("--duration is empty.");
-  if (/^-\d/.test(text)) throw usage(`--duration takes a length such as 5, not "${text}".`);
+  if (/^-\d/.test(text)) throw usage(`--duration must be a length in seconds, e.g. 8, not "${text}".`);
   const [, seconds] = /^(\d+(?:\.\d+)?)s?$/.exec(text) ?? [];
   return seconds === undefined ? text : Number(seconds);
 }
@@ -75,11 +75,9 @@ function imageFields(images: string[], model: string): Record<string, unknown> {
   for (const image of images) checkImage(image);
   const wanted = findModel(model)?.images;
   if (wanted && (images.length < wanted.min || images.length > wanted.max)) {
-    throw usage(
-      `${model} wants ${wanted.min} to ${wanted.max} images, each with --image <url>; it got ${images.length}.`,
-    );
+    throw usage(`${model} needs ${wanted.min} to ${wanted.max} images, each with --image <url>, not ${images.length}.`);
   }
-  if (!wanted && images.length > 1) throw usage(`${model} takes one image; kling-1.6-elements takes 2 to 4.`);
+  if (!wanted && images.length > 1) throw usage(`${model} accepts one image; kling-1.6-elements accepts 2 to 4.`);
   const [only] = images;
   if (only === undefined) return {};
   return wanted ? { imageUrls: images } : { imageUrl: only };
@@ -93,14 +91,14 @@ export function checkImage(text: string): void {
 
 function checkHttpUrl(text: string, flag: string, use: string): string {
   if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text;
-  throw usage(`${flag} takes an http(s) address, not "${text}": the service itself ${use} it.`);
+  throw usage(`${flag} must be an http(s) URL, not "${text}": the service itself ${use} it.`);
 }
 
 /** `field=value`; the value as JSON where it parses as JSON. */
 function readSetting(text: string): [string, unknown] {
   const at = text.indexOf("=");
   const field = text.slice(0, at).trim();
-  if (at === -1 || field === "") throw usage(`--set takes field=value, not "${text}".`);
+  if (at === -1 || field === "") throw usage(`--set must be field=value, not "${text}".`);
   const value = text.slice(at + 1);
   const json = parseJson(value);
   return [field, json === undefined ? value : json];

@@ -22,21 +22,21 @@ function declare(program: CommandUnknownOpts) {
     .command("serve")
     .summary("run the local service")
     .description(
-      "Runs the local service: the whole interface with a preview engine, for trying things out and for tests. Prints a line for each request; with --verbose the bodies too.",
+      "Runs the local service: the whole API with a preview engine, to try things out and for tests. Prints a line for each request; with --verbose the bodies too.",
     )
     .option("--host <name>", "address to listen on", "127.0.0.1")
-    .option("--port <number>", "port of the API; 0 takes any free one", "8787")
-    .option("--media-port <number>", "port of the videos; 0 takes any free one", "8788")
-    .option("--allow-remote", "listen where others on the network can reach it")
-    .option("--name <host>", "the name that others reach it by, without a port")
+    .option("--port <number>", "port of the API; 0 for any free port", "8787")
+    .option("--media-port <number>", "port of the videos; 0 for any free port", "8788")
+    .option("--allow-remote", "allow connections from other machines")
+    .option("--name <host>", "host name by which other machines reach it, without a port")
     .option("--credits <number>", "set the account's credits (default: at least 1000)")
-    .option("--key-for <account>", "make a further account, print its API key, and end")
+    .option("--key-for <account>", "create another account, print its API key, and exit")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
     .option("--webhook-log", "print each callback as it is sent");
   return withDetails(command, {
-    prints: "its address",
+    prints: "its URL",
     examples: ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"],
-    after: `In a prompt, for tests:\n${rows.join("\n")}`,
+    after: `These words in a prompt simulate failures:\n${rows.join("\n")}`,
   });
 }
 
@@ -97,15 +97,15 @@ function readAddress({ host, name, allowRemote, ...flags }: Options) {
   const isOwn = isLoopback(inUrl(host));
   if (!isOwn && !allowRemote)
     throw usage(
-      `On ${host} others on the network could reach the service.`,
-      "--allow-remote allows that: whoever has a key may use it, and whoever has a link sees the video.",
+      `On ${host}, other machines on the network could reach the service.`,
+      "Add --allow-remote to allow that: anyone with a key can use it, and anyone with a link can see the videos.",
     );
   if (name !== undefined && !/^[\w.-]+$/.test(name) && !isIP(name))
-    throw usage(`--name takes a host name without a port, not "${name}".`);
+    throw usage(`--name must be a host name without a port, not "${name}".`);
   if (name === undefined && isEveryAddress(host))
     throw usage(
-      `${host} is no address that others can connect to.`,
-      "--name takes the name that others reach this machine by.",
+      `Other machines cannot connect to ${host}.`,
+      "Set --name to the host name by which they reach this machine.",
     );
   const ports = {
     api: readNumber(flags.port, "--port", 65_535),
@@ -137,12 +137,12 @@ function openingError(error: unknown, folder: string, host: string): VidgenError
   if (code === "EADDRINUSE")
     return usage(
       `${host}:${port} is in use.`,
-      "--port and --media-port take another number, or 0 for any that is free.",
+      "Choose another port with --port and --media-port, or 0 for any free port.",
     );
   if (error instanceof Error && "syscall" in error && /listen|getaddrinfo/.test(String(error.syscall)))
     return usage(`Cannot listen on ${host}: ${code}.`);
   return new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
-    hint: "VIDGEN_HOME names another folder.",
+    hint: "Set VIDGEN_HOME to use another folder.",
     cause: error,
   });
 }
@@ -150,8 +150,8 @@ function openingError(error: unknown, folder: string, host: string): VidgenError
 function heldError({ pid, announcement }: HeldService): VidgenError {
   const where = announcement?.base_url === undefined ? "" : `, at ${announcement.base_url}`;
   return usage(
-    `The local service runs already: process ${pid}${where}.`,
-    "--local uses that one. VIDGEN_HOME names another folder, for a second one.",
+    `The local service is already running: process ${pid}${where}.`,
+    "--local uses it. To run a second one, set VIDGEN_HOME to another folder.",
   );
 }
 
@@ -164,7 +164,7 @@ async function printKey(account: string, options: Options, { io, output }: Conte
     throw openingError(error, folder, options.host);
   });
   await output.result(made.api_key, made);
-  output.note(`The account ${account} has ${made.credits} credits. This key is shown once, and kept nowhere.`);
+  output.note(`The account ${account} has ${made.credits} credits. This key is shown only once.`);
 }
 
 async function printAddress(
@@ -179,15 +179,15 @@ async function printAddress(
   output.note(`Callbacks are signed with ${webhook_secret}`);
   if (allowRemote && !isLoopback(host))
     output.note(
-      "Others on the network can reach this service, without encryption: whoever has a key may use it, and whoever has a link sees the video.",
+      "Other machines on the network can reach this service, without encryption: anyone with a key can use it, and anyone with a link can see the videos.",
     );
-  output.note("Ctrl-C stops it.");
+  output.note("Press Ctrl-C to stop.");
 }
 
 /** Rejects when another process has taken over the folder: it may when this process was suspended for over a minute. */
 function waitForStop({ lost }: RunningService, io: Io): Promise<void> {
   const message = "Another process has taken over the local service's folder, so this one has stopped.";
-  const hint = "Nothing is lost: the other process has what was accepted, and --local uses it.";
+  const hint = "No data is lost: the other process continues with all accepted generations, and --local uses it.";
   const lostError = new VidgenError("output", message, { hint });
   return new Promise((resolve, reject) => {
     if (io.signal.aborted) return resolve();
@@ -199,5 +199,5 @@ function waitForStop({ lost }: RunningService, io: Io): Promise<void> {
 function readNumber(text: string, flag: string, most: number): number {
   const number = Number(text);
   if (/^\d+$/.test(text) && number <= most) return number;
-  throw usage(`${flag} takes a whole number from 0 to ${most}, not "${text}".`);
+  throw usage(`${flag} must be a whole number from 0 to ${most}, not "${text}".`);
 }

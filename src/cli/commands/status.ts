@@ -11,10 +11,10 @@ export function addStatus(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("status")
-    .summary("look at a generation once")
-    .description("One look at a generation: prints its id, its status, and the URL when there is one.")
-    .argument("[id]", "the generation; without one, the newest that runs")
-    .option("--exit-status", "exit 4 when it failed, 5 while it runs")
+    .summary("show the status of a generation")
+    .description("Prints the id of a generation, its status, and its URL when there is one.")
+    .argument("[id]", "id of a generation (default: the newest running one)")
+    .option("--exit-status", "exit with 4 if it failed, with 5 while it is running")
     .addOption(localOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
@@ -43,7 +43,7 @@ async function status(typed: string | undefined, options: Options, { io, output,
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
   await output.result(fields.map(plainLine).join("\t"), generation);
-  if (failure) output.note(errorText(generation.error) ?? "The service gives no reason.");
+  if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
   throw failure ?? new VidgenError("pending", "Still generating.", { id: generation.id });
 }

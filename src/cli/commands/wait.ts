@@ -28,9 +28,9 @@ function declare(program: CommandUnknownOpts) {
     .command("wait")
     .summary("wait for generations already started")
     .description(
-      "Follows generations to their end, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. Of several exit codes the highest wins.",
+      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. If there are several exit codes, the highest wins.",
     )
-    .argument("[id...]", "the generations; without one, the newest that runs")
+    .argument("[id...]", "ids of generations (default: the newest running one)")
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
@@ -52,7 +52,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 async function wait(typed: string[], options: Options, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const { all, open = false } = options;
-  if (all && typed.length > 0) throw usage("--all takes no ids.");
+  if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");
   if (typed.includes("")) throw usage("An id is empty.");
   checkPlace(options.output, { output, open }, io);
   readTimes(options);
@@ -61,7 +61,7 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   defer(sessions.close);
   const found = await (all ? sessions.findOpen() : findTyped(typed, sessions));
   const isOne = !all && found.length < 2;
-  if (open && !isOne) throw usage("--open opens one video: name one id.");
+  if (open && !isOne) throw usage("--open works with one id only.");
   const waiting = { ...context, options };
   const follow = async () =>
     isOne ? waitForOne(found[0] ?? (await sessions.findRunning()), waiting) : waitForAll(found, waiting);
@@ -93,8 +93,8 @@ async function waitForAll(found: Found[], waiting: Waiting): Promise<void> {
   const { output: place } = options;
   const { isFolder } = await import("../../client/place.ts");
   if (place !== undefined && !isDistinct(place) && !(await isFolder(place)))
-    throw usage("Several videos go into a folder, or get names that differ: -o folder/ or -o '{slug}-{id}.mp4'");
-  if (found.length === 0) output.note("There is nothing to wait for.");
+    throw usage("Several videos need a folder or distinct names: -o folder/ or -o '{slug}-{id}.mp4'");
+  if (found.length === 0) output.note("Nothing to wait for.");
   const show = async (result: Result) => {
     if (!output.json) await printResult(result, { place, open: false, output }, io);
   };

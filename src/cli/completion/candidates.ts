@@ -4,7 +4,7 @@ import { type Suggestion, suggestionsFor } from "../command.ts";
 /** What can be offered: known words, none where any value is possible, the ids in the journal, or the files that `@path` can name. */
 export type Candidates = readonly Suggestion[] | "ids" | "@files";
 
-/** Tells the script to complete file names itself; no word of vidgen's own begins with a colon. */
+/** Makes the script complete file names itself; none of vidgen's own words begins with a colon. */
 const files: readonly Suggestion[] = [[":files", ""]];
 
 /** What can be offered at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */

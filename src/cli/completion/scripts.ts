@@ -1,4 +1,4 @@
-/** The scripts that teach a shell to complete vidgen's command line. Each asks `vidgen __complete`, and evaluates nothing of what is typed or answered. */
+/** The scripts with which a shell completes vidgen's command line. Each asks `vidgen __complete`, and evaluates nothing of what is typed or answered. */
 export const scripts = {
   bash: `# Completion of vidgen for bash. In ~/.bashrc: source <(vidgen completion bash)
 _vidgen() {

@@ -12,7 +12,7 @@ import { type Check, fail, failWith, pass, warn } from "./check.ts";
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
 export async function checkConfig(io: Io): Promise<Check> {
   const path = configPath(io);
-  if (!hasConfig(io)) return warn("config", "there is no home folder to keep it in", configHint);
+  if (!hasConfig(io)) return warn("config", "there is no home folder to store it in", configHint);
   try {
     await readSaved(io);
     const reason = await findAccessError(dirname(path));
@@ -29,7 +29,7 @@ export async function checkConfig(io: Io): Promise<Check> {
 }
 
 const journalFix =
-  "Nothing is paid for that cannot be written down: mend it, make room, or name another folder with VIDGEN_HOME.";
+  "Generations are recorded before they are paid for. Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.";
 
 /** The journal: `generate` starts nothing that it cannot record there. */
 export async function checkJournal(io: Io): Promise<Check> {
@@ -48,21 +48,21 @@ export async function checkJournal(io: Io): Promise<Check> {
 async function findFileError(path: string): Promise<string | undefined> {
   try {
     await access(path, constants.R_OK | constants.W_OK);
-    return (await stat(path)).isFile() ? undefined : "it is no file";
+    return (await stat(path)).isFile() ? undefined : "it is not a file";
   } catch (error) {
     return systemCode(error) === "ENOENT" ? undefined : systemReason(error);
   }
 }
 
-const serviceFix = "Mend it, make room, or name another folder with VIDGEN_HOME.";
+const serviceFix = "Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.";
 
 /** The local service: whether it runs on this machine, and where it keeps its state. */
 export async function checkLocalService(io: Io): Promise<Check> {
   try {
     const { folder, note } = await findServiceFolder(io);
     const running = await findRunning(io);
-    const runs = running ? `runs at ${running.baseUrl}` : "does not run; --local runs it as needed";
-    const says = `${runs}; its state is in ${folder}`;
+    const runs = running ? `running at ${running.baseUrl}` : "not running; --local starts it when needed";
+    const says = `${runs}; its data is in ${folder}`;
     const reason = await findWriteError(folder);
     if (reason !== undefined)
       return fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
@@ -86,13 +86,13 @@ export async function checkDisk(): Promise<Check> {
     const { bavail, bsize } = await statfs(".");
     return judgeFreeSpace(bavail * bsize);
   } catch (error) {
-    return warn("disk", `how much is free cannot be told: ${systemReason(error)}`, "Look with `df`.");
+    return warn("disk", `cannot tell the free space: ${systemReason(error)}`, "Check with `df`.");
   }
 }
 
 export function judgeFreeSpace(freeBytes: number): Check {
   const says = `${formatBytes(freeBytes)} free in the current folder`;
-  const fix = "Make room, or save elsewhere with -o.";
+  const fix = "Free up disk space, or save elsewhere with -o.";
   if (freeBytes < fullBytes) return fail("disk", says, { code: "output", fix });
   return freeBytes < lowBytes ? warn("disk", says, fix) : pass("disk", says);
 }
@@ -114,7 +114,7 @@ async function findWriteError(folder: string): Promise<string | undefined> {
     }
     return undefined;
   } catch (error) {
-    return systemReason(error, { ENOENT: "it takes no files" });
+    return systemReason(error, { ENOENT: "no file can be created in it" });
   }
 }
 

@@ -21,14 +21,14 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
     const source = flag === undefined ? sourceOf("VIDGEN_BASE_URL", io) : "--base-url";
     checks.push(pass("base URL", `${baseUrl}, from ${source}`));
   } catch (error) {
-    const fix = "Correct it: such as https://video.example, without a password, ? or #.";
+    const fix = "Use a URL such as https://video.example, without a password, ? or #.";
     return { checks: [failWith("base URL", error, fix)], baseUrl, apiKey };
   }
   try {
     apiKey = await resolveApiKey(baseUrl, io);
     checks.push(pass("key", `${shorten(apiKey)}, from ${sourceOf("VIDGEN_API_KEY", io)}`));
   } catch (error) {
-    checks.push(failWith("key", error, "Correct VIDGEN_API_KEY, or save the key anew with `vidgen login`."));
+    checks.push(failWith("key", error, "Correct VIDGEN_API_KEY, or save the key again with `vidgen login`."));
   }
   return { checks, baseUrl, apiKey };
 }
@@ -57,7 +57,7 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   const { baseUrl, apiKey = "none" } = address;
   const url = new URL(baseUrl);
   const proxy = proxyFor(baseUrl, io.env);
-  const proxyCheck = pass("proxy", proxy === undefined ? "none is used" : `${proxy}, from the environment`);
+  const proxyCheck = pass("proxy", proxy === undefined ? "not used" : `${proxy}, from the environment`);
   const start = io.now();
   let date: string | null = null;
   const fetch: Io["fetch"] = async (url, init) => {
@@ -68,7 +68,8 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   try {
     const probe = await probeService({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch });
     const answer = judgeProbe(probe, address, Math.round(io.now() - start));
-    const connection = url.protocol === "https:" ? "made, and its certificate is trusted" : "made, without TLS";
+    const connection =
+      url.protocol === "https:" ? "established, with a trusted certificate" : "established, without TLS";
     return [proxyCheck, passDns(url, proxy), pass("connection", connection), answer, ...judgeClock(date, io.date())];
   } catch (error) {
     if (io.signal.aborted) throw error;
@@ -87,52 +88,52 @@ export function proxyFor(address: string, env: Io["env"]): string | undefined {
     entry === "*" || names.some((name) => name.endsWith(`.${entry.replace(/^\*?\./, "")}`));
   const exceptions = noProxy.toLowerCase().split(/[,\s]/).filter(Boolean);
   if (proxy === "" || isLoopback(hostname) || exceptions.some(isException)) return undefined;
-  return URL.canParse(proxy) ? new URL(proxy).origin : "an address that is none";
+  return URL.canParse(proxy) ? new URL(proxy).origin : "an invalid URL";
 }
 
 function passDns({ hostname }: URL, proxy: string | undefined): Check {
-  if (proxy !== undefined) return pass("dns", "left to the proxy");
+  if (proxy !== undefined) return pass("dns", "resolved by the proxy");
   const isAddress = isIP(hostname.replace(/[[\]]/g, "")) > 0;
-  return pass("dns", isAddress ? `${hostname} needs none` : `${hostname} is found`);
+  return pass("dns", isAddress ? `${hostname} is an IP address` : `${hostname} resolves`);
 }
 
-const proxyFix = "Check HTTPS_PROXY and NO_PROXY: this goes through the proxy.";
+const proxyFix = "The request goes through a proxy: check HTTPS_PROXY and NO_PROXY.";
 const certificateFix =
-  "For a private CA, NODE_EXTRA_CA_CERTS names its file; else check the base URL and this machine's clock.";
-const firewallFix = "Check the network and its firewall; where a proxy is needed, HTTPS_PROXY names it.";
-const loopbackFix = "Is anything running there? `vidgen serve` starts the local service.";
+  "For a private CA, set NODE_EXTRA_CA_CERTS to its file; otherwise check the base URL and this machine's clock.";
+const firewallFix = "Check your network and firewall; if you need a proxy, set HTTPS_PROXY.";
+const loopbackFix = "Nothing accepts connections there. `vidgen serve` starts the local service.";
 
 /** The check that failed, after the checks that must have passed before it. */
 function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Check[] {
   const code = systemCode(error) ?? "";
   const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
   if (/^(ENOTFOUND|EAI_)/.test(code))
-    return [failed("dns", proxy === undefined ? "Check the base URL's spelling, and the network." : proxyFix)];
+    return [failed("dns", proxy === undefined ? "Check the spelling of the base URL, and your network." : proxyFix)];
   const dns = passDns(url, proxy);
   if (/^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO_|DEPTH_ZERO|SELF_SIGNED|EPROTO)/.test(code))
     return [dns, failed("connection", certificateFix)];
-  if (code === "") return [dns, failed("service", "Check the base URL and the network, then run it again.")];
+  if (code === "") return [dns, failed("service", "Check the base URL and your network, then try again.")];
   const directFix = isLoopback(url.hostname) ? loopbackFix : firewallFix;
   return [dns, failed("connection", proxy === undefined ? directFix : proxyFix)];
 }
 
 function judgeProbe({ verdict, said }: Probe, { baseUrl, apiKey }: Address, ms: number): Check {
   if (verdict === "accepted") {
-    const accepts = apiKey === undefined ? "" : ", and accepts the key";
-    return pass("service", `${baseUrl} answers in ${ms} ms${accepts}`);
+    const accepts = apiKey === undefined ? "" : ", and accepted the key";
+    return pass("service", `${baseUrl} responded in ${ms} ms${accepts}`);
   }
   if (verdict === "denied" && apiKey === undefined)
-    return pass("service", `${baseUrl} answers in ${ms} ms, and asks for a key`);
+    return pass("service", `${baseUrl} responded in ${ms} ms, and requires a key`);
   if (verdict === "denied") {
-    const fix = "`vidgen login` saves another key; VIDGEN_API_KEY goes before it.";
-    return fail("service", `it does not accept the key: ${said}`, { code: "auth", fix });
+    const fix = "Save another key with `vidgen login`; VIDGEN_API_KEY, if set, overrides it.";
+    return fail("service", `it rejected the key: ${said}`, { code: "auth", fix });
   }
   if (verdict === "unavailable") {
-    const fix = "The service has trouble of its own: try again later.";
-    return fail("service", `it cannot answer now: ${said}`, { code: "network", fix });
+    const fix = "The service has a problem: try again later.";
+    return fail("service", `it is unavailable: ${said}`, { code: "network", fix });
   }
   const fix = "Check the base URL.";
-  return fail("service", `it does not answer as the service does: ${said}`, { code: "rejected", fix });
+  return fail("service", `it does not respond like the video service: ${said}`, { code: "rejected", fix });
 }
 
 const maxClockErrorMs = 60_000;
@@ -142,7 +143,7 @@ function judgeClock(dateHeader: string | null, now: Date): Check[] {
   const serviceMs = Date.parse(dateHeader ?? "");
   if (Number.isNaN(serviceMs)) return [];
   const offMs = now.getTime() - serviceMs;
-  if (Math.abs(offMs) < maxClockErrorMs) return [pass("clock", "agrees with the service's")];
-  const says = `${Math.round(Math.abs(offMs) / 1000)} s ${offMs > 0 ? "ahead of" : "behind"} the service's`;
-  return [warn("clock", says, "Set this machine's clock: certificates and times depend on it.")];
+  if (Math.abs(offMs) < maxClockErrorMs) return [pass("clock", "in sync with the service")];
+  const says = `${Math.round(Math.abs(offMs) / 1000)} s ${offMs > 0 ? "ahead of" : "behind"} the service`;
+  return [warn("clock", says, "Set this machine's clock: certificates depend on it.")];
 }

@@ -13,13 +13,13 @@ export type Topic = { name: string; summary: string; sections: Section[]; docume
 export const topicNames = ["exit-codes", "environment", "output", "directives"] as const;
 
 const signalNote =
-  "129, 130 and 143 are what a shell shows in `$?`: vidgen ends by the signal itself, so that a shell's loop ends with it.";
+  "129, 130 and 143 are what a shell shows in `$?`: vidgen is terminated by the signal itself, so that a loop in a script stops too.";
 
-/** What `vidgen help <topic>` tells, made from the code's own tables. */
+/** The topics of `vidgen help <topic>`, made from the code's own tables. */
 export function createTopics(program: CommandUnknownOpts): Topic[] {
   const codes = Object.entries(exits).map(([name, { exit, meaning }]) => ({ code: exit, name, meaning }));
   const codeRows = codes.map(({ code, name, meaning }): Row => [`${String(code).padEnd(3)} ${name}`, meaning]);
-  const precedence = "A flag goes before the environment, that before the saved file, that before the default.";
+  const precedence = "A flag overrides the environment, which overrides the saved file, which overrides the default.";
   const settingRows = variables.map(({ name, flag, meaning }): Row => [name, meaning + (flag ? ` (${flag})` : "")]);
   const stdout = program.commands.flatMap((command): Row[] => {
     const { prints } = detailsOf(command);
@@ -27,7 +27,7 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
   });
   const contents: Record<(typeof topicNames)[number], Omit<Topic, "name">> = {
     "exit-codes": {
-      summary: "how a run can end",
+      summary: "exit codes and their meaning",
       sections: [
         {
           text: `The exit code of every command. With --json the name is \`error.code\`. ${signalNote}`,
@@ -37,20 +37,20 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
       document: codes,
     },
     environment: {
-      summary: "the variables that have a say",
+      summary: "environment variables",
       sections: [{ text: precedence, rows: settingRows }],
       document: variables,
     },
     output: {
-      summary: "what goes where, -o and --json",
+      summary: "stdout and stderr, -o and --json",
       sections: [
         {
-          text: "Results go to stdout, everything for a person to stderr: progress, questions, hints, errors. On stdout, each command prints:",
+          text: "Results go to stdout; progress, prompts, hints and errors go to stderr. On stdout, each command prints:",
           rows: stdout,
         },
-        { text: "What -o takes:", rows: places },
+        { text: "Values of -o:", rows: places },
         {
-          text: "With --json, stdout is one JSON document in the service's own field names, and an error is one on stderr: an object `error` with the fields",
+          text: "With --json, stdout is one JSON document in the service's own field names, and an error is one JSON document on stderr: an object `error` with the fields",
           rows: errorFields,
         },
       ],
@@ -61,8 +61,10 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
       },
     },
     directives: {
-      summary: "what a prompt may ask of the local service, for tests",
-      sections: [{ text: "With --local or `vidgen serve`, a prompt may ask for trouble:", rows: directives }],
+      summary: "words in a prompt that make the local service fail, for tests",
+      sections: [
+        { text: "With --local or `vidgen serve`, these words in a prompt simulate failures:", rows: directives },
+      ],
       document: directives.map(([text, effect]) => ({ text, effect })),
     },
   };
@@ -71,33 +73,33 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
 
 /** The variables, each with the flag that overrides it. */
 const variableRows: readonly [name: string, flag: string | null, meaning: string][] = [
-  ["VIDGEN_API_KEY", null, "the API key; there is no flag for it, so that it never shows in a process list"],
-  ["VIDGEN_BASE_URL", "--base-url", "the service's address; https, except on this machine"],
-  ["VIDGEN_MODEL", "--model", "the model, else `wan-2.5`"],
-  ["VIDGEN_HOME", null, "the folder for all that vidgen keeps, instead of the platform's own"],
-  ["HTTPS_PROXY", null, "the proxy for https addresses; this machine itself is never asked for by it"],
-  ["HTTP_PROXY", null, "the proxy for http addresses"],
-  ["NO_PROXY", null, "hosts that are reached without a proxy"],
-  ["NODE_EXTRA_CA_CERTS", null, "a file with further certificate authorities; Node reads it"],
-  ["NO_COLOR", "--no-color", "no colours"],
-  ["FORCE_COLOR", "--color", "colours where there is no terminal; 0 or false: none"],
-  ["CLICOLOR_FORCE", "--color", "the same; 0 says nothing"],
-  ["TERM", null, "`dumb`: no colours and no moving line"],
-  ["CI", "--no-input", "nothing is asked, and no line moves"],
-  ["XDG_CONFIG_HOME", null, "where Linux keeps settings; XDG_STATE_HOME and XDG_DATA_HOME likewise"],
+  ["VIDGEN_API_KEY", null, "the API key; it has no flag, so that it does not show up in process lists"],
+  ["VIDGEN_BASE_URL", "--base-url", "the service's base URL; https, except on localhost"],
+  ["VIDGEN_MODEL", "--model", "the default model, else `wan-2.5`"],
+  ["VIDGEN_HOME", null, "the folder for settings, journal and local service, instead of the platform's folders"],
+  ["HTTPS_PROXY", null, "the proxy for https URLs; never used for localhost"],
+  ["HTTP_PROXY", null, "the proxy for http URLs; never used for localhost"],
+  ["NO_PROXY", null, "hosts for which no proxy is used"],
+  ["NODE_EXTRA_CA_CERTS", null, "a file with additional certificate authorities, read by Node"],
+  ["NO_COLOR", "--no-color", "no colours, when set"],
+  ["FORCE_COLOR", "--color", "colours without a terminal too; 0 or false: no colours"],
+  ["CLICOLOR_FORCE", "--color", "the same; 0 is ignored"],
+  ["TERM", null, "`dumb`: no colours and no spinner"],
+  ["CI", "--no-input", "no prompts and no spinner"],
+  ["XDG_CONFIG_HOME", null, "the folder for settings on Linux; XDG_STATE_HOME and XDG_DATA_HOME likewise"],
 ];
 
 /** Every variable that the code reads, vidgen's own first; README's table holds those. Tests compare both with the code. */
 export const variables = variableRows.map(([name, flag, meaning]) => ({ name, flag, meaning }));
 
-/** What `-o` takes. */
+/** The values of `-o`. */
 const places: readonly Row[] = [
-  ["fox.mp4", "that file; one that exists is kept, unless --overwrite is given"],
+  ["fox.mp4", "that file; an existing file is an error unless --overwrite is given"],
   ["clips/", "a file in that folder, named after the prompt, the model and the id"],
   [".", "the same in the current folder"],
   [
     "{slug}-{n}.mp4",
-    "a name made of {slug} of the prompt, {model}, {id}, {date}, and {n}, the first number that is free",
+    "a name with placeholders: {slug} (from the prompt), {model}, {id}, {date}, {n} (the first free number)",
   ],
   ["-", "the video itself on stdout"],
 ];
@@ -107,21 +109,21 @@ export const errorFields: readonly Row[] = [
   ["code", "the name of the exit code"],
   ["message", "what happened, and whether it may have been charged"],
   ["hint", "what to do next, often a command; or null"],
-  ["id", "the generation it is about, to go on with; or null"],
-  ["http_status", "what the service answered with; or null"],
+  ["id", "the id of the generation; or null"],
+  ["http_status", "the HTTP status of the response; or null"],
 ];
 
-/** What a prompt may ask of the local service; a test compares the rows with what the service reads. */
+/** The words in a prompt that the local service obeys; a test compares the rows with what the service reads. */
 export const directives: readonly Row[] = [
   ["[fail]", "the generation fails"],
-  ["[fail: text]", "it fails, and that is its error"],
-  ["[slow: 90s]", "it takes at least that long"],
-  ["[http: 429]", "the start is refused once, with Retry-After, then accepted"],
-  ["[http: 500]", "the start is answered with that status, 400 to 599; nothing is charged"],
-  ["[hang]", "the start is executed and never answered"],
-  ["[cut]", "the start is executed and its reply breaks off after the id"],
-  ["[media: cut]", "the video breaks off halfway, unless it is asked for by a range"],
-  ["[media: 403]", "its address answers once with that status, 400 to 599"],
+  ["[fail: text]", "the generation fails with that error"],
+  ["[slow: 90s]", "the generation takes at least that long"],
+  ["[http: 429]", "the start request gets 429 with Retry-After once, then it is accepted"],
+  ["[http: 500]", "the start request gets that status, 400 to 599; nothing is charged"],
+  ["[hang]", "the generation starts, but the start request gets no response"],
+  ["[cut]", "the generation starts, but the response is cut off after the id"],
+  ["[media: cut]", "the download is cut off halfway, unless it is a range request"],
+  ["[media: 403]", "the video URL returns that status once, 400 to 599"],
   ["[no-video]", "the generation completes without a video_url"],
-  ["[credits: 0]", "the start is refused for want of credits"],
+  ["[credits: 0]", "the start request is refused: not enough credits"],
 ];

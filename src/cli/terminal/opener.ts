@@ -12,20 +12,20 @@ type OpenerIo = Pick<Io, "platform" | "env" | "launch">;
 export async function openPlace(place: string, io: OpenerIo): Promise<string | undefined> {
   const reason = findObstacle(io);
   if (reason !== undefined) return reason;
-  if (!isAbsolute(place) && !/^https?:\/\//.test(place)) return "it is neither a file nor a web address";
+  if (!isAbsolute(place) && !/^https?:\/\//.test(place)) return "it is neither a file nor an http(s) URL";
   const [command, ...args] = openerOf(place, io.platform);
   try {
     await io.launch(command, args);
     return undefined;
   } catch (error) {
-    return `${command} could not be started (${systemCode(error) ?? "for no known reason"})`;
+    return `${command} could not be started (${systemCode(error) ?? "unknown error"})`;
   }
 }
 
 /** Why the user would not see an opened window; `undefined` when they would. */
 function findObstacle({ platform, env }: OpenerIo): string | undefined {
-  if (env.CI) return "this is CI";
-  if (env.SSH_CONNECTION || env.SSH_TTY) return "this is a session over ssh";
+  if (env.CI) return "running in CI";
+  if (env.SSH_CONNECTION || env.SSH_TTY) return "running over SSH";
   const hasDisplay = platform === "darwin" || platform === "win32" || Boolean(env.DISPLAY || env.WAYLAND_DISPLAY);
   return hasDisplay ? undefined : "there is no display";
 }

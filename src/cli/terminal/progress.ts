@@ -117,7 +117,7 @@ function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort
   const parts = [
     ...(generating.length === 0 ? [] : [`Generating ${listNames(generating)}`]),
     ...(saving.length === 0 ? [] : [`saving ${listNames(saving)}`]),
-    ...(troubled.length === 0 ? [] : [`no answer for ${listNames(troubled)} (${troubled[0]?.trouble})`]),
+    ...(troubled.length === 0 ? [] : [`no response for ${listNames(troubled)} (${troubled[0]?.trouble})`]),
     ...(done === 0 ? [] : [`${done} done`]),
   ];
   const text = parts.join(", ");
@@ -143,7 +143,7 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
 /** What is done with one generation, called `id` in the text. */
 function stateOf({ status, trouble, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
-  if (trouble !== undefined) return `The service is hard to reach (${trouble}); still trying for ${id}`;
+  if (trouble !== undefined) return `The service is not responding (${trouble}); retrying for ${id}`;
   const words = [model, status === "processing" ? "" : status].filter(Boolean);
   return `Generating ${id}${words.length === 0 ? "" : ` (${words.join(", ")})`}`;
 }

@@ -47,7 +47,7 @@ export async function askChoice(message: string, choices: Choice[], initial: str
 export async function askYes(message: string, io: Io): Promise<void> {
   const { confirm } = await import("@inquirer/prompts");
   const isYes = await ask((context) => confirm({ message, default: false }, context), io);
-  if (!isYes) throw new VidgenError("interrupted", "Not started. Nothing was sent.");
+  if (!isYes) throw new VidgenError("interrupted", "Not started.");
 }
 
 type Context = { input: Io["stdin"]; output: Io["stderr"]; signal: AbortSignal };
@@ -67,7 +67,7 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
   } catch (error) {
     if (io.signal.aborted) throw io.signal.reason;
     if (error instanceof Error && ["ExitPromptError", "AbortPromptError"].includes(error.name))
-      throw new VidgenError("interrupted", "Interrupted. Nothing was sent.");
+      throw new VidgenError("interrupted", "Interrupted.");
     throw error;
   } finally {
     io.stdin.off("pause", onPause);
@@ -76,7 +76,7 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
 
 /** All of stdin, at most 1 MB of it. Throws `usage` for more. */
 export function readStdin(io: Io): Promise<Buffer> {
-  return readAll(io.stdin, "What comes on stdin", io);
+  return readAll(io.stdin, "The input on stdin", io);
 }
 
 async function readAll(input: Readable, name: string, { signal }: Pick<Io, "signal">): Promise<Buffer> {
@@ -120,6 +120,6 @@ async function readPromptFile(path: string, io: Io): Promise<string> {
   } catch (error) {
     if (error instanceof VidgenError) throw error;
     const reason = systemReason(error, { ENOENT: "there is no such file" });
-    throw usage(`Cannot read the prompt from ${path}: ${reason}.`, "A prompt that begins with @ can be piped in.");
+    throw usage(`Cannot read the prompt from ${path}: ${reason}.`, "If the prompt itself begins with @, pipe it in.");
   }
 }

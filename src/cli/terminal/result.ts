@@ -71,7 +71,7 @@ function hrefOf({ file, videoUrl, isInProcess }: Result, { env }: Io): string | 
 /** Returns why it was not opened. */
 async function openResult({ file, videoUrl, isInProcess }: Result, io: Io): Promise<string | undefined> {
   if (file !== undefined) return openPlace(resolve(file), io);
-  return isInProcess ? "its address ends with this command" : openPlace(videoUrl, io);
+  return isInProcess ? "its URL is only valid while the command runs" : openPlace(videoUrl, io);
 }
 
 type CheckOptions = { output: Output; open?: boolean };
@@ -81,9 +81,10 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
   if (place === "") throw usage("-o is empty.");
   if (place !== undefined) checkTemplate(place);
   if (place !== "-") return;
-  if (open) throw usage("With -o - there is nothing for --open to open.");
-  if (output.json) throw usage("--json and -o - both want stdout.");
-  if (io.stdout.isTTY) throw usage("-o - sends the video to stdout, which is a terminal: pipe it, or name a file.");
+  if (open) throw usage("--open and -o - cannot be combined.");
+  if (output.json) throw usage("--json and -o - cannot be combined: both write to stdout.");
+  if (io.stdout.isTTY)
+    throw usage("-o - writes the video to stdout, which is a terminal: pipe it, or save it to a file.");
 }
 
 /** Throws `output` also where the reader closes the pipe early: then the video is not saved. */
@@ -95,7 +96,7 @@ async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
   } catch (error) {
     const code = systemCode(error) ?? String(error);
     const isClosed = ["EPIPE", "ERR_STREAM_PREMATURE_CLOSE", "ERR_STREAM_DESTROYED"].includes(code);
-    const reason = isClosed ? "its reader closed it" : code;
+    const reason = isClosed ? "the reader closed the pipe" : code;
     throw new VidgenError("output", `Cannot write the video to stdout: ${reason}.`, { cause: error });
   }
 }

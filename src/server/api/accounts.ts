@@ -17,8 +17,8 @@ export type NewAccount = { account: string; api_key: string; credits: number };
 /** Returns what is wrong with the name of a further account, in words; `undefined` when it is valid. */
 export function findNameFault(name: unknown): string | undefined {
   if (typeof name !== "string" || !/^[\w.-]{1,64}$/.test(name))
-    return "an account's name is 1 to 64 of A-Z a-z 0-9 _ . -";
-  return name === localAccount ? `the account ${localAccount} has its key already` : undefined;
+    return "an account name has 1 to 64 characters of A-Z a-z 0-9 _ . -";
+  return name === localAccount ? `the account ${localAccount} already has a key` : undefined;
 }
 
 /** Returns a new random key for the local service. */
@@ -40,7 +40,8 @@ export async function prepareLocalAccount(store: Store, apiKey: string, credits:
 /** POST /accounts, for the local account's key alone: `{"name","credits"}` makes a further account, whose key is in the reply. */
 export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Response> {
   return async (c) => {
-    if (c.var.account !== localAccount) throw refuse(403, "forbidden", "only the service's owner makes accounts");
+    if (c.var.account !== localAccount)
+      throw refuse(403, "forbidden", "only the local account's key can create accounts");
     const { name, credits } = Object((await readJson(c)).json) as Record<string, unknown>;
     const fault = findNameFault(name) ?? findCreditsFault(credits);
     if (fault !== undefined) throw refuse(400, "invalid_account", fault);
@@ -69,10 +70,10 @@ export async function makeKey(
 
 async function askRunning(folder: string, account: object, { fetch }: Io): Promise<NewAccount> {
   const { base_url, api_key } = (await readAnnouncement(folder)) ?? {};
-  if (base_url === undefined) throw new Error("the service that runs here does not answer yet; try again");
+  if (base_url === undefined) throw new Error("the running service does not respond yet; try again");
   const headers = { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" };
   const reply = await fetch(`${base_url}/accounts`, { method: "POST", headers, body: JSON.stringify(account) });
-  if (reply.status >= 300) throw new Error(`the service that runs here refused: HTTP ${reply.status}`);
+  if (reply.status >= 300) throw new Error(`the running service refused: HTTP ${reply.status}`);
   return JSON.parse(await reply.text()) as NewAccount;
 }
 

@@ -22,7 +22,7 @@ export function createApp(options: AppOptions): Handler {
   app.all("/api/generate", allow("POST"), requireKey, createStartRoute(options));
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
   app.all("/accounts", allow("POST"), requireKey, createAccountRoute(options.store));
-  app.notFound((c) => errorResponse(refuse(404, "not_found", `there is nothing at ${c.req.path}`)));
+  app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
   app.onError((error) => errorResponse(error, options.onTrouble));
   return async (request, bindings = {}) => app.fetch(request, bindings);
 }
@@ -31,7 +31,7 @@ export function createApp(options: AppOptions): Handler {
 function allow(method: string): MiddlewareHandler<ApiEnv> {
   return (c, next) => {
     if (c.req.method === method) return next();
-    throw refuse(405, "method_not_allowed", `${c.req.path} takes ${method}`, { Allow: method });
+    throw refuse(405, "method_not_allowed", `${c.req.path} accepts only ${method}`, { Allow: method });
   };
 }
 
@@ -41,8 +41,7 @@ function createKeyCheck(store: Pick<Store, "account">): MiddlewareHandler<ApiEnv
     const key = /^Bearer +(\S+)$/i.exec(c.req.header("Authorization") ?? "")?.[1];
     const account = key === undefined ? undefined : await store.account(hashKey(key));
     if (account === undefined) {
-      const message =
-        key === undefined ? "an API key is required: Authorization: Bearer <API_KEY>" : "this API key is not known";
+      const message = key === undefined ? "an API key is required: Authorization: Bearer <API_KEY>" : "unknown API key";
       throw refuse(401, "unauthorized", message, { "WWW-Authenticate": "Bearer" });
     }
     c.set("account", account);

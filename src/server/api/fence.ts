@@ -19,9 +19,9 @@ export function createFence(port: number, names: string[]): Fence {
     if (!url?.startsWith("/")) return refuse(400, "invalid_target", "the request target must be a path");
     const [host = "", ...others] = headersDistinct.host ?? [];
     if (!headersDistinct.host || others.length > 0)
-      return refuse(400, "invalid_host", "the Host header must be there, once");
+      return refuse(400, "invalid_host", "exactly one Host header is required");
     if (!isOurs(withPort(host.toLowerCase(), 80), incoming))
-      return refuse(403, "forbidden_host", "the Host header names another service");
+      return refuse(403, "forbidden_host", "the Host header names another host");
     if (!headersDistinct.origin) return undefined;
     const [, origin] = /^http:\/\/(.*)$/.exec(headersDistinct.origin.join()) ?? [];
     if (origin === undefined || !isOurs(withPort(origin, 80), incoming))

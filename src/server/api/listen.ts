@@ -112,7 +112,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
   const serve = (...request: Parameters<typeof take>) => void take(...request).catch(() => request[0].socket.destroy());
   server.on("request", (incoming, outgoing) => serve(incoming, outgoing));
   server.on("checkExpectation", (incoming, outgoing) =>
-    serve(incoming, outgoing, refuse(417, "expectation_failed", "only Expect: 100-continue is known")),
+    serve(incoming, outgoing, refuse(417, "expectation_failed", "only Expect: 100-continue is supported")),
   );
   // Emitted when no data was transferred for a while. A client that waits for the beginning of its reply is not stalled.
   server.on("timeout", (socket) => {

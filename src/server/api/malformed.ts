@@ -27,7 +27,7 @@ export function answerMalformed(
   };
   server.on("connect", (_, socket) => {
     socket.on("error", () => socket.destroy()).resume();
-    const sendRefusal = () => void refuse(socket, rawReply(405, "method_not_allowed", "CONNECT is not taken"));
+    const sendRefusal = () => void refuse(socket, rawReply(405, "method_not_allowed", "CONNECT is not supported"));
     const { outgoing } = exchanges.get(socket) ?? {};
     if (outgoing && !outgoing.writableFinished) outgoing.once("finish", sendRefusal);
     else sendRefusal();
@@ -47,9 +47,10 @@ export function answerMalformed(
 }
 
 function replyTo({ code }: NodeJS.ErrnoException): string {
-  if (code === "ERR_HTTP_REQUEST_TIMEOUT") return rawReply(408, "request_timeout", "the request took too long to come");
+  if (code === "ERR_HTTP_REQUEST_TIMEOUT")
+    return rawReply(408, "request_timeout", "the request took too long to arrive");
   if (code === "HPE_HEADER_OVERFLOW") return rawReply(431, "headers_too_large", "the headers are larger than 16 KiB");
-  return rawReply(400, "malformed_request", "this is no HTTP request");
+  return rawReply(400, "malformed_request", "this is not an HTTP request");
 }
 
 /** Returns the service's error as HTTP text, for a socket without a `ServerResponse`. */

@@ -29,14 +29,14 @@ export function refuse(
   return new HTTPException(status as ContentfulStatusCode, { message, res });
 }
 
-/** Tells whoever runs the service what went wrong, in words without a full stop, and the error. */
+/** Reports a problem to the operator: a sentence without a full stop, and the error. */
 export type OnTrouble = (what: string, error: unknown) => void;
 
 /** Returns the reply for anything thrown: that of a refusal, or a 500 that does not reveal the error; `onTrouble` gets it. */
 export function errorResponse(thrown: unknown, onTrouble: OnTrouble = () => {}): Response {
   if (thrown instanceof HTTPException && thrown.res) return thrown.res;
   onTrouble("A request was answered with HTTP 500", thrown);
-  return errorResponse(refuse(500, "internal", "the local service met a defect of its own"));
+  return errorResponse(refuse(500, "internal", "internal error in the local service"));
 }
 
 /**

@@ -31,7 +31,7 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
     const outcome = await options.store.start(generation, costPerGeneration, idempotency);
     if (outcome.kind === "no credits") throw notEnoughCredits();
     if (outcome.kind === "key reused")
-      throw refuse(409, "idempotency_key_reused", "this Idempotency-Key came with another body before");
+      throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
     const body = startBody(outcome);
     c.env.log?.about.push(body.data.id.slice(0, 8));
     if (outcome.replayed) return c.json(body);
@@ -145,7 +145,7 @@ function typeMessage(issue: { code?: string | undefined; input?: unknown; expect
 function checkImages(model: string, images: string[]): void {
   const { min, max } = findModel(model)?.images ?? { min: 0, max: 4 };
   if (images.length >= min && images.length <= max) return;
-  throw refuse(400, "invalid_imageUrls", `${model} wants ${min} to ${max} images in imageUrls, not ${images.length}`);
+  throw refuse(400, "invalid_imageUrls", `${model} needs ${min} to ${max} images in imageUrls, not ${images.length}`);
 }
 
 function isHttpUrl(value: string): boolean {

@@ -35,7 +35,7 @@ export async function makeAttempt(
   const next_at = nextMs === null ? null : new Date(date.getTime() + nextMs).toISOString();
   const storeError = await store.recordAttempt(delivery.id, { at, outcome, delivered: isDelivered }, next_at).then(
     () => "",
-    (error: unknown) => ` (which could not be written down: ${error instanceof Error ? error.message : error})`,
+    (error: unknown) => ` (which could not be recorded: ${error instanceof Error ? error.message : error})`,
   );
   const { generation, url } = delivery;
   onDelivery({ generation, url, attempt: attempts, isDelivered, nextMs, outcome: outcome + storeError });
@@ -49,7 +49,7 @@ const replyTimeoutMs = 15_000;
 
 /** Any 2xx within 15 s delivers the callback; 410 means that the receiver does not want it. Rejects only when `stop` aborts. */
 async function send(delivery: Delivery, { post, sign, clock }: AttemptOptions, stop: AbortSignal): Promise<Result> {
-  const timeout = clock.limit(replyTimeoutMs, stop, new Error("no answer within 15 s"));
+  const timeout = clock.limit(replyTimeoutMs, stop, new Error("no response within 15 s"));
   const { url, body } = delivery;
   const headers = { "Content-Type": "application/json", ...sign(delivery, clock.date()) };
   try {
@@ -70,7 +70,7 @@ const maxReasonLength = 200;
 /** Returns the message of what was thrown, without the query of the address, which may hold secrets. */
 function reasonOf(error: unknown, url: string): string {
   const reason = error instanceof Error ? error.message : error;
-  if (typeof reason !== "string" || reason === "") return "no answer";
+  if (typeof reason !== "string" || reason === "") return "no response";
   const { search } = URL.canParse(url) ? new URL(url) : { search: "" };
   return stripControls(search === "" ? reason : reason.replaceAll(search, ""))
     .trim()

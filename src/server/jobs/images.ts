@@ -19,7 +19,7 @@ export async function readImage(source: string, get: Get, signal: AbortSignal): 
   if (!pictureFormat(bytes)) throw new Error(`${name} is not a PNG, JPEG or WebP`);
   const header = readPictureHeader(bytes);
   if (!header) throw new Error(`${name} cannot be decoded`);
-  if (header.isAnimated) throw new Error(`${name} is animated, and a still one is wanted`);
+  if (header.isAnimated) throw new Error(`${name} is animated; a still image is required`);
   checkSize(header, name);
   return bytes;
 }

@@ -66,7 +66,7 @@ export function createQueue(options: QueueOptions): Queue {
       const job = runJob(id, isFetched, jobOptions)
         .catch((error) => {
           // A job that is stopped stays unfinished in the store.
-          if (!stop.signal.aborted) options.onTrouble(`The generation ${id} has not ended`, error);
+          if (!stop.signal.aborted) options.onTrouble(`The generation ${id} could not be finished`, error);
         })
         .finally(() => jobs.delete(id));
       jobs.set(id, job);
@@ -154,7 +154,7 @@ async function insist<Result>(
     try {
       return await work();
     } catch (error) {
-      onTrouble(`The database cannot be used, next try in ${retryMs / 1_000} s`, error);
+      onTrouble(`The database cannot be used; retrying in ${retryMs / 1_000} s`, error);
       await clock.sleep(retryMs, signal);
     }
   }

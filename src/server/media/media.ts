@@ -19,7 +19,7 @@ export function createMedia({ store, folder, onTrouble }: MediaOptions): Handler
   const refusedOnce = new Set<string>();
   const answer = async (request: Request, outgoing: ServerResponse | undefined) => {
     if (request.method !== "GET" && request.method !== "HEAD") {
-      throw refuse(405, "method_not_allowed", "media takes GET and HEAD", { Allow: "GET, HEAD" });
+      throw refuse(405, "method_not_allowed", "videos accept only GET and HEAD", { Allow: "GET, HEAD" });
     }
     const [, id = "", kind] = /^\/([0-9a-f-]{36})\.(mp4|png)$/.exec(new URL(request.url).pathname) ?? [];
     const generation = id === "" ? undefined : await store.generation(id);

@@ -45,7 +45,7 @@ export async function send(
     outgoing.once("socket", (socket) => checkPeer(socket, check));
     outgoing.once("response", resolve);
     outgoing.on("error", (error) => reject(signal.aborted ? signal.reason : explain(error, url)));
-    outgoing.once("close", () => reject(new Error(`${url.host} closed the connection without an answer`)));
+    outgoing.once("close", () => reject(new Error(`${url.host} closed the connection without a response`)));
     outgoing.end(body);
   });
 }

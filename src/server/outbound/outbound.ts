@@ -36,7 +36,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       return { status: reply.statusCode ?? 0, retryAfter: reply.headers["retry-after"] };
     },
     async get(url, { signal, maxBytes }) {
-      const reason = new Error(`no answer within ${getTimeoutMs / 1_000} s`);
+      const reason = new Error(`no response within ${getTimeoutMs / 1_000} s`);
       const timeout = options.clock.limit(getTimeoutMs, signal, reason);
       try {
         const reply = await follow(url, timeout.signal, options);

@@ -17,12 +17,13 @@ const badPorts = new Set([
  * a port of another protocol, and not a forbidden IP address in any spelling. Host names are checked when they are looked up.
  */
 export function readTarget(text: string, what: string, allowLoopback: boolean): URL {
-  if (!URL.canParse(text)) throw forbid(what, "this address", "it cannot be read");
+  if (!URL.canParse(text)) throw forbid(what, "this address", "it is not a URL");
   const url = new URL(text);
-  if (!/^https?:$/.test(url.protocol)) throw forbid(what, `${url.protocol} addresses`, "only http and https are taken");
+  if (!/^https?:$/.test(url.protocol))
+    throw forbid(what, `${url.protocol} addresses`, "only http and https are allowed");
   const host = hostOf(url);
-  if (url.username !== "" || url.password !== "") throw forbid(what, host, "the address holds a user's name");
-  if (badPorts.has(portOf(url))) throw forbid(what, url.host, "a port of another protocol");
+  if (url.username !== "" || url.password !== "") throw forbid(what, host, "the URL contains a user name");
+  if (badPorts.has(portOf(url))) throw forbid(what, url.host, "the port is used by another protocol");
   if (isIP(host) !== 0) checkAddress(host, what, allowLoopback);
   return url;
 }

@@ -36,7 +36,7 @@ test("all is well: each check passes, and the key shows by its last four charact
   expect(checks.filter(({ state }) => state === "fail")).toEqual([]);
   expect(find("key")?.says).toBe("ends in 6789, from VIDGEN_API_KEY");
   expect(run.stdout).not.toContain(apiKey);
-  expect(find("service")?.says).toMatch(/answers in \d+ ms, and accepts the key/);
+  expect(find("service")?.says).toMatch(/responded in \d+ ms, and accepted the key/);
   expect(world.requests.map(({ method }) => method)).toEqual(["GET"]);
 });
 
@@ -44,13 +44,10 @@ test("as text: a line a check, its fix below it", async () => {
   const world = await createWorld();
   world.env.VIDGEN_API_KEY = undefined;
   const { code, stdout, stderr } = await world.vidgen("doctor");
-  expect([code, stderr]).toEqual([
-    3,
-    "error: Not all is well: key.\n  What to do stands under each line that says fail.\n",
-  ]);
+  expect([code, stderr]).toEqual([3, "error: 1 check failed: key.\n  See the fix below each failed check.\n"]);
   expect(stdout).toMatch(/^pass {2}node +20\.18\.1 on linux\n/);
   expect(stdout).toMatch(/^fail {2}key +No API key for https:.*\n {6}Save one with `vidgen login`/m);
-  expect(stdout).toMatch(/^pass {2}service .*asks for a key$/m);
+  expect(stdout).toMatch(/^pass {2}service .*requires a key$/m);
 });
 
 const json =
@@ -83,20 +80,20 @@ test.each(faults)(
     const { run, ok, failed } = await examine(fault);
     expect([run.code, ok, failed.map((check) => check.name)]).toEqual([code, false, [name]]);
     expect(failed[0]?.fix).toMatch(fix);
-    expect(JSON.parse(run.stderr).error.message).toBe(`Not all is well: ${name}.`);
+    expect(JSON.parse(run.stderr).error.message).toBe(`1 check failed: ${name}.`);
   },
 );
 
 test("a service that does not answer fails after 15 s", async () => {
   const { run, find, world } = await examine((_, { io }) => io.sleep(60_000).then(() => undefined));
-  expect([run.code, find("service")?.says, world.io.now()]).toEqual([8, "no answer within 15 s", 15_000]);
+  expect([run.code, find("service")?.says, world.io.now()]).toEqual([8, "no response within 15 s", 15_000]);
 });
 
 test("a proxy shows without its password, and is where to look when the way is broken", async () => {
   const env = { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" };
   const { find, run } = await examine(broken("ECONNREFUSED"), env);
   expect(find("proxy")?.says).toBe("http://proxy.example:3128, from the environment");
-  expect(find("dns")?.says).toBe("left to the proxy");
+  expect(find("dns")?.says).toBe("resolved by the proxy");
   expect(find("connection")?.fix).toMatch(/HTTPS_PROXY/);
   expect(run.stdout).not.toContain("secret");
 });
@@ -140,8 +137,8 @@ test("a corrupt config, a journal that cannot be written, no base URL: each fail
   world.env.VIDGEN_BASE_URL = undefined;
   const { code, stdout } = await world.vidgen("doctor");
   expect(code).toBe(2);
-  expect(stdout).toMatch(/^fail {2}config .*no JSON/m);
-  expect(stdout).toMatch(/^fail {2}journal .*no file\n {6}.*VIDGEN_HOME/m);
+  expect(stdout).toMatch(/^fail {2}config .*JSON/m);
+  expect(stdout).toMatch(/^fail {2}journal .*not a file\n {6}.*VIDGEN_HOME/m);
   expect(stdout).toMatch(/^fail {2}base URL /m);
 });
 

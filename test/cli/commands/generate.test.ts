@@ -110,7 +110,7 @@ describe("the request", () => {
     const { code, stderr } = await world.vidgen("generate", "a fox", "-m", "wan-2.6", "--no-wait");
     expect([code, stderr]).toEqual([
       expect.any(Number),
-      expect.stringMatching(/^vidgen does not know the model "wan-2\.6"; did you mean wan-2\.5\? Sent as typed\.\n/),
+      expect.stringMatching(/^Unknown model "wan-2\.6"; did you mean wan-2\.5\? Sent as typed\.\n/),
     ]);
     expect(JSON.parse(world.requests[0]?.body ?? "null").model).toBe("wan-2.6");
   });
@@ -124,20 +124,16 @@ describe("the request", () => {
     expect(await world.vidgen("generate", `@${file}.missing`)).toMatchObject({
       code: 2,
       stdout: "",
-      stderr: expect.stringContaining(
-        `Cannot read the prompt from ${file}.missing: there is no such file. Nothing was sent.\n`,
-      ),
+      stderr: expect.stringContaining(`Cannot read the prompt from ${file}.missing: there is no such file.\n`),
     });
-    expect((await world.vidgen("generate", `@${world.folder}`)).stderr).toContain(
-      ": it is a folder. Nothing was sent.\n",
-    );
+    expect((await world.vidgen("generate", `@${world.folder}`)).stderr).toContain(": it is a folder.\n");
   });
 
   test("a file of more than 1 MB is refused", async () => {
     const world = await createWorld();
     const file = join(world.folder, "prompt.txt");
     writeFileSync(file, "a".repeat(1_000_001));
-    const stderr = expect.stringContaining(`The prompt in ${file} is larger than 1 MB. Nothing was sent.\n`);
+    const stderr = expect.stringContaining(`The prompt in ${file} is larger than 1 MB.\n`);
     expect(await world.vidgen("generate", `@${file}`)).toMatchObject({ code: 2, stderr });
     expect(world.requests).toEqual([]);
   });
@@ -205,7 +201,7 @@ describe("--reuse --dry-run", () => {
     const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
     world.env.VIDGEN_API_KEY = undefined;
     const run = await world.vidgen("generate", "a fox", "--reuse", "--dry-run");
-    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`It would resume ${id}`) });
+    expect(run).toMatchObject({ code: 0, stdout: expect.stringContaining(`Would resume ${id}`) });
     expect(run.stdout).not.toContain("POST");
     const { stdout } = await world.vidgen("generate", "a fox", "--reuse", "--dry-run", "--json");
     expect(JSON.parse(stdout)).toMatchObject({ reuse: { id, status: "processing", prompt: "a fox" } });
@@ -393,7 +389,7 @@ describe("the start request is sent once", () => {
     );
     const run = await world.vidgen("generate", "a fox");
     expect(run).toMatchObject({ code: 8, stderr: expect.stringContaining("Nothing was sent, nothing was charged") });
-    expect(run.stderr).toContain("`vidgen doctor` looks for what is in the way.");
+    expect(run.stderr).toContain("Run `vidgen doctor` to diagnose the problem.");
     expect(world.requests.length).toBeGreaterThan(5);
     expect(world.io.now()).toBeLessThan(60_000);
   });
@@ -567,8 +563,8 @@ describe("following", () => {
     const lines = run.stderr.split("\n").map((line) => line.replace(/ for \S+| [0-9a-f-]{36}/, ""));
     expect(lines.slice(1, 4)).toEqual([
       "Generating (wan-2.5)",
-      "The service is hard to reach (an unusable answer (HTTP 200)); still trying",
-      "The service is hard to reach (slow down (HTTP 429)); still trying  30 s",
+      "The service is not responding (an unusable response (HTTP 200)); retrying",
+      "The service is not responding (slow down (HTTP 429)); retrying  30 s",
     ]);
     expect((looks(world)[5] ?? 0) - (looks(world)[4] ?? 0)).toBeGreaterThanOrEqual(40_000);
   });
@@ -633,7 +629,7 @@ describe("following", () => {
     const run = await world.vidgen("generate", "a fox", flag, value);
     expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.not.stringContaining("still generating") });
     expect(run.stderr).toContain("error: The generation is completed, but the service returned no video URL.");
-    expect(run.stderr).toContain("`vidgen status <id> --json` shows all that the service says.");
+    expect(run.stderr).toContain("`vidgen status <id> --json` shows the full response of the service.");
     expect(run.stderr).toMatch(new RegExp(`vidgen wait ${uuid}`));
     expect(world.io.now()).toBe(endsAtMs);
   });
@@ -777,7 +773,7 @@ describe("Ctrl-C", () => {
     const run = await world.vidgen("generate", "a fox");
     expect(run).toMatchObject({
       code: 6,
-      stderr: expect.stringContaining("interrupted while waiting for it. It may have"),
+      stderr: expect.stringContaining("interrupted before the service responded. It may have"),
     });
     expect(Math.round(world.io.now() / 1000)).toBe(10);
   });
@@ -793,7 +789,7 @@ describe("Ctrl-C", () => {
     const run = await world.vidgen("generate", "a fox");
     expect(run).toMatchObject({
       code: 6,
-      stderr: expect.stringContaining("interrupted while waiting for it. It may have"),
+      stderr: expect.stringContaining("interrupted before the service responded. It may have"),
     });
     expect(world.io.now()).toBe(0);
     expect(await world.vidgen("list", "--status", "unknown")).toMatchObject({

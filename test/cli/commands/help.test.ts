@@ -34,7 +34,7 @@ test("help environment tells each variable and its flag", async () => {
   const world = await createWorld();
   const { stdout } = await world.vidgen("help", "environment");
   for (const { name } of variables) expect(stdout).toMatch(new RegExp(`^  ${name} `, "m"));
-  expect(stdout).toMatch(/^ {2}VIDGEN_MODEL {2,}the model, else `wan-2.5` \(--model\)$/m);
+  expect(stdout).toMatch(/^ {2}VIDGEN_MODEL {2,}the default model, else `wan-2.5` \(--model\)$/m);
 });
 
 test("help output tells the fields that an error has", async () => {
@@ -65,7 +65,7 @@ test("a misspelt name gets a suggestion, and the names there are", async () => {
     code: 2,
     stdout: "",
     stderr: expect.stringMatching(
-      /^error: There is no help on "exit-code"\. Did you mean exit-codes\?\n {2}There is help on generate, .*directives\.\n$/,
+      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives\.\n$/,
     ),
   });
   expect((await world.vidgen("help", "genrate")).stderr).toContain("Did you mean generate?");

@@ -33,17 +33,17 @@ test("a bad key is exit 3, and nothing is saved", async () => {
 
 const answers: [string, () => Response, number, string][] = [
   ["403", () => Response.json({}, { status: 403 }), 3, "Nothing was saved"],
-  ["500", () => new Response("oops", { status: 500 }), 8, "cannot check the key now"],
+  ["500", () => new Response("oops", { status: 500 }), 8, "cannot check the key right now"],
   [
     "a redirect",
     () => new Response(null, { status: 302, headers: { Location: "/" } }),
     1,
-    "does not answer as the service does",
+    "does not respond like the video service",
   ],
-  ["a page", () => new Response("<html>"), 1, "does not answer as the service does"],
+  ["a page", () => new Response("<html>"), 1, "does not respond like the video service"],
   ["a page with 404", () => new Response("<html>", { status: 404 }), 0, "unusual"],
-  ["400", () => Response.json({ error: "bad id" }, { status: 400 }), 0, "did not turn the key away"],
-  ["404", () => Response.json({ error: "no such id" }, { status: 404 }), 0, "accepts the key"],
+  ["400", () => Response.json({ error: "bad id" }, { status: 400 }), 0, "did not reject the key"],
+  ["404", () => Response.json({ error: "no such id" }, { status: 404 }), 0, "accepted the key"],
 ];
 test.each(answers)("%s is told apart in plain words", async (_, answer, code, words) => {
   const { world, config } = await loggedOut();
@@ -108,17 +108,20 @@ test("an empty key and one that no header can hold are usage errors", async () =
   }
 });
 
-test("logout forgets the key", async () => {
+test("logout deletes the key", async () => {
   const { world, config } = await loggedOut();
   world.stdin = apiKey;
   await world.vidgen("login", "--with-token");
   expect(await world.vidgen("logout")).toMatchObject({
     code: 0,
     stdout: "",
-    stderr: expect.stringContaining("Forgot"),
+    stderr: expect.stringContaining("Deleted"),
   });
   expect(readFileSync(config, "utf8")).not.toContain(apiKey);
-  expect(await world.vidgen("logout")).toMatchObject({ code: 0, stderr: expect.stringContaining("no saved API key") });
+  expect(await world.vidgen("logout")).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("No API key was saved"),
+  });
   expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 3 });
 });
 

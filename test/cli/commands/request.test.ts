@@ -68,7 +68,7 @@ test.each(["16:9", "9:16", "1:1", "2.39:1", "1920:1080"])("--aspect-ratio %s goe
 test.each(["", "16", "16x9", "16/9", "16:", ":9", "0:9", "16:0", "-16:9", "16:9:1", "16 : 9", "wide", "16:9\n"])(
   "--aspect-ratio %j is refused",
   (aspectRatio) => {
-    refuses({ aspectRatio }, `--aspect-ratio takes width:height, such as 16:9, not "${aspectRatio}".`);
+    refuses({ aspectRatio }, `--aspect-ratio must be width:height, such as 16:9, not "${aspectRatio}".`);
   },
 );
 
@@ -116,14 +116,14 @@ test.each(["__proto__=1", '__proto__={"polluted":1}', 'a={"__proto__":{"polluted
 );
 
 test.each(["", "a", "seed", "=5", "=", " =5"])("--set %j is refused", (setting) => {
-  refuses({ set: [setting] }, `--set takes field=value, not "${setting}".`);
+  refuses({ set: [setting] }, `--set must be field=value, not "${setting}".`);
 });
 
 test.each([
   ["model=3", "model", '"3"'],
   ['model=["wan-2.5"]', "model", '["wan-2.5"]'],
 ])("--set %s is refused: the service takes text there", (setting, field) => {
-  refuses({ set: [setting] }, `--set ${field} takes text`);
+  refuses({ set: [setting] }, `--set ${field} must be text`);
   expect(build({ set: [`${field}="5"`] })).toMatchObject({ [field]: "5" });
 });
 
@@ -139,16 +139,16 @@ test.each([
 });
 
 test.each([
-  [[], "it got 0"],
-  [[one], "it got 1"],
-  [[one, two, three, four, five], "it got 5"],
+  [[], "not 0"],
+  [[one], "not 1"],
+  [[one, two, three, four, five], "not 5"],
 ])("kling-1.6-elements with the images %j is refused", (images, message) => {
-  refuses({ model: elements, images }, `kling-1.6-elements wants 2 to 4 images, each with --image <url>; ${message}.`);
+  refuses({ model: elements, images }, `kling-1.6-elements needs 2 to 4 images, each with --image <url>, ${message}.`);
   refuses({ set: [`model=${elements}`], images }, message);
 });
 
 test.each(["veo-3.1", "kling-2.6", "my-model-9"])("%s with several images is refused", (model) => {
-  refuses({ model, images: [one, two] }, `${model} takes one image; kling-1.6-elements takes 2 to 4.`);
+  refuses({ model, images: [one, two] }, `${model} accepts one image; kling-1.6-elements accepts 2 to 4.`);
 });
 
 test("--set overrides how images are passed, and how many", () => {
@@ -178,13 +178,13 @@ test.each([
   "~",
   "",
 ])("the image %j is refused: the service cannot fetch it", (url) => {
-  refuses({ images: [url] }, `--image takes an http(s) address, not "${url}": the service itself fetches it.`);
+  refuses({ images: [url] }, `--image must be an http(s) URL, not "${url}": the service itself fetches it.`);
 });
 
 test.each(["", "hooks.example/done", "/done", "ftp://hooks.example", "javascript:alert(1)", "https://"])(
   "the callback address %j is refused",
   (callbackUrl) => {
-    refuses({ callbackUrl }, `--callback-url takes an http(s) address, not "${callbackUrl}"`);
+    refuses({ callbackUrl }, `--callback-url must be an http(s) URL, not "${callbackUrl}"`);
   },
 );
 

@@ -160,7 +160,7 @@ describe("the same run again", () => {
     const [id] = journalLines(world).flatMap(({ id }) => id ?? []);
     await world.io.sleep(12 * 3600_000);
     const run = await world.vidgen("generate", "a fox");
-    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`still open: vidgen wait ${id}`) });
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`still unfinished: vidgen wait ${id}`) });
     expect(paid(world)).toBe(2);
   });
 
@@ -369,5 +369,5 @@ test("a video that was streamed to stdout is saved, and one whose reader left is
   expect(await world.vidgen("generate", "a fox", "-o", "-")).toMatchObject({ code: 0 });
   const [entry] = JSON.parse((await world.vidgen("list", "--json")).stdout);
   expect(entry).toMatchObject({ status: "completed", file: "-" });
-  expect((await world.vidgen("wait", "--all")).stderr).toContain("nothing to wait for");
+  expect((await world.vidgen("wait", "--all")).stderr).toContain("Nothing to wait for");
 });

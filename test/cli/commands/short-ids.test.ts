@@ -57,7 +57,7 @@ describe("the beginning of an id that was started here stands for it", () => {
       expect(run).toMatchObject({
         code: 2,
         stdout: "",
-        stderr: expect.stringContaining(`Several ids begin with ${short}`),
+        stderr: expect.stringContaining(`More than one id begins with ${short}`),
       });
       for (const each of [`${id} at ${baseUrl}`, `${other} at https://other.example`])
         expect(run.stderr).toContain(each);
@@ -141,7 +141,7 @@ describe("an id that was started elsewhere", () => {
     expect(run).toMatchObject({
       code: 10,
       stdout: "",
-      stderr: expect.stringContaining(`It was started at ${other}: leave --base-url out.`),
+      stderr: expect.stringContaining(`It was started at ${other}: leave out --base-url.`),
     });
   });
 });

@@ -57,7 +57,7 @@ test("an unknown id is exit 10", async () => {
   expect(await world.vidgen("status", unknownId)).toMatchObject({
     code: 10,
     stdout: "",
-    stderr: `error: The service knows no generation ${unknownId}.\n  \`vidgen list\` shows what was started here.\n`,
+    stderr: `error: The service has no generation ${unknownId}.\n  \`vidgen list\` shows what was started here.\n`,
   });
 });
 
@@ -78,14 +78,14 @@ test("survives passing trouble, and gives up within half a minute: exit 8", asyn
   );
   expect(await world.vidgen("status", id)).toMatchObject({
     code: 0,
-    stderr: expect.stringMatching(/^(No answer \(oops \(HTTP 503\)\); trying again in \d+ s\.\n){2}$/),
+    stderr: expect.stringMatching(/^(No usable response \(oops \(HTTP 503\)\); retrying in \d+ s\.\n){2}$/),
   });
   world.faults.push(() => Promise.reject(failure("ECONNREFUSED", false)));
   const start = world.io.now();
   expect(await world.vidgen("status", id)).toMatchObject({
     code: 8,
     stdout: "",
-    stderr: expect.stringContaining("`vidgen doctor` looks for what is in the way."),
+    stderr: expect.stringContaining("Run `vidgen doctor` to diagnose the problem."),
   });
   expect(world.io.now() - start).toBeLessThanOrEqual(30_000);
 });

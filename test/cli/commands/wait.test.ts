@@ -67,10 +67,7 @@ test("each message is printed once, with the generations that it is about", asyn
   const { stderr } = await world.vidgen("wait", ...ids);
   const lines = stderr.split("\n").filter((line) => line.startsWith("error: "));
   expect(lines.map((line) => line.replace(/failed: .*/, "failed")).sort()).toEqual(
-    [
-      `error: ${ids[0]}, ${ids[1]}: The generation failed`,
-      `error: The service knows no generation ${unknownId}.`,
-    ].sort(),
+    [`error: ${ids[0]}, ${ids[1]}: The generation failed`, `error: The service has no generation ${unknownId}.`].sort(),
   );
 });
 
@@ -100,7 +97,10 @@ test("an id that was started here has 60 s of 404s before it is exit 10", async 
   expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
   const from = world.io.now();
   goneUntil = Number.POSITIVE_INFINITY;
-  expect(await world.vidgen("wait", id)).toMatchObject({ code: 10, stderr: expect.stringContaining("knows no") });
+  expect(await world.vidgen("wait", id)).toMatchObject({
+    code: 10,
+    stderr: expect.stringContaining("has no generation"),
+  });
   expect(world.io.now() - from).toBe(60_000);
 });
 
@@ -161,7 +161,7 @@ test("a service on this machine that was reached a moment ago may be restarted m
   world.faults.push(() => looks.shift()?.());
   expect(await world.vidgen("wait", unknownId)).toMatchObject({
     code: 0,
-    stderr: expect.stringContaining("hard to reach"),
+    stderr: expect.stringContaining("not responding"),
   });
 });
 
@@ -202,7 +202,7 @@ test("--all saves what runs, and what was to be saved and is not, under readable
   expect(await world.vidgen("wait", "--all", "-o", folder)).toMatchObject({
     code: 0,
     stdout: "",
-    stderr: "There is nothing to wait for.\n",
+    stderr: "Nothing to wait for.\n",
   });
   expect(world.requests.filter(isStart)).toHaveLength(4);
 });
@@ -362,7 +362,7 @@ describe("a template for -o", () => {
     const ids = [await start(world, "a fox"), await start(world, "an owl")];
     const sent = world.requests.length;
     const run = await world.vidgen("wait", ...ids, "-o", join(world.folder, name));
-    expect(run).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("names that differ") });
+    expect(run).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("distinct names") });
     expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, []]);
   });
 
@@ -375,7 +375,7 @@ describe("a template for -o", () => {
       return Response.json(found);
     });
     const run = await world.vidgen("wait", "a/b", "ab", "-o", join(world.folder, "{id}.mp4"));
-    expect(run).toMatchObject({ code: 9, stderr: expect.stringMatching(/ab\.mp4(\.part)? exists/) });
+    expect(run).toMatchObject({ code: 9, stderr: expect.stringMatching(/ab\.mp4(\.part)? already exists/) });
     expect(readdirSync(world.folder)).toEqual(["ab.mp4"]);
     const whole = ["a%2Fb", "ab"].map((id) => Buffer.from(tinyMp4(`${mediaUrl}/${id}.mp4`)));
     expect(whole).toContainEqual(readFileSync(join(world.folder, "ab.mp4")));

@@ -20,7 +20,7 @@ const cases: [string, Env, string | undefined][] = [
   ["http://127.0.0.2:8787", { HTTP_PROXY: HTTPS_PROXY }, undefined],
   ["http://localhost:8787", { HTTP_PROXY: other }, undefined],
   ["https://api.video.example", { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" }, HTTPS_PROXY],
-  ["https://api.video.example", { HTTPS_PROXY: "not an address" }, "an address that is none"],
+  ["https://api.video.example", { HTTPS_PROXY: "not an address" }, "an invalid URL"],
 ];
 test.each(cases)("%s with %j goes through %s", (address, env, proxy) => {
   expect(proxyFor(address, env)).toBe(proxy);

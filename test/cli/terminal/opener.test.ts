@@ -28,8 +28,8 @@ test.each([
 
 test.each([
   [{ CI: "true", DISPLAY: ":0" }, "linux", "CI"],
-  [{ SSH_CONNECTION: "192.0.2.1 1 192.0.2.2 22", DISPLAY: ":0" }, "linux", "ssh"],
-  [{ SSH_TTY: "/dev/pts/1" }, "darwin", "ssh"],
+  [{ SSH_CONNECTION: "192.0.2.1 1 192.0.2.2 22", DISPLAY: ":0" }, "linux", "SSH"],
+  [{ SSH_TTY: "/dev/pts/1" }, "darwin", "SSH"],
   [{}, "linux", "display"],
 ])("with %j on %s nothing is opened: %s", async (env, platform, word) => {
   expect(await open(file, { env, platform })).toEqual({ reason: expect.stringContaining(word), launched: [] });

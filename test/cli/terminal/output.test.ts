@@ -152,9 +152,7 @@ test("Ctrl-C is not called an error", async () => {
 test("a defect is called one, and shows where it happened with --verbose alone", async () => {
   const quiet = createScene();
   expect(await quiet.output.fail(new TypeError("x is not a function"))).toBe(1);
-  expect(quiet.written.stderr).toMatch(
-    /^error: Something went wrong inside vidgen: x is not a function\n {2}Please report/,
-  );
+  expect(quiet.written.stderr).toMatch(/^error: Internal error in vidgen: x is not a function\n {2}Please report/);
   expect(quiet.written.stderr).not.toContain("output.test.ts");
   const verbose = createScene({ verbose: true });
   await verbose.output.fail(new TypeError("x is not a function"));

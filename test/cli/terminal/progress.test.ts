@@ -101,7 +101,7 @@ test("trouble that lasts is repeated in the place of generating, until the servi
   progress.onState("processing");
   await clock.sleep(30_000);
   progress.stop();
-  const trouble = `The service is hard to reach (econnrefused); still trying for ${id}`;
+  const trouble = `The service is not responding (econnrefused); retrying for ${id}`;
   const generating = `Generating ${id} (veo-3.1)`;
   expect(lines).toEqual([generating, trouble, `${trouble}  30 s`, generating, `${generating}  1 min 0 s`]);
 });

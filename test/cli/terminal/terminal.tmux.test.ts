@@ -96,7 +96,7 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     desk.type("a fox\n");
     await desk.shows("Which model?");
     desk.press(key);
-    await desk.shows(/Nothing was sent\.\n+\$$/m);
+    await desk.shows(/Nothing was sent, nothing was charged\.\n+\$$/m);
     desk.type("echo left with $?\n");
     await desk.shows("left with 130");
     await expectTidy();

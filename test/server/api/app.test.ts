@@ -241,7 +241,7 @@ test("five images are too many for any model", async () => {
   const service = await createTestService();
   const response = await service.start({ model: "sora-2", imageUrls: Array(5).fill(url) });
   expect(response.status).toBe(400);
-  expect((await readError(response)).message).toBe("sora-2 wants 0 to 4 images in imageUrls, not 5");
+  expect((await readError(response)).message).toBe("sora-2 needs 0 to 4 images in imageUrls, not 5");
 });
 
 test.each([
@@ -412,7 +412,7 @@ test.each(["account", "start", "generation"] as const)(
     const response = await (method === "generation" ? service.status(unknownId) : service.start());
     expect(response.status).toBe(500);
     expect(await response.json()).toStrictEqual({
-      error: { code: "internal", message: "the local service met a defect of its own" },
+      error: { code: "internal", message: "internal error in the local service" },
     });
     expect(service.troubles).toEqual(["A request was answered with HTTP 500: Error: secret details"]);
   },

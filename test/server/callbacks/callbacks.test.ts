@@ -176,9 +176,9 @@ test.each([
   {
     what: "rejects with nothing",
     answer: async () => Promise.reject(Object.create(null)),
-    says: "no answer, attempt 1, next in 1 s",
+    says: "no response, attempt 1, next in 1 s",
   },
-  { what: "hangs", answer: hang, says: "no answer within 15 s, attempt 1, next in 1 s" },
+  { what: "hangs", answer: hang, says: "no response within 15 s, attempt 1, next in 1 s" },
 ] satisfies { what: string; answer: Post; says: string }[])("a receiver that $what", async ({ answer, says }) => {
   const { service, sent } = await createReceiver(answer);
   const id = await service.startId({ callback_url });

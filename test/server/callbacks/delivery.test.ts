@@ -35,7 +35,7 @@ test("a line stays one line, and moves no cursor", () => {
   expect(line).toBe("callback for 1-2-3 to https://receiver.example/ab: bad [2Jthing gnp x");
 });
 
-test("an address that cannot be read is not repeated", () => {
+test("an invalid URL is not repeated", () => {
   expect(deliveryLine({ ...event, url: "no address?token=1" })).not.toContain("token");
 });
 

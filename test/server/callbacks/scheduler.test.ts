@@ -305,7 +305,7 @@ test("a delivery that could not be written down is said, and sent again by the n
   await callbacks.settled();
   await callbacks.settled();
   expect(sent).toHaveLength(1);
-  expect(lines[0]).toContain("HTTP 204 (which could not be written down: disk full)");
+  expect(lines[0]).toContain("HTTP 204 (which could not be recorded: disk full)");
   await callbacks.close();
   store.recordAttempt = recordAttempt;
   const next = createSender({ store, clock: createVirtualClock() });

@@ -79,7 +79,7 @@ describe("a bad image is told by a message", () => {
     ["a JPEG with a segment of no length", patched(squaresJpeg, 4, 0, 0), `${name} cannot be decoded`],
     ["a WebP that is cut off", squaresWebp.subarray(0, 25), `${name} cannot be decoded`],
     ["a WebP of an unknown kind", patched(squaresWebp, 12, 65, 66, 67, 68), `${name} cannot be decoded`],
-    ["a WebP that moves", patched(extendedWebp, 20, 0x12), `${name} is animated, and a still one is wanted`],
+    ["a WebP that moves", patched(extendedWebp, 20, 0x12), `${name} is animated; a still image is required`],
   ])("%s", async (_, body, message) => {
     const length = readImage(url, answer(body), never).then((bytes) => bytes.length);
     await expect(length).rejects.toThrow(new Error(message));

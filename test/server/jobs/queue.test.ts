@@ -85,7 +85,7 @@ test("a result that the store cannot take is reported and written later; polls d
     await service.status(first);
   }
   expect(service.troubles).toEqual(
-    [1, 2, 4].map((seconds) => `The database cannot be used, next try in ${seconds} s: Error: disk full`),
+    [1, 2, 4].map((seconds) => `The database cannot be used; retrying in ${seconds} s: Error: disk full`),
   );
   expect([service.ended, service.rendered.length]).toEqual([[first, second], 2]);
 });

@@ -123,7 +123,7 @@ test("If-None-Match with another ETag gives the video", async () => {
 test.each([
   ...["", "/", `/${unknownId}.mp4`, `/${unknownId}`, "/.mp4", "/../../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"],
   ...["/..%2f..%2fetc%2fpasswd", "/..%5c..%5cetc%5cpasswd", `/${"../".repeat(12)}etc/passwd.mp4`, "/%00.mp4"],
-])("there is nothing at %s", async (path) => {
+])("no such path: %s", async (path) => {
   const { service } = await createVideo();
   const response = await service.media(new Request(mediaUrl + path));
   expect(response.status).toBe(404);

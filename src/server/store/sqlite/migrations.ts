@@ -76,9 +76,10 @@ const migrations: string[] = [
 export function checkDatabase(database: Database, { afterCrash }: { afterCrash: boolean }): void {
   const version = versionOf(database);
   if (version > migrations.length)
-    throw new Error(`it is of version ${version}; this vidgen knows ${migrations.length} at the most: use a newer one`);
-  if (version === 0 && database.get("SELECT name FROM sqlite_schema"))
-    throw new Error("it is the database of another program");
+    throw new Error(
+      `it has version ${version}, but this vidgen supports only up to ${migrations.length}: use a newer vidgen`,
+    );
+  if (version === 0 && database.get("SELECT name FROM sqlite_schema")) throw new Error("it belongs to another program");
   if (!afterCrash) return;
   checkPages(database);
   if (version > 0) checkBalances(database);
