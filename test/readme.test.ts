@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import packageJson from "../package.json" with { type: "json" };
 import { variables } from "../src/cli/help/topics.ts";
 import { exits } from "../src/errors.ts";
 import { createWorld } from "./vidgen.ts";
@@ -69,4 +70,13 @@ test("the command lines use flags that exist", async () => {
   const flags = lines.flatMap((line) => line.match(/ (--?[a-z][a-z-]*)/g) ?? []);
   expect(flags.length).toBeGreaterThan(5);
   for (const flag of flags) expect(known).toContain(flag.trim());
+});
+
+test("the CI recipe runs the vidgen of the lock file, and gives the key to no other step", () => {
+  const [, recipe = ""] = /```yaml\n([\s\S]*?)```/.exec(readme) ?? [];
+  expect(recipe).toMatch(/^ {6}- run: npm ci --ignore-scripts$/m);
+  expect(recipe).not.toContain("npx");
+  const steps = recipe.split(/^ {6}- /m).filter((step) => step.includes("VIDGEN_API_KEY"));
+  expect(steps).toEqual([expect.stringMatching(/^run: node_modules\/.bin\/vidgen generate /)]);
+  expect(readme).toContain(`vidgen-${packageJson.version}.tgz`);
 });

@@ -18,17 +18,19 @@ export type Context = {
 
 /** What the help says about a command and commander has no field for. */
 type Details = {
+  /** The help begins with them. */
   examples: readonly string[];
+  /** The end of the help. */
+  after?: string;
   /** What the command prints on stdout, for `vidgen help output` and the README. */
   prints?: string;
 };
 
 const details = new WeakMap<CommandUnknownOpts, Details>();
 
-/** Adds details to a command; its help begins with the examples. */
+/** Adds details to a command. */
 export function withDetails<Command extends CommandUnknownOpts>(command: Command, added: Details): Command {
   details.set(command, added);
-  command.addHelpText("before", `Examples:\n${added.examples.map((line) => `  $ ${line}`).join("\n")}\n`);
   return command;
 }
 

@@ -10,7 +10,7 @@ import type { LockIo } from "../lease.ts";
 import { findServiceFolder, type Local, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
-import type { Output } from "./terminal/output.ts";
+import { type Output, programName } from "./terminal/output.ts";
 import { createProgressDisplay, type ProgressDisplay } from "./terminal/progress.ts";
 import { traceFetch } from "./terminal/trace.ts";
 
@@ -168,7 +168,7 @@ function noJournal(error: VidgenError): Journal {
     throw error;
   };
   const writing = { append: refuse, lock: refuse, hold: refuse, isHeld: refuse, forget: refuse };
-  return { path: "", ...writing, entries: async () => [], findPart: async () => undefined };
+  return { path: "", ...writing, entries: async () => [], findLast: async () => undefined };
 }
 
 export type ResumeOptions = Omit<SessionOptions, "output"> & {
@@ -210,11 +210,6 @@ function otherServiceHint(other: string, { local }: SessionOptions): string {
 
 export function listHint({ env }: Pick<Io, "env">): string {
   return `\`${programName(env)} list\` shows what was started here.`;
-}
-
-/** "npx vidgen" when vidgen was called that way, else "vidgen": printed commands must work when they are pasted. */
-export function programName(env: Io["env"]): string {
-  return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
 }
 
 /** Quotes a word for a shell where it needs quotes; zsh expands a word that begins with "=". */

@@ -11,7 +11,8 @@ import { isFolder } from "../client/place.ts";
 import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
 import { buildRequest, checkImage, type RequestInput, readDuration } from "./commands/request.ts";
-import { programName, quote, resolveService } from "./context.ts";
+import { quote, resolveService } from "./context.ts";
+import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkPlace } from "./terminal/result.ts";
 

@@ -1,6 +1,6 @@
-import { Command, type CommandUnknownOpts, type Help } from "@commander-js/extra-typings";
+import { Command, type CommandUnknownOpts, Help } from "@commander-js/extra-typings";
 import packageJson from "../../package.json" with { type: "json" };
-import { type Context, withDetails } from "./command.ts";
+import { type Context, detailsOf, withDetails } from "./command.ts";
 import { addComplete } from "./commands/complete.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addDoctor } from "./commands/doctor.ts";
@@ -14,6 +14,7 @@ import { addServe } from "./commands/serve.ts";
 import { addStatus } from "./commands/status.ts";
 import { addWait } from "./commands/wait.ts";
 import { topicNames } from "./help/topics.ts";
+import { helpDocument } from "./help/tree.ts";
 import type { OutputFlags } from "./terminal/output.ts";
 
 /** In the order of the help. */
@@ -41,21 +42,25 @@ export function createProgram(context: Context): CommandUnknownOpts {
       // main prints errors, in one shape.
       outputError: () => {},
     })
-    .configureHelp({ showGlobalOptions: true, ...(columns < 60 ? { minWidthToWrap: 20, formatItem } : {}) })
+    .configureHelp({
+      showGlobalOptions: true,
+      formatHelp: output.json ? formatJsonHelp : formatHelp,
+      ...(columns < 60 ? { minWidthToWrap: 20, formatItem } : {}),
+    })
     .showSuggestionAfterError()
     .option("--json", "print one JSON document instead of text")
     .option("--quiet", "print only errors on stderr")
     .option("--verbose", "print each request and reply on stderr")
     .option("--color", "always use colours (default: at a terminal)")
     .option("--no-color", "never use colours")
-    .option("--no-input", "never prompt for input")
-    .addHelpText("after", `\nHelp topics, for vidgen help <topic>: ${topicNames.join(", ")}`);
+    .option("--no-input", "never prompt for input");
   withDetails(program, {
     examples: [
       'vidgen generate "a red fox runs through snow at dusk" --local -o fox.mp4',
       'url=$(vidgen generate "waves at night" --model veo-3.1)',
       "vidgen wait <id> -o waves.mp4",
     ],
+    after: `Help topics, for vidgen help <topic>: ${topicNames.join(", ")}`,
   });
   for (const add of commands) add(program, context);
   return program;
@@ -73,6 +78,17 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
     color: color === undefined ? undefined : color === "--color",
     input: !flags.includes("--no-input"),
   };
+}
+
+function formatHelp(command: CommandUnknownOpts, helper: Help): string {
+  const { examples, after } = detailsOf(command);
+  const usage = Help.prototype.formatHelp.call(helper, command, helper);
+  const end = after === undefined ? "" : `\n${after}\n`;
+  return `Examples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n\n${usage}${end}`;
+}
+
+function formatJsonHelp(command: CommandUnknownOpts): string {
+  return `${JSON.stringify(helpDocument(command), null, 2)}\n`;
 }
 
 /** On a narrow terminal the description of a flag goes below the flag: there is no room beside it. */

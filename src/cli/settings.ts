@@ -1,4 +1,4 @@
-import { chmod, mkdir, readFile, stat } from "node:fs/promises";
+import { mkdir, readFile, stat } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { checkApiKey, checkBaseUrl } from "../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
@@ -97,20 +97,26 @@ export async function removeLogin(baseUrl: string, io: SettingsIo): Promise<bool
   return true;
 }
 
-/** Reads the saved file, empty when there is none, and makes it private to the user. Throws `usage` for a corrupt file, which is left as it is. */
+/** Reads the saved file, empty when there is none. Throws `usage` for a corrupt file. The file is left as it is, also its mode. */
 export async function readSaved(io: SettingsIo): Promise<Saved> {
   const path = configPath(io);
   // Without a home folder the path is relative, and anybody may have put a file in the current folder.
-  if (!hasConfig(io) || !(await restrictMode(path, 0o600))) return {};
-  await restrictMode(dirname(path), 0o700);
+  if (!hasConfig(io)) return {};
   try {
-    const schema = await loadSavedSchema();
-    return schema.parse(JSON.parse(await readFile(path, "utf8")));
+    const text = await readFile(path, "utf8");
+    return (await loadSavedSchema()).parse(JSON.parse(text));
   } catch (error) {
+    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return {};
     const reason = error instanceof SyntaxError ? "it is not JSON" : "it does not contain what vidgen saves there";
     if (systemCode(error) !== undefined) throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
     throw usage(`Cannot use ${path}: ${reason}.`, "Fix or move it; vidgen does not change it.");
   }
+}
+
+/** The mode of the saved file when other users can read it, such as "0644"; vidgen saves it with 0600. Windows has no such modes. */
+export async function findOpenMode(io: SettingsIo): Promise<string | undefined> {
+  const { mode = 0 } = (await stat(configPath(io)).catch(() => undefined)) ?? {};
+  return io.platform === "win32" || (mode & 0o077) === 0 ? undefined : `0${(mode & 0o777).toString(8)}`;
 }
 
 async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
@@ -119,9 +125,7 @@ async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {
     throw new VidgenError("output", "There is no home folder to save the key in.", { hint: configHint });
   try {
     await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await restrictMode(dirname(path), 0o700);
     (await openConf(path)).store = saved;
-    await restrictMode(path, 0o600);
   } catch (error) {
     throw new VidgenError("output", `Cannot write ${path}: ${systemReason(error)}.`, {
       hint: configHint,
@@ -139,16 +143,4 @@ async function openConf(path: string) {
   const { default: Conf } = await import("conf");
   const options = { projectName: "vidgen", projectSuffix: "", cwd: dirname(path), configName: "config" };
   return new Conf<Saved>({ ...options, accessPropertiesByDotNotation: false, configFileMode: 0o600 });
-}
-
-/** Removes other users' permissions from a file or folder, except for a shared one such as /tmp; `false` when it does not exist. */
-async function restrictMode(path: string, mode: number): Promise<boolean> {
-  try {
-    const { mode: found } = await stat(path);
-    if ((found & 0o077) !== 0 && (found & 0o1000) === 0) await chmod(path, mode).catch(() => {});
-    return true;
-  } catch (error) {
-    if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return false;
-    throw usage(`Cannot read ${path}: ${systemReason(error)}.`);
-  }
 }

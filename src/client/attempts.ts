@@ -19,7 +19,7 @@ export type Choice =
   /** `dismissed` are passed over for good; `older` is still open, but too old to be resumed. */
   | { kind: "new"; dismissed: Entry[]; older?: Started | undefined };
 
-type Wanted = {
+export type Wanted = {
   request: StartRequest;
   /** `-o` as it was typed. */
   place: string | undefined;

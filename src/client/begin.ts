@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { asVidgenError, usage } from "../errors.ts";
 import type { Clock } from "../io.ts";
-import { chooseAttempt, type Earlier, isHeldBy, isRecent, type Started } from "./attempts.ts";
+import { type Choice, chooseAttempt, type Earlier, isHeldBy, isRecent, type Started, type Wanted } from "./attempts.ts";
 import type { ClaimOptions, Claims } from "./claims.ts";
 import { type Line, recordOf } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
@@ -74,9 +74,8 @@ type Locked = BeginOptions & Known & { hold: Hold; since: Date; confirm(): Promi
 async function beginLocked(request: StartRequest, options: Locked, io: Clock): Promise<Begun | undefined> {
   const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, hold, since, confirm } = options;
   const now = io.date();
-  const known = await entries((part) => part.some((entry) => isRecent(entry, now)));
   const isHeld = (holder: string) => journal.isHeld(holder, since);
-  const choice = await chooseAttempt(known, { request, place, earlier, now, isHeld });
+  const choice = await choose({ request, place, earlier, now, isHeld }, entries);
   if (choice.kind === "wait") return undefined;
   const entry = choice.kind === "resume" ? choice.entry : undefined;
   const attempt = entry?.attempt ?? randomUUID();
@@ -110,4 +109,22 @@ async function beginLocked(request: StartRequest, options: Locked, io: Clock): P
     throw error;
   }
   return { ...begun, file: undefined, target, release };
+}
+
+/** What a process writes just before it ends must count: chooses again when a holder has ended since the journal was read. */
+async function choose(wanted: Wanted, entries: Journal["entries"]): Promise<Choice> {
+  const ended = new Set<string>();
+  const isHeld = async (holder: string) => {
+    const held = !ended.has(holder) && (await wanted.isHeld(holder));
+    if (held === false) ended.add(holder);
+    return held;
+  };
+  for (;;) {
+    const before = ended.size;
+    const known = await entries((part) => part.some((entry) => isRecent(entry, wanted.now)));
+    const [choice] = await Promise.allSettled([chooseAttempt(known, { ...wanted, isHeld })]);
+    if (ended.size > before) continue;
+    if (choice.status === "rejected") throw choice.reason;
+    return choice.value;
+  }
 }

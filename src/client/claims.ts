@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Started } from "./attempts.ts";
-import type { Entry } from "./history.ts";
+import type { DatedLine, Entry, PartLine, SavedLine } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
 import { fillWords, type Words } from "./naming.ts";
 import { claimPlace, findPlace } from "./place.ts";
@@ -52,7 +52,7 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
   /** Whether this client may write a partial file; if so, writes down whose it is from now on. */
   async function own(file: string, found: { exists: boolean; id?: string | undefined }, { hold, resume }: Claiming) {
     if (parts.has(file)) return false;
-    const before = found.exists && hold ? await journal.findPart(file) : undefined;
+    const before = found.exists && hold ? await journal.findLast((line) => isPart(line, file)) : undefined;
     const isFree = async (holder: string) => holder === hold?.holder || !(await journal.isHeld(holder));
     if (found.exists && !(resume && before && (await isFree(before.holder)))) return false;
     const isIts = before?.id !== undefined && before.id === found.id && before.inode === (await lstat(file)).ino;
@@ -132,14 +132,15 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       const file = await findPlace(fillWords(place, words, dayOf(entry, io)), { id, ...words });
       const found = await stat(file).catch(() => undefined);
       if (!found?.isFile()) return undefined;
-      const part = await journal.findPart(resolve(`${file}.part`));
-      // Another generation's video may have come under the same name, and be of the same size.
-      if (part?.id !== undefined && part.id !== id) return undefined;
-      if (resolve(file) === entry.file) return found.size === (entry.size ?? found.size) ? file : undefined;
-      // The process that renamed the partial file may have died before it could write that down.
-      const isIts = part?.id === id && part.inode === found.ino && (part.total ?? found.size) === found.size;
-      if (!isIts) return undefined;
-      await journal.append({ kind: "saved", id, file: resolve(file), size: found.size }).catch(() => {});
+      const path = resolve(file);
+      // The newest line about the file tells whose it is. A process may have died between the rename of its partial file and that line.
+      const isAbout = (line: DatedLine): line is DatedLine & (PartLine | SavedLine) =>
+        isPart(line, `${path}.part`) ? line.inode === found.ino : line.kind === "saved" && line.file === path;
+      const last = await journal.findLast(isAbout);
+      const size = last?.kind === "part" ? last.total : last?.size;
+      if (last?.id !== id || (size ?? found.size) !== found.size) return undefined;
+      if (last.kind === "part")
+        await journal.append({ kind: "saved", id, file: path, size: found.size }).catch(() => {});
       return file;
     },
     async versionIn(target) {
@@ -147,6 +148,10 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       return version?.inode === (await target.part.stat()).ino ? version : undefined;
     },
   };
+}
+
+function isPart(line: DatedLine, file: string): line is DatedLine & PartLine {
+  return line.kind === "part" && line.file === file;
 }
 
 /** Acquires one lease for all that is held at the same time. */

@@ -5,7 +5,7 @@ import type { Clock, Io } from "../io.ts";
 import { createApi } from "./api.ts";
 import { type BeginOptions, type Begun, begin } from "./begin.ts";
 import { type ClaimOptions, createClaims } from "./claims.ts";
-import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./credentials.ts";
+import { checkApiKey, checkBaseUrl, createRedaction, isLoopback, shortenAddresses } from "./credentials.ts";
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
 import type { Entry, Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
@@ -81,7 +81,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
   const apiKey = checkApiKey(options.apiKey);
   const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
-  const journal = withoutKey(options.journal ?? noJournal, apiKey);
+  const journal = withoutSecrets(options.journal ?? noJournal, apiKey);
   const onNote = options.onNote ?? (() => {});
   const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   /** The ids that this client has started and not followed yet: a part of the service may not know them. */
@@ -224,7 +224,7 @@ function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: FollowOptions, pa
 const noJournal: Omit<Journal, "path"> = {
   append: async () => {},
   entries: async () => [],
-  findPart: async () => undefined,
+  findLast: async () => undefined,
   lock: (work) => work({ confirm: async () => {} }),
   hold: async () => ({
     holder: "",
@@ -236,10 +236,11 @@ const noJournal: Omit<Journal, "path"> = {
   forget: async () => {},
 };
 
-/** The reasons in the lines are the service's own words, which may repeat the key. */
-function withoutKey(journal: Omit<Journal, "path">, apiKey: string): Omit<Journal, "path"> {
+/** The reasons in the lines are the service's own words, which may repeat the key, or an address or image of the request. */
+function withoutSecrets(journal: Omit<Journal, "path">, apiKey: string): Omit<Journal, "path"> {
   const { hide, redact } = createRedaction();
   hide(apiKey);
-  const redacted = (line: Line): Line => ("reason" in line ? { ...line, reason: redact(line.reason) } : line);
+  const redacted = (line: Line): Line =>
+    "reason" in line ? { ...line, reason: shortenAddresses(redact(line.reason)) } : line;
   return { ...journal, append: (line) => journal.append(redacted(line)) };
 }

@@ -47,6 +47,14 @@ function formsOf(secret: string): string[] {
   return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];
 }
 
+/** The text with what may be secret left out of the addresses in it: password, query, and the bytes of a `data:` address. */
+export function shortenAddresses(text: string): string {
+  return text
+    .replace(/(https?:\/\/)[^\s/?#@]*@/gi, "$1")
+    .replace(/(https?:\/\/[^\s?]*\?)\S*/gi, "$1...")
+    .replace(/\b(data:[\w/+.;=-]*,)\S*/gi, "$1...");
+}
+
 /** Text without characters that move the cursor, colour a terminal or change the reading direction; newlines and tabs stay. */
 export function plain(text: string): string {
   return stripVTControlCharacters(text).replace(/[^\P{Cc}\n\t]|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");

@@ -30,8 +30,10 @@ export type Line =
   | { kind: "failed"; id: string; reason: string }
   /** Whose bytes a partial file holds from here on, and who writes it; the newest line about a file counts. */
   | PartLine
-  /** `file` is "-" for standard output. */
-  | { kind: "saved"; id: string; file: string; size?: number | undefined };
+  | SavedLine;
+
+/** `file` is "-" for standard output. */
+export type SavedLine = { kind: "saved"; id: string; file: string; size?: number | undefined };
 
 export type PartLine = Version & {
   kind: "part";

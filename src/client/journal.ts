@@ -3,7 +3,7 @@ import { type FileHandle, mkdir, open, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import { acquireLease, type Lease, type LockIo, readHolder, withLock } from "../lease.ts";
-import { createFolding, type DatedLine, type Entry, type Line, type PartLine, parseLine } from "./history.ts";
+import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
 
 export type Journal = {
   path: string;
@@ -14,8 +14,8 @@ export type Journal = {
    * returns whether older ones are wanted too. Lines that a crash has torn are skipped.
    */
   entries(goOn?: (part: Entry[]) => boolean): Promise<Entry[]>;
-  /** The newest line about a partial file; its path is absolute. */
-  findPart(file: string): Promise<PartLine | undefined>;
+  /** The newest line that `isWanted` accepts. */
+  findLast<Wanted extends DatedLine>(isWanted: (line: DatedLine) => line is Wanted): Promise<Wanted | undefined>;
   /** Runs `work` while no other process does: for looking and writing in one step. Throws `output` when the lock cannot be written. */
   lock<Result>(work: (lock: Pick<Lease, "confirm">) => Promise<Result>): Promise<Result>;
   /** Acquires a lease under a name of its own, to hold attempts and partial files by; the lines about them name it. */
@@ -64,10 +64,12 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
         }
       return entries;
     },
-    async findPart(file) {
+    async findLast(isWanted) {
       for (const source of sources())
-        for await (const lines of source)
-          for (const line of lines) if (line.kind === "part" && line.file === file) return line;
+        for await (const lines of source) {
+          const found = lines.find(isWanted);
+          if (found) return found;
+        }
       return undefined;
     },
     lock: (work) => withLock(`${path}.lock`, io, work).catch(asOutputError),

@@ -32,7 +32,7 @@ async function createWorld({ env = {}, saved }: { env?: Env; saved?: string | ob
 }
 
 async function modeOf(path: string): Promise<string> {
-  return ((await stat(path)).mode & 0o777).toString(8);
+  return ((await stat(path)).mode & 0o7777).toString(8);
 }
 
 const linux = "/home/ann/.config/vidgen /home/ann/.local/share/vidgen";
@@ -149,19 +149,15 @@ test("what is saved is for its owner alone", async () => {
   expect(await readdir(world.env.VIDGEN_HOME)).toEqual(["config.json"]);
 });
 
-test.each(["reading", "writing"])("an older, wider mode is tightened by %s", async (how) => {
+test("reading leaves the modes as they are, and a login makes its own file private", async () => {
   const world = await createWorld({ saved: { base_url: one, keys: { [one]: key } } });
   await chmod(configPath(world), 0o644);
-  await chmod(world.env.VIDGEN_HOME, 0o755);
-  await (how === "reading" ? resolveApiKey(one, world) : saveLogin(two, key, world));
-  expect([await modeOf(configPath(world)), await modeOf(world.env.VIDGEN_HOME)]).toEqual(["600", "700"]);
-});
-
-test("a shared folder such as /tmp is left as it is", async () => {
-  const world = await createWorld({ saved: { base_url: one } });
-  await chmod(world.env.VIDGEN_HOME, 0o1777);
-  await findBaseUrl(undefined, world);
-  expect((await stat(world.env.VIDGEN_HOME)).mode & 0o7777).toBe(0o1777);
+  await chmod(world.env.VIDGEN_HOME, 0o2775);
+  const modes = async () => [await modeOf(configPath(world)), await modeOf(world.env.VIDGEN_HOME)];
+  await resolveApiKey(one, world);
+  expect(await modes()).toEqual(["644", "2775"]);
+  await saveLogin(two, key, world);
+  expect(await modes()).toEqual(["600", "2775"]);
 });
 
 const corrupt = [

@@ -1,10 +1,19 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { BeginOptions } from "../../src/client/begin.ts";
 import { createClient } from "../../src/client/client.ts";
-import { openJournal } from "../../src/client/journal.ts";
+import { type Journal, openJournal } from "../../src/client/journal.ts";
 import type { FetchInit } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
@@ -40,14 +49,15 @@ function createWorld() {
           .map((line) => JSON.parse(line))
       : [];
   /** A process with a client of its own; the others it knows to be running. */
-  const open = (answer: Answer = honest, { pid = 1, running = [1] } = {}) => {
+  const open = (answer: Answer = honest, options: Partial<Journal> & { pid?: number; running?: number[] } = {}) => {
+    const { pid = 1, running = [1], ...how } = options;
     const fetch = async (url: string, init: FetchInit = {}) => answer(url, init);
     const processes = {
       self: async () => ({ machine: "boot", namespace: "1", pid, start: "0" }),
       startOf: async (other: number) => (running.includes(other) ? "0" : undefined),
     };
     const io = { ...createVirtualClock(), processes, fetch, unsettled: new Set<string>() };
-    const client = createClient({ baseUrl, apiKey, journal: openJournal(journal, io) }, io);
+    const client = createClient({ baseUrl, apiKey, journal: { ...openJournal(journal, io), ...how } }, io);
     const start = async (options: Partial<BeginOptions> = {}) => {
       const begun = await client.begin(request, { earlier: "ignore", signal, ...options });
       return begun.send({ signal }).finally(begun.release);
@@ -56,6 +66,27 @@ function createWorld() {
   };
   return { folder, journal, place, lines, open };
 }
+
+test.each([
+  ["reuse", [], { kind: "accepted", attempt: "a", id }, id],
+  ["resume", [{ kind: "accepted", attempt: "a", id }], { kind: "completed", id }, undefined],
+] as const)(
+  "%s: what a process writes just before it is found to have ended counts",
+  async (earlier, before, last, resumed) => {
+    const { open, journal } = createWorld();
+    const write = (line: object) =>
+      appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
+    const intent = { kind: "intent", attempt: "a", base_url: baseUrl, request, holder: "the one that has ended" };
+    for (const line of [intent, ...before]) write(line);
+    const isHeld = async () => {
+      write(last);
+      return false;
+    };
+    const begun = await open(honest, { isHeld }).begin(request, { earlier, signal });
+    expect(begun.earlier?.id).toBe(resumed);
+    await begun.release();
+  },
+);
 
 test("a start is in the journal before it is sent, and what came of it after that", async () => {
   const { open, lines, place } = createWorld();

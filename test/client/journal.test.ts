@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import type { Line } from "../../src/client/history.ts";
+import type { DatedLine, Line, PartLine } from "../../src/client/history.ts";
 import { openJournal } from "../../src/client/journal.ts";
 import { systemClock } from "../../src/io.ts";
 import { systemProcesses } from "../../src/lease.ts";
@@ -17,6 +17,8 @@ function newJournal(date = now, earlier?: string) {
   const io = { ...systemClock, date: () => date, processes: systemProcesses(process.pid) };
   return openJournal(join(folder, "journal.jsonl"), io, earlier);
 }
+
+const isPart = (line: DatedLine): line is DatedLine & PartLine => line.kind === "part";
 
 const intent = (attempt: string): Line => ({
   kind: "intent",
@@ -80,7 +82,7 @@ test("what is JSON but no line of ours is passed over, whatever it says", async 
   ];
   appendFileSync(journal.path, strange.map((line) => `${JSON.stringify(line)}\n`).join(""));
   expect((await journal.entries()).map(({ attempt, status }) => [attempt, status])).toEqual([["a", "starting"]]);
-  expect(await journal.findPart("x.part")).toBe(undefined);
+  expect(await journal.findLast(isPart)).toBe(undefined);
 });
 
 test("a request of the wrong type is read as text: the attempt is not lost", async () => {
@@ -159,7 +161,7 @@ test("lines about the attempts of an earlier journal, which cannot be written, g
   await journal.append(accepted("a"));
   await journal.append({ kind: "dismissed", attempt: "b" });
   expect((await journal.entries()).map(({ status }) => status)).toEqual(["dismissed", "processing"]);
-  expect(await journal.findPart("/fox.mp4.part")).toMatchObject({ holder: "x" });
+  expect(await journal.findLast(isPart)).toMatchObject({ holder: "x" });
   expect(await journal.isHeld(holder)).toBe(true);
 });
 

@@ -1,7 +1,9 @@
+import { readdir } from "node:fs/promises";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Entry } from "../../client/history.ts";
 import type { Io } from "../../io.ts";
 import type { Context, Suggestion } from "../command.ts";
+import type { Candidates } from "../completion/candidates.ts";
 import { findStorage, journalIn } from "../storage.ts";
 import { plainLine } from "../terminal/output.ts";
 
@@ -13,10 +15,14 @@ export function addComplete(program: CommandUnknownOpts, { io, output }: Context
     .option("--current <word>", "the word at the cursor, as far as it was typed", "")
     .action(async (words, { current }) => {
       const { findCandidates } = await import("../completion/candidates.ts");
-      const found = findCandidates(program, words, current);
-      const rows = found === "ids" ? await readRecentIds(io).catch(() => []) : found;
+      const rows = await readRows(findCandidates(program, words, current), current, io).catch(() => []);
       await output.result(rows.map(([word, about]) => (about === "" ? word : `${word}\t${about}`)).join("\n"), rows);
     });
+}
+
+async function readRows(found: Candidates, current: string, io: Io): Promise<readonly Suggestion[]> {
+  if (found === "ids") return readRecentIds(io);
+  return found === "@files" ? listFiles(current) : found;
 }
 
 const maxIds = 30;
@@ -32,4 +38,12 @@ async function readRecentIds(io: Io): Promise<Suggestion[]> {
       : [],
   );
   return words.slice(0, maxIds);
+}
+
+/** The files that begin like the typed `@path`, each after its `@`. Names that a shell would have to quote are left out. */
+async function listFiles(current: string): Promise<Suggestion[]> {
+  const folder = current.slice(1, current.lastIndexOf("/") + 1);
+  const files = (await readdir(folder || ".", { withFileTypes: true })).filter((entry) => !entry.isDirectory());
+  const words = files.map(({ name }) => `@${folder}${name}`);
+  return words.filter((word) => word.startsWith(current) && /^@[\w/.][\w/.-]*$/.test(word)).map((word) => [word, ""]);
 }

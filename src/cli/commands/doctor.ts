@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
 import { type Check, pass } from "../doctor/check.ts";
+import { asTyped } from "../terminal/output.ts";
 
 export function addDoctor(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => doctor(options, context));
@@ -38,8 +39,11 @@ async function doctor(options: Options, context: Context): Promise<void> {
   if (!options.local) checks.push(...(await checkRemote(options.baseUrl, context)));
   checks.push(await checkLocalService(io), await checkDisk());
   const failed = checks.filter(({ state }) => state === "fail");
-  const documents = checks.map(({ code: _, fix = null, ...check }) => ({ ...check, fix }));
-  await output.result(checks.map(formatCheck).join("\n"), { ok: failed.length === 0, checks: documents });
+  const typed = (text: string) => asTyped(text, io.env);
+  const shown = checks.map(({ name, state, says, fix }) => ({
+    ...{ name, state, says: typed(says), fix: fix === undefined ? null : typed(fix) },
+  }));
+  await output.result(shown.map(formatCheck).join("\n"), { ok: failed.length === 0, checks: shown });
   const [first] = failed;
   if (!first) return;
   const count = `${failed.length} ${failed.length === 1 ? "check" : "checks"} failed`;
@@ -60,7 +64,7 @@ async function checkRemote(flag: string | undefined, { io, output }: Context): P
   ];
 }
 
-function formatCheck({ name, state, says, fix }: Check): string {
+function formatCheck({ name, state, says, fix }: Omit<Check, "fix"> & { fix: string | null }): string {
   const line = `${state}  ${name.padEnd(13)}  ${says}`;
-  return fix === undefined ? line : `${line}\n      ${fix.replaceAll("\n", "\n      ")}`;
+  return fix === null ? line : `${line}\n      ${fix.replaceAll("\n", "\n      ")}`;
 }

@@ -4,7 +4,7 @@ import type { ReadyStart } from "../../client/client.ts";
 import type { Entry } from "../../client/history.ts";
 import { aspectRatios, defaultModel, models } from "../../client/models.ts";
 import type { StartRequest } from "../../client/schema.ts";
-import { beforePaying, usage, VidgenError } from "../../errors.ts";
+import { beforePaying, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import {
   baseUrlOption,
@@ -22,7 +22,7 @@ import {
   withSuggestions,
 } from "../command.ts";
 import type { Session } from "../context.ts";
-import { localBaseUrl } from "../local.ts";
+import { explainLocalCredits, localBaseUrl } from "../local.ts";
 import { findBaseUrl, findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
@@ -93,7 +93,7 @@ async function generate(typed: string | undefined, options: Options, context: Ge
     const follow = () => session.collect(id, { ...times, target: begun.target });
     const collected = await ringAfter(options.bell ?? false, follow, io);
     const print = { place, extra: document, open: options.open ?? false, output };
-    await printResult(collectedResult(collected, session.isInProcess()), print, io);
+    await printResult(collectedResult(collected, session.isInProcess(), output), print, io);
   } catch (error) {
     const { explain } = await import("../context.ts");
     throw explain(error, id, { ...options, place }, io);
@@ -199,13 +199,6 @@ async function startOnce(
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   output.note(`Started ${generation.id} (${request.model}${session.isLocal ? ", free" : credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
-}
-
-/** The local service's credits are for tests: nobody can buy more. */
-function explainLocalCredits(error: unknown): unknown {
-  if (!(error instanceof VidgenError) || error.code !== "credits") return error;
-  const hint = "`vidgen serve --credits 1000` gives the local account more; they cost nothing.";
-  return new VidgenError(error.code, error.message, { ...error, hint });
 }
 
 /** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */

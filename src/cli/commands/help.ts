@@ -31,16 +31,10 @@ async function printManual(program: CommandUnknownOpts, { output }: Context): Pr
 
 /** Prints the help of the program, a command or a topic; with `--json` the same as data. */
 async function printHelp(name: string | undefined, program: CommandUnknownOpts, context: Context): Promise<void> {
-  const { io, output } = context;
-  const topics = createTopics(program);
-  const topic = topics.find((topic) => topic.name === name);
-  if (topic) return await output.result(formatTopic(topic, program, io), topic.document);
+  const topic = createTopics(program).find((topic) => topic.name === name);
+  if (topic) return await context.output.result(formatTopic(topic, program, context.io), topic.document);
   const command = name === undefined ? program : findCommand(name, program);
-  if (!output.json) return command.outputHelp();
-  const { describeCommand } = await import("../help/tree.ts");
-  const documents = Object.fromEntries(topics.map(({ name, document }) => [name.replace("-", "_"), document]));
-  const tree = describeCommand(command);
-  await output.result("", command === program ? { version: program.version(), ...tree, ...documents } : tree);
+  command.outputHelp();
 }
 
 /** All commands and topics, each with its summary. */

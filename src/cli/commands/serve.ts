@@ -32,11 +32,11 @@ function declare(program: CommandUnknownOpts) {
     .option("--credits <number>", "set the account's credits (default: at least 1000)")
     .option("--key-for <account>", "create another account, print its API key, and exit")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
-    .option("--webhook-log", "print each callback as it is sent")
-    .addHelpText("after", `\nThese words in a prompt simulate failures:\n${rows.join("\n")}`);
+    .option("--webhook-log", "print each callback as it is sent");
   return withDetails(command, {
     prints: "its URL",
     examples: ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"],
+    after: `These words in a prompt simulate failures:\n${rows.join("\n")}`,
   });
 }
 

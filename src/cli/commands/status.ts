@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
 import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
 import { plainLine } from "../terminal/output.ts";
+import { checkVideoUrl } from "../terminal/result.ts";
 
 export function addStatus(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((id, options) => status(id, options, context));
@@ -38,7 +39,9 @@ async function status(typed: string | undefined, options: Options, { io, output,
     throw await session.explainNotFound(error, id);
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
-  const fields = [generation.id, generation.status, readVideoUrl(generation)].filter((field) => field !== undefined);
+  const videoUrl = readVideoUrl(generation);
+  if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
+  const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
   await output.result(fields.map(plainLine).join("\t"), generation);
   if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;

@@ -153,7 +153,7 @@ type Collecting = Waiting & {
 
 /** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it. */
 async function collectOne(id: string, collecting: Collecting): Promise<Result> {
-  const { session, options, defer, index, show, onStatus = () => {}, explainWith } = collecting;
+  const { session, options, output, defer, index, show, onStatus = () => {}, explainWith } = collecting;
   const saved = await session.findAlreadySaved(id, options.output);
   if (saved !== undefined) {
     const result = savedResult(id, saved);
@@ -165,7 +165,7 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
   defer(async () => target?.release());
   try {
     const collected = await session.collect(id, { ...readTimes(options), target, onStatus });
-    const result = collectedResult(collected, session.isInProcess());
+    const result = collectedResult(collected, session.isInProcess(), output);
     await show(result);
     return result;
   } catch (error) {

@@ -1,8 +1,8 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { type Suggestion, suggestionsFor } from "../command.ts";
 
-/** What can be offered: known words, none where any value is possible, or the ids in the journal. */
-type Candidates = readonly Suggestion[] | "ids";
+/** What can be offered: known words, none where any value is possible, the ids in the journal, or the files that `@path` can name. */
+export type Candidates = readonly Suggestion[] | "ids" | "@files";
 
 /** Makes the script complete file names itself; none of vidgen's own words begins with a colon. */
 const files: readonly Suggestion[] = [[":files", ""]];
@@ -16,7 +16,8 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   if (current.startsWith("-") && !isLiteral) return flagsOf(program, command);
   if (command === undefined) return commandsOf(program);
   const parameter = program.commands.find((each) => each.name() === command)?.registeredArguments[0];
-  return parameter && (count === 0 || parameter.variadic) ? valuesOf(parameter) : [];
+  if (!parameter || (count > 0 && !parameter.variadic)) return [];
+  return parameter.name() === "prompt" && current.startsWith("@") ? "@files" : valuesOf(parameter);
 }
 
 /** Reads the words before the cursor: the command, its number of arguments, a flag that still needs its value, and whether `--` was given. */
@@ -50,7 +51,7 @@ function valuesOf(parameter: Option | Argument | undefined): Candidates {
 }
 
 function withPrefix(prefix: string, values: Candidates): Candidates {
-  return values === "ids" || values === files
+  return typeof values === "string" || values === files
     ? values
     : values.map(([word, about]): Suggestion => [`${prefix}${word}`, about]);
 }

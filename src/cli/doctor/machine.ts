@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findRunning, findServiceFolder } from "../local.ts";
-import { configHint, configPath, hasConfig, readSaved } from "../settings.ts";
+import { configHint, configPath, findOpenMode, hasConfig, readSaved } from "../settings.ts";
 import { findAccessError, findStorage, journalIn } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
@@ -14,34 +14,18 @@ export async function checkConfig(io: Io): Promise<Check> {
   const path = configPath(io);
   if (!hasConfig(io)) return warn("config", "there is no home folder to store it in", configHint);
   try {
-    const before = await modeOf(path);
     await readSaved(io);
     const reason = await findAccessError(dirname(path));
     if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configHint);
-    if (before === undefined) return pass("config", `none yet; \`vidgen login\` creates ${path}`);
-    return judgeMode(path, before, (await modeOf(path)) ?? before);
+    const mode = await findOpenMode(io);
+    if (mode !== undefined) return warn("config", `${path} can be read by other users (${mode})`, `chmod 600 ${path}`);
+    return pass(
+      "config",
+      (await stat(path).catch(() => undefined)) ? path : `none yet; \`vidgen login\` creates ${path}`,
+    );
   } catch (error) {
     return failWith("config", error, configHint);
   }
-}
-
-/** `before` and `now` are the file's modes before and after `readSaved`, which makes it private where it can. */
-function judgeMode(path: string, before: number, now: number): Check {
-  const octal = (mode: number) => `0${mode.toString(8)}`;
-  if ((now & 0o077) !== 0)
-    return warn("config", `${path} can be read by other users (${octal(now)})`, `chmod 600 ${path}`);
-  if (before === now) return pass("config", `${path} (${octal(now)})`);
-  const fix = "If other people use this machine, get a new key and save it with `vidgen login`.";
-  return warn(
-    "config",
-    `${path} could be read by other users (${octal(before)}); vidgen fixed that (${octal(now)})`,
-    fix,
-  );
-}
-
-async function modeOf(path: string): Promise<number | undefined> {
-  const found = await stat(path).catch(() => undefined);
-  return found && found.mode & 0o777;
 }
 
 const journalFix =

@@ -2,7 +2,7 @@ import { isIP } from "node:net";
 import { isLoopback } from "../../client/credentials.ts";
 import { readProxies } from "../../client/http.ts";
 import { describeFailure } from "../../client/reply.ts";
-import { systemCode, usage } from "../../errors.ts";
+import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { type Probe, probeService } from "../probe.ts";
 import { configPath, findBaseUrl, resolveApiKey } from "../settings.ts";
@@ -17,8 +17,7 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
   let apiKey: string | undefined;
   try {
     baseUrl = await findBaseUrl(flag, io);
-    if (baseUrl === undefined)
-      throw usage("none is set", "Run `vidgen login`, or set VIDGEN_BASE_URL; --local needs none.");
+    if (baseUrl === undefined) return { checks: [judgeMissing(io)], baseUrl, apiKey };
     const source = flag === undefined ? sourceOf("VIDGEN_BASE_URL", io) : "--base-url";
     checks.push(pass("base URL", `${baseUrl}, from ${source}`));
   } catch (error) {
@@ -32,6 +31,12 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
     checks.push(failWith("key", error, "Correct VIDGEN_API_KEY, or save the key again with `vidgen login`."));
   }
   return { checks, baseUrl, apiKey };
+}
+
+/** Whoever uses --local alone has no base URL; a key without one is a mistake. */
+function judgeMissing({ env }: Io): Check {
+  const [says, fix] = ["none is set", "Run `vidgen login`, or set VIDGEN_BASE_URL; --local needs none."];
+  return env.VIDGEN_API_KEY ? fail("base URL", says, { code: "usage", fix }) : warn("base URL", says, fix);
 }
 
 function sourceOf(variable: "VIDGEN_API_KEY" | "VIDGEN_BASE_URL", io: Io): string {

@@ -1,5 +1,7 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { detailsOf } from "../command.ts";
+import { collectValues, detailsOf, suggestionsFor } from "../command.ts";
+import { results } from "./results.ts";
+import { createTopics } from "./topics.ts";
 
 export type Flag = ReturnType<typeof describeFlag>;
 
@@ -8,6 +10,13 @@ export type CommandTree = Omit<ReturnType<typeof describe>, "examples"> & {
   /** Left out where there are none. */
   commands?: CommandTree[];
 };
+
+/** What `help` and `--help` print with `--json`: a command, or the whole program with its version and the topics. */
+export function helpDocument(command: CommandUnknownOpts): object {
+  if (command.parent) return describeCommand(command);
+  const topics = createTopics(command).map(({ name, document }) => [name.replace("-", "_"), document]);
+  return { version: command.version(), ...describeCommand(command), ...Object.fromEntries(topics) };
+}
 
 /** A command and those below it, hidden ones left out, as plain data: for `help --json` and the man page. */
 export function describeCommand(command: CommandUnknownOpts): CommandTree {
@@ -25,12 +34,18 @@ function describe(command: CommandUnknownOpts) {
     arguments: command.registeredArguments.map(describeArgument),
     flags: helper.visibleOptions(command).map(describeFlag),
     examples: detailsOf(command).examples,
+    result: results[command.name()] ?? null,
   };
 }
 
 function describeArgument(argument: Argument) {
   const { required, variadic, description, argChoices: choices = null } = argument;
-  return { name: argument.name(), description, required, variadic, choices };
+  return { name: argument.name(), description, required, variadic, choices, known: knownValues(argument) };
+}
+
+/** Values that completion offers too, where others are taken as well; `null` where there are none. */
+function knownValues(parameter: Option | Argument) {
+  return suggestionsFor(parameter)?.map(([word]) => word) ?? null;
 }
 
 /** `usage` is the flag as it is typed: "-m, --model <id>"; `choices` are the only values it takes. */
@@ -40,9 +55,9 @@ function describeFlag(option: Option) {
   return {
     ...{ usage, short, long, description },
     type: takesValue ? "string" : "boolean",
-    // commander sets `parseArg` for `choices` too; otherwise it is `collectValues`.
-    repeatable: option.parseArg !== undefined && choices === null,
+    repeatable: option.parseArg === collectValues,
     default: takesValue ? (option.defaultValue ?? null) : false,
     choices,
+    known: knownValues(option),
   };
 }

@@ -52,7 +52,8 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env }: Output
     const isLink = href !== undefined && isPlainUrl(href) && redact(href) === href && stdout.isTTY && showsLinks(env);
     return isLink ? `\u001b]8;;${href}\u001b\\${text}\u001b]8;;\u001b\\` : text;
   };
-  const writeLine = (text: string) => void stderr.write(`${redact(plain(text))}\n`);
+  const show = (text: string) => redact(asTyped(text, env));
+  const writeLine = (text: string) => void stderr.write(`${show(plain(text))}\n`);
   let printed: Promise<unknown> = Promise.resolve();
   let lastState = "";
 
@@ -88,8 +89,8 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env }: Output
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
-      if (flags.json) stderr.write(`${jsonText(errorDocument(error), redact)}\n`);
-      else stderr.write(redact(errorText(error, color)));
+      if (flags.json) stderr.write(`${jsonText(errorDocument(error), show)}\n`);
+      else stderr.write(show(errorText(error, color)));
       if (flags.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
       return error.exit;
     },
@@ -100,6 +101,16 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env }: Output
       await Promise.all(pending.map((stream) => new Promise((resolve) => stream.write("", resolve))));
     },
   };
+}
+
+/** "npx vidgen" when vidgen was called that way, else "vidgen": printed commands must work when they are pasted. */
+export function programName(env: Io["env"]): string {
+  return env.npm_command === "exec" ? "npx vidgen" : "vidgen";
+}
+
+/** The text with the commands in it as the user has to type them. A command stands after a backtick or a colon. */
+export function asTyped(text: string, env: Io["env"]): string {
+  return text.replace(/(?<=`|: )vidgen (?=[a-z-])/g, `${programName(env)} `);
 }
 
 /** The error as `--json` prints it. */

@@ -20,10 +20,22 @@ export type Result = {
   isInProcess: boolean;
 };
 
-/** A generation that has just completed; `--json` leaves out URLs that end with this process. */
-export function collectedResult({ generation, videoUrl, file }: Collected, isInProcess: boolean): Result {
+/** A generation that has just completed; `--json` leaves out URLs that end with this process. Throws as `checkVideoUrl` when it was not saved. */
+export function collectedResult(collected: Collected, isInProcess: boolean, output: Pick<Output, "redact">): Result {
+  const { generation, videoUrl, file } = collected;
+  if (file === undefined) checkVideoUrl(videoUrl, generation.id, output);
   const urls = isInProcess ? { video_url: null, thumbnail_url: null } : { video_url: videoUrl };
   return { document: { ...generation, ...urls, ...(file === undefined ? {} : { file }) }, file, videoUrl, isInProcess };
+}
+
+/** Throws `rejected` for an address that holds the API key: the key is never printed, and without it the address is of no use. */
+export function checkVideoUrl(videoUrl: string, id: string, { redact }: Pick<Output, "redact">): void {
+  if (redact(videoUrl) === videoUrl) return;
+  const message = "The video is ready, but its address holds your API key and is not printed: save the video with -o.";
+  throw new VidgenError("rejected", message, {
+    id,
+    hint: `\`vidgen wait ${id} -o video.mp4\` saves it, and pays nothing.`,
+  });
 }
 
 /** A video that an earlier run has saved: the service is not asked about it. */

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync } from "node:fs";
+import { appendFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { models } from "../../../src/client/models.ts";
@@ -91,4 +91,13 @@ test.each([
   [["nonsense", ""], []],
 ])("%j: what is offered", async (words, found) => {
   expect(await offered(...words)).toEqual(found);
+});
+
+test("after @ the files are offered that a prompt can be in", async () => {
+  const world = await createWorld();
+  for (const name of ["owl.txt", "fox.txt", "a fox.txt", "$(touch x)"]) writeFileSync(join(world.folder, name), "");
+  mkdirSync(join(world.folder, "foxes"));
+  expect(await offered("generate", `@${world.folder}/fo`)).toEqual([`@${world.folder}/fox.txt`]);
+  expect(await offered("generate", "@/nowhere/x")).toEqual([]);
+  expect(await offered("wait", "@")).toEqual([]);
 });

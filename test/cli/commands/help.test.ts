@@ -1,11 +1,20 @@
+import { join } from "node:path";
+import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
+import * as z from "zod";
+import { collectValues } from "../../../src/cli/command.ts";
 import { errorFields, topicNames, variables } from "../../../src/cli/help/topics.ts";
+import { describeCommand } from "../../../src/cli/help/tree.ts";
+import { aspectRatios, models } from "../../../src/client/models.ts";
 import { exits } from "../../../src/errors.ts";
-import { createWorld } from "../../vidgen.ts";
+import { apiKey, createWorld, type World } from "../../vidgen.ts";
 
-test.each(["generate", "serve", "help"])("help %s is what %s --help prints", async (command) => {
+test.each(["generate", "serve", "help"])("help %s is what %s --help prints, also with --json", async (command) => {
   const world = await createWorld();
   expect(await world.vidgen("help", command)).toEqual(await world.vidgen(command, "--help"));
+  const json = await world.vidgen(command, "--help", "--json");
+  expect([json.code, JSON.parse(json.stdout).name]).toEqual([0, command]);
+  expect(await world.vidgen("help", command, "--json")).toEqual(json);
 });
 
 test("help alone is what --help prints", async () => {
@@ -97,7 +106,9 @@ test("help --json tells of each flag what it takes", async () => {
     repeatable: false,
     default: null,
     choices: null,
+    known: models.map(({ id }) => id),
   });
+  expect(flag("--aspect-ratio").known).toEqual(aspectRatios);
   expect(flag("--timeout").default).toBe("15m");
   expect(flag("--no-wait")).toMatchObject({ type: "boolean", default: false });
   expect(
@@ -108,6 +119,49 @@ test("help --json tells of each flag what it takes", async () => {
     expect.objectContaining({ long: "--pace", choices: ["fast", "realistic"], default: "fast", repeatable: false }),
   );
 });
+
+test("a flag is repeatable when its values are collected, not when they are parsed", () => {
+  const command = new Command("x").option("--size <n>", "", Number).option("--image <url>", "", collectValues);
+  const flags = describeCommand(command).flags.map(({ long, repeatable }) => [long, repeatable]);
+  expect(flags).toEqual([
+    ["--size", false],
+    ["--image", true],
+    ["--help", false],
+  ]);
+});
+
+test("help --json has the schema of each result, and the results keep to it", async () => {
+  const world = await createWorld();
+  const { commands } = JSON.parse((await world.vidgen("help", "--json")).stdout);
+  const schemaOf = (name: string) => commands.find((command: { name: string }) => command.name === name).result;
+  const json = async (...argv: string[]) => JSON.parse((await world.vidgen(...argv, "--json")).stdout);
+  const file = join(world.folder, "fox.mp4");
+  const { id } = await json("generate", "a fox", "--no-wait");
+  const documents: [string, unknown][] = [
+    ["generate", await json("generate", "a fox", "-o", file)],
+    ["status", await json("status", id)],
+    ["wait", await json("wait", id)],
+    ["wait", await json("wait", id, (await world.vidgen("generate", "[fail]", "--no-wait")).stdout.trim())],
+    ["list", await json("list")],
+    ["models", await json("models")],
+    ["login", JSON.parse((await feed(world, apiKey, "login", "--with-token", "--json")).stdout)],
+    ["logout", await json("logout")],
+    ["doctor", await json("doctor")],
+    ["completion", await json("completion", "bash")],
+  ];
+  for (const [name, document] of documents) {
+    const schema = z.fromJSONSchema(schemaOf(name));
+    expect([name, schema.safeParse(document).error]).toEqual([name, undefined]);
+    expect([{}, [{}]].map((wrong) => schema.safeParse(wrong).success)).toEqual([false, false]);
+  }
+  const untold = commands.filter(({ result }: { result: unknown }) => result === null);
+  expect(untold.map(({ name }: { name: string }) => name)).toEqual(["help"]);
+});
+
+function feed(world: World, stdin: string, ...argv: string[]) {
+  world.stdin = stdin;
+  return world.vidgen(...argv);
+}
 
 test("--help names the topics that there is help on", async () => {
   const world = await createWorld();

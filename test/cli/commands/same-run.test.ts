@@ -172,6 +172,22 @@ describe("the same run again", () => {
     expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).not.toContain("canary");
     expect(await world.vidgen(...argv)).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
   });
+
+  test("nor is it in the journal when the service repeats it in a refusal", async () => {
+    const world = await createWorld();
+    const secrets = [
+      "https://me:canary@x.example/a.png",
+      "https://x.example/?t=canary",
+      "data:image/png;base64,canary",
+    ];
+    world.faults.push(() => Response.json({ error: `cannot use ${secrets.join(" or ")}` }, { status: 400 }));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 1 });
+    const [, refused] = readFileSync(join(world.home, "journal.jsonl"), "utf8").split("\n");
+    expect(refused).toContain(
+      "cannot use https://x.example/a.png or https://x.example/?... or data:image/png;base64,...",
+    );
+    expect(refused).not.toContain("canary");
+  });
 });
 
 /** From now on processes run in another container, which has the same journal. */

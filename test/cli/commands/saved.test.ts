@@ -44,6 +44,22 @@ describe.each(again)("%s of a video that is saved there already", (_, run) => {
     expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("exists") });
     expect(readFileSync(place)).toEqual(Buffer.from(tinyMp4("a cat")));
   });
+
+  test("does not count that either after another download to the name was broken off", async () => {
+    const { world, place, id } = await withSaved("fox.mp4");
+    await world.vidgen("generate", "a cat", "-o", place, "--overwrite");
+    await new Promise<void>((resolve) => {
+      world.faults.push((request) => {
+        if (!request.url.endsWith(".mp4")) return undefined;
+        resolve();
+        return new Promise<never>(() => {});
+      });
+      void world.vidgen("wait", id, "-o", place, "--overwrite");
+    });
+    world.faults.length = 0;
+    world.reboot();
+    expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("exists") });
+  });
 });
 
 test("--overwrite fetches it again", async () => {

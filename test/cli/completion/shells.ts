@@ -20,7 +20,9 @@ export function createDesk(): Desk {
   const root = mkdtempSync(join(tmpdir(), "vidgen-shell-"));
   const [folder, home, path] = [join(root, "work"), join(root, "home"), join(root, "bin")];
   for (const each of [folder, home, path]) mkdirSync(each);
-  for (const file of ["fox.mp4", "hare $(touch hacked) `touch hacked`.mp4"]) writeFileSync(join(folder, file), "");
+  mkdirSync(join(folder, "prompts"));
+  for (const file of ["fox.mp4", "owl.txt", "prompts/hare.txt", "hare $(touch hacked) `touch hacked`.mp4"])
+    writeFileSync(join(folder, file), "");
   writeFileSync(join(home, "journal.jsonl"), journal());
   // Even a word that vidgen itself would never offer must not be run.
   const script = `#!/bin/sh
@@ -115,6 +117,8 @@ export const completions: readonly (readonly [typed: string, called: string])[] 
   ["vidgen generate x --model=ve", "<generate><x><--model=veo-3.1>"],
   ["vidgen generate x -a 21:", "<generate><x><-a><21:9>"],
   ["vidgen generate x -o fo", "<generate><x><-o><fox.mp4>"],
+  ["vidgen generate @ow", "<generate><@owl.txt>"],
+  ["vidgen generate @prompts/ha", "<generate><@prompts/hare.txt>"],
   ["vidgen wait x -o ha", "<wait><x><-o><hare $(touch hacked) `touch hacked`.mp4>"],
   ["vidgen wait fi", "<wait><first-one>"],
   ["vidgen wait first-one se", "<wait><first-one><second-one>"],
@@ -143,6 +147,7 @@ export const traps: readonly string[] = [
   "vidgen generate x -o `touch hacked`",
   "vidgen generate x --output=$(touch hacked)/f",
   'vidgen generate x -o "$(touch hacked)/',
+  "vidgen generate @$(touch hacked)/",
   "vidgen generate x -m $(touch hacked)",
   "vidgen generate x --model=$(touch hacked)",
   "vidgen generate x --model='$(touch hacked)'",

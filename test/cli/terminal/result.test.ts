@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { createWorld, onStart, type World } from "../../vidgen.ts";
+import { apiKey, createWorld, mediaUrl, onStart, type World } from "../../vidgen.ts";
 
 const display = { DISPLAY: ":0" };
 
@@ -130,3 +130,24 @@ test("no address of the service's, and no file's name, breaks out of its link", 
   expect(shown).toMatch(/^\\\P{Cc}+$/u);
   expect(closing).toEqual(["]8;;", "\\\n"]);
 });
+
+test.each(["text", "json"])(
+  "an address that holds the key is an error, and the video is saved all the same (%s)",
+  async (shape) => {
+    const world = await createWorld();
+    const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+    const video_url = `${mediaUrl}/${id}.mp4?key=${apiKey}`;
+    world.faults.push(({ url }) =>
+      url.includes("/generation-status?") ? Response.json({ id, status: "completed", video_url }) : undefined,
+    );
+    await world.io.sleep(31_000);
+    const json = shape === "json" ? ["--json"] : [];
+    for (const command of ["status", "wait"]) {
+      const run = await world.vidgen(command, id, ...json);
+      expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("holds your API key") });
+      expect(run.stderr).toContain("save the video with -o");
+      if (command === "status") expect(run.stderr).toContain(`vidgen wait ${id} -o video.mp4`);
+    }
+    expect(await world.vidgen("wait", id, "-o", join(world.folder, "video.mp4"), ...json)).toMatchObject({ code: 0 });
+  },
+);

@@ -1,6 +1,6 @@
 import type { RenderRequest } from "../engine.ts";
 import type { FrameSize } from "./frame.ts";
-import { type CharacterWidths, makeLegible, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
+import { type CharacterWidths, makeLegible, placeholder, shorten, widthOf, wrap, wrapEvenly } from "./text.ts";
 
 /** The widths of the two weights that captions are set in. */
 export type CaptionFonts = { medium: CharacterWidths; semiBold: CharacterWidths };
@@ -32,11 +32,7 @@ export function captionSvg(request: RenderRequest, frame: FrameSize, fonts: Capt
   const unit = Math.min(frame.width, frame.height) / 480;
   const [width, height] = [frame.width / unit, frame.height / unit];
   const room = Math.min(width - 68, 780);
-  const { size, lines } = fitPrompt(
-    makeLegible(request.prompt.slice(0, maxPromptLength), fonts.semiBold),
-    room,
-    fonts.semiBold,
-  );
+  const { size, lines } = fitPrompt(legiblePrompt(request.prompt, fonts.semiBold), room, fonts.semiBold);
   const bottom = height - 62;
   const leading = size * 1.28;
   const top = bottom - leading * lines.length;
@@ -48,6 +44,13 @@ ${noticePill(top - 42, fonts.medium)}
 <g font-weight="600" font-size="${size}">${prompt.join("")}</g>
 <text x="34" y="${height - 34}" font-weight="500" font-size="14.5" fill-opacity=".82">${detailLine(request, frame, { room, widths: fonts.medium })}</text>
 </g></svg>`;
+}
+
+/** Returns nothing when most of the prompt would be dots: the fonts have Latin, Greek and Cyrillic letters alone. */
+function legiblePrompt(prompt: string, widths: CharacterWidths): string {
+  const text = makeLegible(prompt.slice(0, maxPromptLength), widths);
+  const dots = text.split(placeholder).length - 1;
+  return 2 * dots > text.replaceAll(" ", "").length ? "" : text;
 }
 
 /** Returns the largest type size that holds the prompt, and its lines; a prompt too long even for the smallest ends in an ellipsis. */

@@ -2,7 +2,7 @@
 export type CharacterWidths = ReadonlyMap<number, number>;
 
 /** Shown in the place of a character that the font does not have. */
-const placeholder = "·";
+export const placeholder = "·";
 
 /**
  * Returns the text on one line and in characters that the font has. Accents are composed with their letters, and marks that remain are
@@ -28,11 +28,12 @@ export function widthOf(text: string, widths: CharacterWidths): number {
   return width;
 }
 
-/** Returns the text if it is at most `width` ems wide, or as much of its beginning as fits with an ellipsis. */
+/** Returns the text if it is at most `width` ems wide, or as many of its first words as fit with an ellipsis; of a long word its beginning. */
 export function shorten(text: string, width: number, widths: CharacterWidths): string {
   if (widthOf(text, widths) <= width) return text;
-  const [head = ""] = splitAt(text, width - widthOf("…", widths), widths);
-  return `${head.trimEnd()}…`;
+  const [head, tail] = splitAt(text, width - widthOf("…", widths), widths);
+  const words = tail.startsWith(" ") ? head : head.replace(/ \S*$/, "");
+  return `${words.trimEnd()}…`;
 }
 
 /** Breaks the text at its spaces into lines of at most `width` ems; a word that is longer than a line is broken inside. */

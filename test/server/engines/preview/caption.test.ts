@@ -40,10 +40,20 @@ describe("the caption", () => {
     expect(sizeOf("paper boats ".repeat(400))).toBe(17);
   });
 
-  test("ends a prompt that is too long with an ellipsis", () => {
-    const lines = textsOf(draw(aRequest({ prompt: "paper boats ".repeat(400) })));
-    expect(lines).toHaveLength(13);
-    expect(lines.at(-2)).toMatch(/paper.*…$/);
+  test("ends a prompt that is too long at a word, with an ellipsis", () => {
+    const prompt = "paper boats adrift on silent water ".repeat(400);
+    for (const aspectRatio of ["16:9", "9:16", "1:1"]) {
+      const lines = textsOf(draw(aRequest({ prompt, aspectRatio })));
+      expect(lines).toHaveLength(13);
+      expect(lines.at(-2)).toMatch(/ (paper|boats|adrift|on|silent|water)…$/);
+    }
+  });
+
+  test("leaves out a prompt in a script that its fonts lack, and keeps a few such letters as dots", () => {
+    const shown = (prompt: string) => textsOf(draw(aRequest({ prompt }))).slice(1, -1);
+    for (const prompt of ["夕暮れの灯台、波がゆっくりと寄せる", "منارة عند الغسق", "กระต่ายในหิมะ 4K"])
+      expect(shown(prompt)).toEqual([]);
+    expect(shown("a sign that says 猫")).toEqual(["a sign that says ·"]);
   });
 
   test("shortens a long model's name and keeps the figures", () => {
