@@ -163,7 +163,10 @@ test.each([
   const world = await createWorld();
   world.isTerminal = true;
   Object.assign(world.env, env);
-  expect(await world.vidgen("generate")).toMatchObject({ code: 2, stderr: expect.stringContaining("no prompt") });
+  expect(await world.vidgen("generate")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("prompt is missing"),
+  });
   const run = await world.vidgen("generate", "a fox");
   expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^https:\S+\n$/) });
   expect(run.stderr).not.toContain("\u001b");
@@ -188,9 +191,9 @@ test("a terminal of 40 columns: each line of the list fits", async () => {
   const { stdout } = await world.vidgen("list");
   const lines = stdout.split("\n").filter((line) => !line.endsWith(".mp4"));
   expect(Math.max(...lines.map(({ length }) => length))).toBeLessThanOrEqual(40);
-  for (const entry of JSON.parse((await world.vidgen("list", "--json")).stdout)) expect(stdout).toContain(entry.id);
+  for (const entry of JSON.parse((await world.vidgen("list", "--json")).stdout))
+    expect(stdout).toContain(entry.id.slice(0, 8));
   expect(stdout).toMatch(/completed.*wan-2\.5/);
-  expect(stdout).toContain("a red fox runs through snow");
 });
 
 test("a terminal of 40 columns: the help is wrapped to it", async () => {

@@ -271,7 +271,7 @@ async function closedFile(): Promise<string> {
 test("a newer vidgen's database is refused", async () => {
   const file = await closedFile();
   edit(file, "PRAGMA user_version = 99");
-  await expectRefusal(file, /version 99.*use a newer one/);
+  await expectRefusal(file, /version 99.*use a newer vidgen/);
 });
 
 test("another program's database is refused", async () => {
