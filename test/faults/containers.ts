@@ -154,7 +154,7 @@ async function serve(scene: Scene): Promise<Played> {
   const services = [open(), open()];
   const held = await Promise.race(services.map((each, i) => each.ended.then((ended) => ({ ended, i }))));
   const owner = services[1 - held.i] as Spawned;
-  const isHeld = ({ code, stderr }: Ended) => code === 2 && stderr.includes("runs already");
+  const isHeld = ({ code, stderr }: Ended) => code === 2 && stderr.includes("already running");
   if (!isHeld(held.ended)) faults.push(`of two at once: ${said([held.ended])}`);
   const started = await local("generate", "fox", "--no-wait");
   owner.kill("SIGKILL");
