@@ -74,7 +74,7 @@ test("a model that fuses images is given them, two at the least and four at the 
     ["How long", enter],
     ["image 1?", `${one}${enter}`],
     ["image 2?", enter],
-    ["An http(s) address", `${two}${enter}`],
+    ["Enter an http(s) URL", `${two}${enter}`],
     ["image 3? (Enter: no more", enter],
     ["Start it?", `y${enter}`],
   );
@@ -151,7 +151,7 @@ test("where it is saved is asked too, and stands in the command line", async () 
   const world = await createDesk(
     ...questions.slice(0, 4),
     ["Where to save", `~ann/fox.mp4${enter}`],
-    ["A file such as", `${clear}~/clips/${enter}`],
+    ["Enter a file such as", `${clear}~/clips/${enter}`],
     ["Start it?", `y${enter}`],
   );
   const run = await world.vidgen("generate", "--no-color");
