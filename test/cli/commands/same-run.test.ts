@@ -233,7 +233,7 @@ test("a lock that a process elsewhere has left is waited for, which is said, and
   const interrupted = await world.vidgen("generate", "a fox");
   expect(interrupted).toMatchObject({
     code: 130,
-    stderr: expect.stringContaining(`process 77 to release ${lock}`),
+    stderr: expect.stringContaining(`process 77 to release the lock ${lock}`),
   });
   expect([paid(world), world.io.now() < 6_000]).toEqual([0, true]);
   world.reboot();
