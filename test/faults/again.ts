@@ -65,7 +65,8 @@ export const again: Goal = {
       const lifeMs = await measureLife(service, folder);
       const outcomes: Outcome[] = [];
       const kills = () => outcomes.reduce((sum, outcome) => sum + outcome.kills, 0);
-      const commands = Array.from({ length: wanted }, (_, i): Command => {
+      // More than are needed: not every moment comes before the end.
+      const commands = Array.from({ length: wanted * 2 }, (_, i): Command => {
         const home = join(folder, `home-${i % Math.ceil(wanted / 25)}`);
         const cwd = join(folder, `fox-${i}`);
         const prompt = `fox ${i}`;
