@@ -94,6 +94,9 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
     stdout: "fox.mp4\n",
     stderr: expect.stringContaining(started.stdout.trim()),
   });
+  // The URL would end with the command.
+  const done = { code: 0, stdout: `${id}\tcompleted\n`, stderr: expect.stringContaining(`vidgen wait ${id} -o`) };
+  expect(await machine.vidgen("status", id)).toMatchObject(done);
 });
 
 test("nobody is sent to buy credits for the local service", async () => {

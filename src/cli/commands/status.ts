@@ -39,10 +39,14 @@ async function status(typed: string | undefined, options: Options, { io, output,
     throw await session.explainNotFound(error, id);
   });
   const failure = generation.status === "failed" ? failedError(generation.id, generation) : undefined;
-  const videoUrl = readVideoUrl(generation);
+  // A URL of the local service inside this process would end with it.
+  const isShown = !session.isInProcess();
+  const videoUrl = isShown ? readVideoUrl(generation) : undefined;
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
-  await output.result(fields.map(plainLine).join("\t"), generation);
+  const document = isShown ? generation : { ...generation, video_url: null, thumbnail_url: null };
+  await output.result(fields.map(plainLine).join("\t"), document);
+  if (!isShown && generation.status === "completed") output.note(`Save it with: vidgen wait ${id} -o <file>`);
   if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
   throw failure ?? new VidgenError("pending", "Still generating.", { id: generation.id });
