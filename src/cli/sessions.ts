@@ -1,3 +1,4 @@
+import type { Started } from "../client/attempts.ts";
 import { type Entry, isOpen } from "../client/history.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -33,9 +34,6 @@ export type Sessions = {
 const longestRunMs = 7 * 24 * 3600_000;
 
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-
-/** An attempt whose generation has an id. */
-type Started = Entry & { id: string };
 
 /** With `--local` or `--base-url` there is that one service; without them, all that the journal knows. */
 export async function openSessions(options: SessionOptions, io: Io): Promise<Sessions> {

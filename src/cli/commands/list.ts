@@ -92,19 +92,25 @@ async function settleStarting(entries: Entry[], journal: Journal, io: Io): Promi
 }
 
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
-  const entry = await findEntry(typed, journal);
   const { isUnclear } = await import("../../client/attempts.ts");
-  await journal.lock(async () => {
+  const attempt = await journal.lock(async () => {
+    await isUnclear(await findEntry(typed, journal), io.date(), journal.isHeld);
+    // Read again now that the lease has been asked: a process may have written its outcome just before it ended.
+    const entry = await findEntry(typed, journal);
     if (!(await isUnclear(entry, io.date(), journal.isHeld)))
       throw usage(`${typed} is ${entry.status}: only an attempt whose outcome is unknown can be dismissed.`);
     await journal.append({ kind: "dismissed", attempt: entry.attempt });
+    return entry.attempt;
   });
-  output.note(`Dismissed ${entry.attempt}: the same request can be started again.`);
+  output.note(`Dismissed ${attempt}: the same request can be started again.`);
 }
 
 async function forgetEntry(typed: string, journal: Journal, output: Output): Promise<void> {
-  const entry = await findEntry(typed, journal);
-  await journal.lock(() => journal.forget(entry));
+  const entry = await journal.lock(async () => {
+    const found = await findEntry(typed, journal);
+    await journal.forget(found);
+    return found;
+  });
   output.note(
     `Removed ${entry.id ?? entry.attempt} from the journal. No file was deleted, and nothing at the service.`,
   );

@@ -1,4 +1,14 @@
-import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
@@ -370,4 +380,24 @@ test("a video that was streamed to stdout is saved, and one whose reader left is
   const [entry] = JSON.parse((await world.vidgen("list", "--json")).stdout);
   expect(entry).toMatchObject({ status: "completed", file: "-" });
   expect((await world.vidgen("wait", "--all")).stderr).toContain("Nothing to wait for");
+});
+
+test("an attempt whose id is written while it is dismissed is not dismissed", async () => {
+  const world = await createWorld();
+  await kill(world, isStart, "generate", "a fox");
+  const [{ attempt, at }] = journalLines(world).filter(({ kind }) => kind === "intent");
+  // The process ends as soon as somebody asks for it, and has written its outcome by then.
+  const { startOf } = world.io.processes;
+  const accepted = { at, kind: "accepted", attempt, id: "11111111-2222-4333-8444-555555555555" };
+  let isWritten = false;
+  world.io.processes.startOf = async (pid) => {
+    const start = await startOf(pid);
+    if (start === undefined && !isWritten) {
+      isWritten = true;
+      appendFileSync(join(world.home, "journal.jsonl"), `${JSON.stringify(accepted)}\n`);
+    }
+    return start;
+  };
+  expect(await world.vidgen("list", "--dismiss", attempt)).toMatchObject({ code: 2 });
+  expect(isWritten).toBe(true);
 });
