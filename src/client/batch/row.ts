@@ -1,0 +1,43 @@
+import { createHash } from "node:crypto";
+import type { StartRequest } from "../schema.ts";
+
+/** One generation that a batch is to make, checked and ready to be started. */
+export type Row = {
+  /** The user's own name for it. */
+  id?: string | undefined;
+  /** Its line in the file, from 1; for rows that `--each` has made of one line, the same. */
+  line: number;
+  /** The request as the journal keeps it: see `recordOf`. */
+  record: StartRequest;
+  /** The request itself, which may hold the bytes of an image: read when it is sent, not before. */
+  load(): Promise<StartRequest>;
+  /** Where the video is saved, with the words of the row filled in; `undefined` when it is not saved. */
+  place: string | undefined;
+};
+
+/** A row with the name under which the results file and the journal know it. */
+export type KeyedRow = Row & {
+  key: string /** Tells whether a row of the same key asks for something else. */;
+  hash: string;
+};
+
+/** Names the rows: by their `id`, else by the request and how many equal requests without one come before. */
+export function keyRows(rows: Row[]): KeyedRow[] {
+  const counts = new Map<string, number>();
+  return rows.map((row) => {
+    const hash = hashRequest(row.record);
+    if (row.id !== undefined) return { ...row, hash, key: row.id };
+    const count = (counts.get(hash) ?? 0) + 1;
+    counts.set(hash, count);
+    return { ...row, hash, key: `${hash}-${count}` };
+  });
+}
+
+/** The same for requests with the same fields, in any order. */
+export function hashRequest(record: StartRequest): string {
+  const sorted = (_: string, value: unknown) =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value;
+  return createHash("sha256").update(JSON.stringify(record, sorted)).digest("hex").slice(0, 16);
+}
