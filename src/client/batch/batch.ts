@@ -55,7 +55,7 @@ export type Batch = {
 
 type Known = {
   client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries">;
-  journal: Pick<Journal, "append">;
+  journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };
 
@@ -97,7 +97,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
           if (state.kind === "running") running.push({ row, line: state.attempt });
           if (state.kind !== "new") continue;
           toStart.push(row);
-          for (const attempt of state.dismissed) await journal.append({ kind: "dismissed", attempt });
+          for (const attempt of state.dismissed) await journal?.append({ kind: "dismissed", attempt });
         }
         return runRows({ running, toStart }, how, { work, costs, clock: io });
       },
