@@ -1,11 +1,9 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import type { Earlier, Started } from "../../client/attempts.ts";
+import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
-import type { Entry } from "../../client/history.ts";
 import { aspectRatios, defaultModel, models } from "../../client/models.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
-import type { Io } from "../../io.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -22,11 +20,18 @@ import {
   withSuggestions,
 } from "../command.ts";
 import type { Session } from "../context.ts";
-import { explainLocalCredits, localBaseUrl } from "../local.ts";
-import { findBaseUrl, findModelSetting } from "../settings.ts";
+import { explainLocalCredits } from "../local.ts";
+import { findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
-import { checkPlace, collectedResult, printResult, savedResult } from "../terminal/result.ts";
+import {
+  checkPlace,
+  collectedResult,
+  earlierDocument,
+  formatAge,
+  printResult,
+  savedResult,
+} from "../terminal/result.ts";
 import type { RequestInput } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
@@ -115,7 +120,10 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const place = asked ?? given;
   const request = buildRequest(input);
   const how = howEarlier(options);
-  if (options.dryRun) return await printDryRun(request, options, context);
+  if (options.dryRun) {
+    const { printDryRun } = await import("./dry-run.ts");
+    return await printDryRun(request, options, context);
+  }
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
   const begin = { place, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
@@ -141,14 +149,6 @@ function howEarlier({ again, reuse }: Options): Earlier {
   if (again && reuse) throw usage("--again and --reuse cannot be combined.");
   if (again) return "again";
   return reuse ? "reuse" : "resume";
-}
-
-/** How long ago an attempt was started, such as "40 s". */
-function formatAge({ at }: Entry, { date }: Pick<Io, "date">): string {
-  const seconds = Math.max(0, Math.round((date().getTime() - new Date(at).getTime()) / 1000));
-  if (seconds < 120) return `${seconds} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
 /** Where the video goes; `undefined` when it is not to be saved. */
@@ -211,41 +211,3 @@ async function printId(session: Session, { id, document }: StartResult, { io, ou
 
 /** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
 type StartResult = { id: string; document: object };
-
-/** What `--json` prints of a generation that is resumed. */
-function earlierDocument({ id, status, at, remaining_credits, request: { model, prompt } }: Started): object {
-  return { id, status, model, prompt, created_at: at, remaining_credits };
-}
-
-/**
- * `--dry-run`: prints the request as it would be sent, without the key; with `--reuse` the generation that would be resumed, if there is one.
- * Needs neither key nor base URL, and notes a missing base URL.
- */
-async function printDryRun(request: StartRequest, options: Options, { io, output }: Context): Promise<void> {
-  const { local = false, reuse } = options;
-  const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
-  if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
-  if (reuse) {
-    const { findJournal } = await import("../context.ts");
-    const { chooseAttempt, isRecent } = await import("../../client/attempts.ts");
-    const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
-    if (note !== undefined) output.note(note);
-    const origin = local ? localBaseUrl : baseUrl;
-    const now = io.date();
-    const entries = await journal.entries((part) => part.some((entry) => isRecent(entry, now)));
-    const known = entries.filter((entry) => entry.base_url === origin);
-    const wanted = { request, place: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
-    const choice = await journal.lock(() => chooseAttempt(known, wanted));
-    if (choice.kind === "resume") {
-      const text = `Would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;
-      return await output.result(text, { reuse: earlierDocument(choice.entry) });
-    }
-  }
-  const { startInit } = await import("../../client/api.ts");
-  const { method, headers, body } = startInit(request, crypto.randomUUID());
-  const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
-  const all = { Authorization: "Bearer [key left out]", ...headers };
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
-  const text = [`${method} ${url}`, ...lines, "", JSON.stringify(JSON.parse(body), null, 2)].join("\n");
-  await output.result(text, { method, url, headers: all, body: request });
-}
