@@ -38,7 +38,13 @@ export async function printDryRun(
   const { method, headers, body } = startInit(request, crypto.randomUUID());
   const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
   const all = { Authorization: "Bearer [key left out]", ...headers };
+  // The bytes of an image would fill the screen.
+  const shown = JSON.parse(body, (_, value) => (isImage(value) ? value.replace(/,.*/s, ",...") : value));
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
-  const text = [`${method} ${url}`, ...lines, "", JSON.stringify(JSON.parse(body), null, 2)].join("\n");
-  await output.result(text, { method, url, headers: all, body: request });
+  const text = [`${method} ${url}`, ...lines, "", JSON.stringify(shown, null, 2)].join("\n");
+  await output.result(text, { method, url, headers: all, body: shown });
+}
+
+function isImage(value: unknown): value is string {
+  return typeof value === "string" && value.startsWith("data:image/");
 }

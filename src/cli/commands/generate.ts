@@ -54,7 +54,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(withSuggestions(aspectRatio, () => aspectRatios.map((ratio) => [ratio, ""])))
     .option("-d, --duration <length>", "length in seconds, e.g. 8")
     .addOption(withSuggestions(resolution, () => ["480p", "720p", "1080p"].map((name) => [name, ""])))
-    .option("-i, --image <url>", "source image; may be repeated", collectValues)
+    .option("-i, --image <url|file>", "source image: a URL or a PNG, JPEG or WebP file; may be repeated", collectValues)
     .option("--callback-url <url>", "the service POSTs the result there")
     .option("--set <field=value>", "another field of the request; may be repeated", collectValues)
     .addOption(saveOption())
@@ -113,12 +113,13 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { io, output, defer } = context;
   const { buildRequest } = await import("./request.ts");
   const { openSession } = await import("../context.ts");
+  const { readImages } = await import("../../client/images.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
   const given = choosePlace(options, context);
   const { input, place: asked } = await resolveInput(typed, options, context);
   const place = asked ?? given;
-  const request = buildRequest(input);
+  const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
   const how = howEarlier(options);
   if (options.dryRun) {
     const { printDryRun } = await import("./dry-run.ts");
