@@ -11,40 +11,40 @@ type ReadOptions = {
   onNote?: ((text: string) => void) | undefined;
 };
 
-type LocalImage = { image: string; bytes: Buffer };
-
 /**
  * The images of a request as they are sent: addresses as they are, and a local file, named by a path or a `file:` URL, as a `data:` URL,
  * which is an assumption about the service. Throws `usage` for a file that is no PNG, JPEG or WebP, or cannot be read, for a word that is
  * neither an address nor a file, and for more than 20 MB of files in all.
  */
 export async function readImages(images: readonly string[], { onNote }: ReadOptions = {}): Promise<string[]> {
-  const files: LocalImage[] = [];
-  let left = maxBytes;
-  const read = async (image: string) => {
-    if (/^(https?|data):/i.test(image)) return image;
-    const bytes = await readLocal(image, left);
-    const format = formatOf(bytes);
-    if (format === undefined) throw usage(`The image "${image}" is not a PNG, JPEG or WebP.`);
-    left -= bytes.length;
-    files.push({ image, bytes });
-    return `data:image/${format};base64,${bytes.toString("base64")}`;
-  };
+  const files: string[] = [];
+  let size = 0;
   const sent: string[] = [];
-  for (const image of images) sent.push(await read(image));
-  if (files.length > 0) onNote?.(noteOf(files));
+  for (const image of images) {
+    if (/^(https?|data):/i.test(image)) {
+      sent.push(image);
+      continue;
+    }
+    const { format, bytes } = await readLocal(image, size);
+    files.push(image);
+    size += bytes.length;
+    sent.push(`data:image/${format};base64,${bytes.toString("base64")}`);
+  }
+  if (files.length > 0) onNote?.(noteOf(files, size));
   return sent;
 }
 
-function noteOf(files: LocalImage[]): string {
-  const names = files.map(({ image }) => image).join(", ");
-  const size = files.reduce((sum, { bytes }) => sum + bytes.length, 0);
-  const shown = size < 1_000_000 ? `${Math.ceil(size / 1_000)} kB` : `${(size / 1_000_000).toFixed(1)} MB`;
+function noteOf(files: string[], size: number): string {
   const [verb, urls] = files.length === 1 ? ["is", "a data: URL"] : ["are", "data: URLs"];
-  return `${names} ${verb} sent as ${urls} (${shown}); not every service accepts that.`;
+  return `${files.join(", ")} ${verb} sent as ${urls} (${formatBytes(size)}); not every service accepts that.`;
 }
 
-async function readLocal(image: string, left: number): Promise<Buffer> {
+function formatBytes(bytes: number): string {
+  return bytes < 1_000_000 ? `${Math.ceil(bytes / 1_000)} kB` : `${(Math.ceil(bytes / 100_000) / 10).toFixed(1)} MB`;
+}
+
+/** Reads a local image; those before it have `before` bytes. */
+async function readLocal(image: string, before: number): Promise<{ format: Format; bytes: Buffer }> {
   const refuse = (reason: string) => usage(`Cannot read the image "${image}": ${reason}.`);
   try {
     const path = /^file:/i.test(image) ? fileURLToPath(image) : image;
@@ -55,8 +55,13 @@ async function readLocal(image: string, left: number): Promise<Buffer> {
       if (stats.isDirectory()) throw refuse("it is a folder");
       if (!stats.isFile()) throw refuse(noFile);
       if (stats.size === 0) throw refuse("it is empty");
-      if (stats.size > left) throw refuse(`images may have ${maxBytes / 1_000_000} MB in all`);
-      return await file.readFile();
+      const total = before + stats.size;
+      if (total > maxBytes)
+        throw refuse(`with it the images have ${formatBytes(total)}, and may have ${maxBytes / 1_000_000} MB in all`);
+      const bytes = await file.readFile();
+      const format = formatOf(bytes);
+      if (format === undefined) throw refuse("it is not a PNG, JPEG or WebP");
+      return { format, bytes };
     } finally {
       await file.close();
     }
@@ -68,8 +73,11 @@ async function readLocal(image: string, left: number): Promise<Buffer> {
 
 const noFile = "it is a pipe, a socket or a device";
 
-/** The format by the first bytes, as a `data:` URL names it; a name may lie. */
-function formatOf(bytes: Buffer): "png" | "jpeg" | "webp" | undefined {
+/** As a `data:` URL names it. */
+type Format = "png" | "jpeg" | "webp";
+
+/** The format by the first bytes: the file's name may lie. */
+function formatOf(bytes: Buffer): Format | undefined {
   const start = bytes.toString("latin1", 0, 12);
   if (start.startsWith("\x89PNG\r\n\x1a\n")) return "png";
   if (start.startsWith("\xff\xd8\xff")) return "jpeg";
