@@ -172,3 +172,19 @@ async function blank(path: string, isGone: (line: DatedLine) => boolean): Promis
     await file.close();
   }
 }
+
+/** For a client that writes nothing down. */
+export const noJournal: Omit<Journal, "path"> = {
+  append: async () => {},
+  entries: async () => [],
+  findLast: async () => undefined,
+  lock: (work) => work({ confirm: async () => {} }),
+  hold: async () => ({
+    holder: "",
+    lost: new AbortController().signal,
+    confirm: async () => {},
+    release: async () => {},
+  }),
+  isHeld: async () => false,
+  forget: async () => {},
+};

@@ -10,6 +10,7 @@ import {
   type Context,
   collectValues,
   flagWords,
+  infoJsonOption,
   intervalOption,
   localOption,
   openOption,
@@ -60,6 +61,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(saveOption())
     .option("--download", "the same as -o .")
     .option("--overwrite", "replace the file if it exists")
+    .addOption(infoJsonOption())
     .option("--no-wait", "print the id and exit")
     .option("--again", "start a new generation instead of resuming an interrupted run")
     .option("--reuse", "resume any generation of the same request from the last 24 hours instead of paying for another")
@@ -119,6 +121,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const given = choosePlace(options, context);
   const { input, place: asked } = await resolveInput(typed, options, context);
   const place = asked ?? given;
+  checkInfoPlace(place, options);
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
   const how = howEarlier(options);
   if (options.dryRun) {
@@ -140,6 +143,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   }
   if (earlier && begun.file !== undefined) {
     output.note(`${earlier.id} is already saved.`);
+    if (options.writeInfoJson) await session.client.addInfo(earlier.id, begun.file, io);
     await printResult(savedResult(earlier.id, begun.file), { place, extra: earlier.document, open, output }, io);
     return undefined;
   }

@@ -89,6 +89,12 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
     throw usage("-o - writes the video to stdout, which is a terminal: pipe it, or save it to a file.");
 }
 
+/** Throws `usage` when `--write-info-json` has no saved file that it could write beside. */
+export function checkInfoPlace(place: string | undefined, { writeInfoJson }: { writeInfoJson?: boolean }): void {
+  if (!writeInfoJson || (place !== undefined && place !== "-")) return;
+  throw usage("--write-info-json writes a file beside the saved video: it needs -o with a file or a folder.");
+}
+
 /** Throws `output` also where the reader closes the pipe early: then the video is not saved. */
 async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
   try {
