@@ -26,6 +26,7 @@ import { findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
 import {
+  checkInfoPlace,
   checkPlace,
   collectedResult,
   earlierDocument,
