@@ -318,18 +318,13 @@ test("a port in use is a usage error that names the flag", async () => {
   });
 });
 
-test("a picture of this folder becomes a video", async () => {
+test("a picture of this folder becomes a video, with its info beside it", async () => {
   writeFileSync(join(folder, "fox.png"), aPng(64, 48));
-  const { code, stdout, stderr } = await vidgen([
-    "generate",
-    "a fox",
-    "-i",
-    "fox.png",
-    "--local",
-    "-o",
-    "pictured.mp4",
-  ]);
+  const argv = ["generate", "a fox", "-i", "fox.png", "--duration", "1", "--local", "-o", "pictured.mp4"];
+  const { code, stdout, stderr } = await vidgen([...argv, "--write-info-json"]);
   expect([code, stdout]).toEqual([0, "pictured.mp4\n"]);
   expect(stderr).toContain("fox.png is sent as a data: URL");
   expect(readFileSync(join(folder, "pictured.mp4")).toString("latin1", 4, 8)).toBe("ftyp");
+  const info = JSON.parse(readFileSync(join(folder, "pictured.mp4.json"), "utf8"));
+  expect(info.request).toMatchObject({ prompt: "a fox", imageUrl: expect.stringMatching(/^sha256:/), duration: 1 });
 });
