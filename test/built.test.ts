@@ -10,6 +10,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { spawnProcess } from "./faults/spawned.ts";
+import { aPng } from "./server/jobs/pictures.ts";
 
 // The program as it is installed: bin/vidgen.js over dist/, in processes of their own, over real sockets on loopback.
 
@@ -315,4 +316,15 @@ test("a port in use is a usage error that names the flag", async () => {
     code: 2,
     stderr: expect.stringMatching(/is in use.*--port/s),
   });
+});
+
+test("a picture of this folder becomes a video, with its info beside it", async () => {
+  writeFileSync(join(folder, "fox.png"), aPng(64, 48));
+  const argv = ["generate", "a fox", "-i", "fox.png", "--duration", "1", "--local", "-o", "pictured.mp4"];
+  const { code, stdout, stderr } = await vidgen([...argv, "--write-info-json"]);
+  expect([code, stdout]).toEqual([0, "pictured.mp4\n"]);
+  expect(stderr).toContain("fox.png is sent as a data: URL");
+  expect(readFileSync(join(folder, "pictured.mp4")).toString("latin1", 4, 8)).toBe("ftyp");
+  const info = JSON.parse(readFileSync(join(folder, "pictured.mp4.json"), "utf8"));
+  expect(info.request).toMatchObject({ prompt: "a fox", imageUrl: expect.stringMatching(/^sha256:/), duration: 1 });
 });

@@ -83,6 +83,9 @@ export const saveOption = () =>
     "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
   );
 
+export const infoJsonOption = () =>
+  new Option("--write-info-json", "with -o, also write <file>.json: the request, times and credits");
+
 export const timeoutOption = () =>
   new Option("--timeout <time>", "maximum time to wait: 90s, 5m, 1h30m or plain seconds").default("15m");
 

@@ -14,7 +14,13 @@ import { type Output, programName } from "./terminal/output.ts";
 import { createProgressDisplay, type ProgressDisplay } from "./terminal/progress.ts";
 import { traceFetch } from "./terminal/trace.ts";
 
-export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
+export type SessionOptions = {
+  local?: boolean;
+  baseUrl?: string;
+  overwrite?: boolean;
+  writeInfoJson?: boolean;
+  output: Output;
+};
 
 /** What all sessions of a command share. */
 export type Shared = { journal: Journal; display: ProgressDisplay };
@@ -112,7 +118,9 @@ export function createSession(service: Service, options: SessionOptions & Shared
     async findAlreadySaved(id, place) {
       if (place === undefined || options.overwrite) return undefined;
       const file = await client.findSaved(id, place).catch(() => undefined);
-      if (file !== undefined) output.note(`${id} is already saved.`);
+      if (file === undefined) return undefined;
+      output.note(`${id} is already saved.`);
+      if (options.writeInfoJson) await client.addInfo(id, file, io);
       return file;
     },
     recordStreamed: (id) =>
@@ -128,7 +136,8 @@ export function createSession(service: Service, options: SessionOptions & Shared
         onStatus?.(status);
         listeners.onState(status);
       };
-      const how = { ...times, signal: io.signal, ...listeners, onState };
+      const { overwrite, writeInfoJson: infoJson } = options;
+      const how = { ...times, overwrite, infoJson, signal: io.signal, ...listeners, onState };
       try {
         if (target) return await client.download(id, target, how);
         return { ...(await client.follow(id, how)), file: undefined };
@@ -181,12 +190,13 @@ export type ResumeOptions = Omit<SessionOptions, "output"> & {
 
 /** The hint with the command that resumes these generations, or with "--all" those that are open. */
 export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
-  const { local, baseUrl, place, overwrite } = options;
+  const { local, baseUrl, place, overwrite, writeInfoJson } = options;
   const flags = [
     ...(local ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
     ...(place === undefined ? [] : ["-o", place]),
     ...(overwrite ? ["--overwrite"] : []),
+    ...(writeInfoJson ? ["--write-info-json"] : []),
   ];
   const words = typeof ids === "string" ? [ids] : ids;
   const isOdd = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));

@@ -5,6 +5,7 @@ import {
   baseUrlOption,
   bellOption,
   type Context,
+  infoJsonOption,
   intervalOption,
   localOption,
   openOption,
@@ -17,7 +18,14 @@ import type { Session } from "../context.ts";
 import type { Found, Sessions } from "../sessions.ts";
 import { errorDocument } from "../terminal/output.ts";
 import { ringAfter } from "../terminal/progress.ts";
-import { checkPlace, collectedResult, printResult, type Result, savedResult } from "../terminal/result.ts";
+import {
+  checkInfoPlace,
+  checkPlace,
+  collectedResult,
+  printResult,
+  type Result,
+  savedResult,
+} from "../terminal/result.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));
@@ -34,6 +42,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
+    .addOption(infoJsonOption())
     .addOption(timeoutOption())
     .addOption(intervalOption())
     .addOption(openOption())
@@ -55,6 +64,7 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");
   if (typed.includes("")) throw usage("An id is empty.");
   checkPlace(options.output, { output, open }, io);
+  checkInfoPlace(options.output, options);
   readTimes(options);
   const { openSessions } = await import("../sessions.ts");
   const sessions = await openSessions({ ...options, output }, io);
