@@ -169,7 +169,10 @@ function unknownOutcome(reason: string, attempt: string, httpStatus?: number): F
 /** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */
 function interruptedBetweenRequests(signal: AbortSignal, notNow: NotNow | undefined): End {
   const { code, message } = asVidgenError(signal.reason);
-  if (notNow) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
+  if (notNow) {
+    const { httpStatus } = notNow;
+    return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`, { httpStatus }) };
+  }
   return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
 }
 
