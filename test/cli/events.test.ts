@@ -78,6 +78,17 @@ test.each<[string, { argv: string[]; fault?: World["faults"][number]; code: numb
     },
   ],
   [
+    "Ctrl-C after the service has said that it takes no more",
+    {
+      ...{ argv: fox, code: 130, count: { refused: 1 }, said: ["ended refused", "error"] },
+      fault(request, world) {
+        if (!isStart(request)) return undefined;
+        world.press("Ctrl-C");
+        return new Response("{}", { status: 429 });
+      },
+    },
+  ],
+  [
     "an unknown outcome",
     {
       ...{ argv: fox, code: 6, count: { unknown: 1 }, fault: onStart(() => new Response("", { status: 502 })) },

@@ -202,13 +202,17 @@ async function startOnce(
 ): Promise<StartResult> {
   // Without a terminal the first line is the one with the id.
   if (output.isLive) output.progress("Starting...");
-  const { generation, remaining_credits, attempt } = await begun
-    .send(io)
-    .catch((error) => {
-      throw teller.notStarted(session.isLocal ? explainLocalCredits(error) : error);
-    })
-    .finally(output.clearProgress);
-  teller.started({ id: generation.id, attempt, model: request.model, resumed: false, remaining_credits });
+  const end = await begun.sendUntilKnown(io).finally(output.clearProgress);
+  if (end.kind !== "accepted")
+    throw teller.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
+  const { generation, remaining_credits } = end.started;
+  teller.started({
+    id: generation.id,
+    attempt: begun.attempt,
+    model: request.model,
+    resumed: false,
+    remaining_credits,
+  });
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   output.note(`Started ${generation.id} (${request.model}${session.isLocal ? ", free" : credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };

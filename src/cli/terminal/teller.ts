@@ -1,7 +1,7 @@
 import {
   createEventFilter,
   createEventListeners,
-  endOfStart,
+  type EndStatus,
   errorFieldsOf,
   type GenerationEvent,
 } from "../../client/events.ts";
@@ -16,7 +16,7 @@ type Started = Omit<GenerationEvent & { event: "started" }, "event">;
 export type Teller = {
   started(started: Started): void;
   /** Tells how the start has ended that was not accepted, and returns the error. */
-  notStarted(error: unknown): VidgenError;
+  notStarted(status: EndStatus, error: VidgenError): VidgenError;
   /** The listeners for the client's callbacks about one generation. */
   follow(id: string): ReturnType<typeof createEventListeners>;
   /** `isNew` when this command has saved the file. */
@@ -35,9 +35,8 @@ export function createTeller(output: Pick<Output, "event">, { now }: Pick<Io, "n
   const nothing = { file: null, video_url: null };
   return {
     started: (started) => tell({ event: "started", ...started }),
-    notStarted(thrown) {
-      const error = asVidgenError(thrown);
-      tell({ event: "ended", id: null, status: endOfStart(error), ...nothing, error: errorFieldsOf(error) });
+    notStarted(status, error) {
+      tell({ event: "ended", id: null, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
     follow: (id) => createEventListeners(id, tell),
