@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import * as z from "zod";
+import { createTeller } from "../../src/cli/terminal/teller.ts";
 import { createWorld, failure, isStart, mediaUrl, onStart, type Run, type World } from "../vidgen.ts";
 
 type Fields = { event: string; error?: Fields | null; [field: string]: unknown };
@@ -182,7 +183,7 @@ test("a run that is resumed, and one whose video is saved already", async () => 
   expect(names(resumed).at(-2)).toBe("ended completed");
   const again = await readEvents(await world.vidgen(...argv), world);
   expect(names(again)).toEqual(["started", "ended completed", "summary"]);
-  expect(again[1]).toMatchObject({ id, file: argv.at(-1), error: null });
+  expect(again[1]).toMatchObject({ id, file: argv.at(-1), video_url: null, error: null });
   expect(again[2]).toMatchObject({ total: 1, done: 1 });
 });
 
@@ -211,6 +212,18 @@ test("wait tells of each of several generations, and starts none", async () => {
   expect(lines.at(-1)).toMatchObject({ exit_code: 10, total: 3, done: 1, failed: 2 });
 });
 
+test.each([
+  ["that fails", "[fail]", {}, "failed", "failed"],
+  ["whose service has no key here", "a fox", { VIDGEN_API_KEY: undefined }, "processing", "auth"],
+])("wait tells the end of one %s", async (_, prompt, env, status, reason) => {
+  const world = await createWorld();
+  const id = (await world.vidgen("generate", prompt, "--no-wait")).stdout.trim();
+  Object.assign(world.env, env);
+  const events = await readEvents(await world.vidgen("wait", id, "--events"), world);
+  expect(names(events)).toEqual([`ended ${status}`, "error", "summary"]);
+  expect(events[0]).toMatchObject({ id, error: { code: reason, id } });
+});
+
 test("a video that cannot be saved is completed, with the reason", async () => {
   const world = await createWorld();
   world.faults.push((request) => (request.url.startsWith(mediaUrl) ? new Response("", { status: 418 }) : undefined));
@@ -219,6 +232,17 @@ test("a video that cannot be saved is completed, with the reason", async () => {
   const events = await readEvents(run, world);
   expect(events.at(-3)).toMatchObject({ status: "completed", file: null, error: { code: "output" } });
   expect(events.at(-1)).toMatchObject({ exit_code: 9, total: 1, running: 1, done: 0 });
+});
+
+test.each([
+  [true, null],
+  [false, `${mediaUrl}/1b4e.mp4`],
+])("with the local service inside the command (%s) the end has the URL %s", (isInProcess, video_url) => {
+  const told: object[] = [];
+  const teller = createTeller({ event: (event) => told.push(event) }, { now: () => 0 });
+  const result = { document: {}, file: undefined, videoUrl: `${mediaUrl}/1b4e.mp4`, isInProcess };
+  teller.ended("1b4e", result, { isNew: true });
+  expect(told).toEqual([expect.objectContaining({ event: "ended", video_url })]);
 });
 
 test("help with --events goes to stderr", async () => {
