@@ -30,8 +30,10 @@ export type Plan = {
   rows: number;
   done: number;
   running: number;
-  /** Refused and failed rows that are left alone, and rows that may have been charged. */
+  /** Refused and failed rows that are left alone; `refused` of them were refused. */
   failed: number;
+  refused: number;
+  /** Rows that may have been charged. */
   unknown: number;
   to_start: number;
   /** `credits` is what the starts will cost as far as is known, else null. */
@@ -53,7 +55,7 @@ export type Batch = {
 
 type Known = {
   client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries">;
-  journal: Pick<Journal, "append">;
+  journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };
 
@@ -95,7 +97,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
           if (state.kind === "running") running.push({ row, line: state.attempt });
           if (state.kind !== "new") continue;
           toStart.push(row);
-          for (const attempt of state.dismissed) await journal.append({ kind: "dismissed", attempt });
+          for (const attempt of state.dismissed) await journal?.append({ kind: "dismissed", attempt });
         }
         return runRows({ running, toStart }, how, { work, costs, clock: io });
       },
@@ -160,11 +162,12 @@ function sumUp(rows: PlannedRow[], costs: Costs): Plan {
     const each = costs.typical(model) ?? null;
     return { model, to_start, credits_each: each, credits: each === null ? null : each * to_start };
   });
+  const refused = rows.filter(({ state }) => state.kind === "failed" && state.attempt.status === "refused").length;
   const isKnown = models.every(({ credits }) => credits !== null);
   const credits = isKnown ? models.reduce((sum, { credits }) => sum + (credits ?? 0), 0) : null;
   return {
     ...{ rows: rows.length, done: count("done"), running: count("running"), failed: count("failed") },
-    ...{ unknown: count("unknown"), to_start: count("new"), models, credits },
+    ...{ refused, unknown: count("unknown"), to_start: count("new"), models, credits },
     remaining_credits: costs.remaining() ?? null,
   };
 }

@@ -4,6 +4,7 @@ import { type ErrorCode, usage } from "../../errors.ts";
 import type { Entry } from "../history.ts";
 import type { ResultLine } from "./results.ts";
 import { hashRequest, type KeyedRow } from "./row.ts";
+import { isGeneral } from "./status.ts";
 
 /** What is to be done about a row. */
 export type RowState =
@@ -84,7 +85,11 @@ export async function planRows(
   }
   const faults: string[] = [];
   const planned: PlannedRow[] = [];
+  const lines = new Map<string, number>();
   for (const row of rows) {
+    const other = lines.get(row.key);
+    if (other !== undefined) faults.push(`line ${row.line}: the id "${row.key.slice(0, 60)}" is that of line ${other} too`);
+    lines.set(row.key, row.line);
     const known = byRow.get(row.key) ?? [];
     const state = await stateOf(row, known, options);
     const last = known.at(-1);
@@ -100,8 +105,9 @@ async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions)
   if (attempt === undefined) return { kind: "new", dismissed: [] };
   const { id, status } = attempt;
   if (status === "failed" || status === "refused" || status === "unsent") {
-    const isTried = status !== "unsent" && !isAboutAccount(attempt) && attempt.request === row.hash;
-    return isTried && !options.retryFailed ? { kind: "failed", attempt } : { kind: "new", dismissed: [] };
+    const isTried = status === "failed" || (status === "refused" && !isGeneral(attempt.error?.code));
+    const isSame = attempt.request === row.hash;
+    return isTried && isSame && !options.retryFailed ? { kind: "failed", attempt } : { kind: "new", dismissed: [] };
   }
   if (id === null) {
     if (!options.retryUnknown) return { kind: "unknown", attempt };
@@ -111,11 +117,6 @@ async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions)
   const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt.file)));
   if (isDone) return { kind: "done", id, file: attempt.file };
   return { kind: "running", attempt: { ...attempt, id } };
-}
-
-/** Whether a start was refused for a reason that is not the row's own, such as the key or the credits: then the next run tries again. */
-function isAboutAccount({ status, error }: ResultLine): boolean {
-  return status === "refused" && error !== null && error.code !== "rejected";
 }
 
 async function isThere(file: string | null): Promise<boolean> {

@@ -18,7 +18,6 @@ export type ResultLine = {
   /** As `hashRequest` gives it. */
   request: string;
   model: string;
-  /** `undefined` for a row that failed before its request could be written down. */
   attempt: string;
   id: string | null;
   /** `starting` before the request is sent. */
@@ -56,7 +55,7 @@ export function openResults(path: string, io: Pick<Clock, "date">): ResultsFile 
  * Reads a results file; one that does not exist is empty. Lines that a crash has torn, or that are of something else, are counted. Throws
  * `usage` for a file that holds nothing but such lines: it is another file, which must not be appended to.
  */
-export async function readResults(path: string): Promise<Results> {
+export async function readResults(path: string, { mustExist = false } = {}): Promise<Results> {
   const attempts = new Map<string, ResultLine>();
   let source: Source | undefined;
   let unreadable = 0;
@@ -71,7 +70,7 @@ export async function readResults(path: string): Promise<Results> {
       else unreadable++;
     }
   } catch (error) {
-    if (systemCode(error) !== "ENOENT")
+    if (mustExist || systemCode(error) !== "ENOENT")
       throw new VidgenError("output", `Cannot read ${path}: ${systemReason(error)}.`, { cause: error });
   }
   if (unreadable > 1 && attempts.size === 0 && source === undefined)

@@ -14,6 +14,7 @@ export type RunOptions = {
   /** Starts nothing more after the first row that was refused or failed. */
   failFast?: boolean | undefined;
   signal: AbortSignal;
+  onNote(text: string): void;
 };
 
 /** What a run leaves behind. */
@@ -72,6 +73,8 @@ export async function runRows(
   const start = async (row: PlannedRow) => {
     const sent = await work.start(row);
     if (sent.kind === "not now") {
+      if (slots.refusedForMs() === 0)
+        options.onNote("The service accepts no further generation at the moment; waiting.");
       slots.refused(inFlight, sent.afterMs);
       rows.push(row);
       if (slots.refusedForMs() > refusedLimitMs)
