@@ -201,6 +201,41 @@ test("a pipe that is closed before it has the whole video has not saved it: exit
   ]);
 });
 
+test("a reader of events that goes away stops nothing that is paid for", async () => {
+  const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "unread.mp4", "--events"], remote());
+  await once(child.stdout as NodeJS.ReadableStream, "data");
+  child.stdout?.destroy();
+  const { code, stderr } = await ended;
+  expect([code, stderr]).toEqual([0, expect.not.stringContaining("error")]);
+  expect(existsSync(join(folder, "unread.mp4"))).toBe(true);
+});
+
+test("a full disk behind the events is exit 9, and the video is saved", {
+  skip: !existsSync("/dev/full"),
+}, async () => {
+  const line = `"$0" "$1" generate "a fox" -d 1 -o unwritten.mp4 --events > /dev/full`;
+  const env = { PATH: process.env.PATH, HOME: folder, VIDGEN_HOME: join(folder, "home"), ...remote() };
+  const child = spawn("sh", ["-c", line, process.execPath, bin], { cwd: folder, env });
+  let stderr = "";
+  child.stderr.on("data", (chunk) => (stderr += chunk));
+  const [code] = await once(child, "close");
+  expect([code, stderr]).toEqual([9, expect.stringContaining("Cannot write to stdout: ENOSPC")]);
+  expect(existsSync(join(folder, "unwritten.mp4"))).toBe(true);
+});
+
+test("SIGINT with --events: the last lines are the error and the summary, and it ends by that signal", async () => {
+  const { child, ended } = run(["generate", "a slow fox", "-d", "60", "-r", "1080p", "--events"], remote());
+  while (!/"state"/.test(String(await once(child.stdout as NodeJS.ReadableStream, "data")))) {}
+  child.kill("SIGINT");
+  const { signal, stdout } = await ended;
+  const last = stdout.trimEnd().split("\n").slice(-2);
+  expect([signal, ...last.map((line) => JSON.parse(line))]).toEqual([
+    "SIGINT",
+    expect.objectContaining({ event: "error", error: expect.objectContaining({ code: "interrupted" }) }),
+    expect.objectContaining({ event: "summary", exit_code: 130, running: 1 }),
+  ]);
+});
+
 const printing = ["models", "--help", "--version", "help exit-codes"];
 test.each(printing)("a full disk behind stdout of %s is an error", { skip: !existsSync("/dev/full") }, async (line) => {
   const child = spawn("sh", ["-c", `"$0" "$1" ${line} > /dev/full`, process.execPath, bin], { cwd: folder });

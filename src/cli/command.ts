@@ -96,6 +96,9 @@ export const openOption = () => new Option("--open", "open the video in the defa
 
 export const bellOption = () => new Option("--bell", "ring the terminal bell after a wait of more than 15 s");
 
+/** Read before the command line is parsed: see `readGlobalFlags`. */
+export const eventsOption = () => new Option("--events", "print events as they happen, one JSON object per line");
+
 export const localOption = (description = "use the local service") => new Option("--local", description);
 
 export const baseUrlOption = (description = "the service's base URL (default: VIDGEN_BASE_URL, else the saved one)") =>

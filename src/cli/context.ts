@@ -57,6 +57,8 @@ type CollectOptions = {
   target: Target | undefined;
   /** Called with the status of the generation, as often as the service reports it. */
   onStatus?: (status: string) => void;
+  /** Called with the bytes of the video so far; `total` is `undefined` when the size is not known. */
+  onProgress?: (received: number, total: number | undefined) => void;
 };
 
 /** A generation that has completed, and the file it was saved to. */
@@ -125,7 +127,7 @@ export function createSession(service: Service, options: SessionOptions & Shared
     },
     recordStreamed: (id) =>
       journal.append({ kind: "saved", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
-    async collect(id, { target, onStatus, ...times }) {
+    async collect(id, { target, onStatus, onProgress, ...times }) {
       // A video that was paid for is saved even where the journal cannot be read.
       recent ??= client.entries(() => false).catch(() => []);
       const entries = await recent;
@@ -137,7 +139,11 @@ export function createSession(service: Service, options: SessionOptions & Shared
         listeners.onState(status);
       };
       const { overwrite, writeInfoJson: infoJson } = options;
-      const how = { ...times, overwrite, infoJson, signal: io.signal, ...listeners, onState };
+      const onBytes = (received: number, total: number | undefined) => {
+        onProgress?.(received, total);
+        listeners.onProgress(received, total);
+      };
+      const how = { ...times, overwrite, infoJson, signal: io.signal, ...listeners, onState, onProgress: onBytes };
       try {
         if (target) return await client.download(id, target, how);
         return { ...(await client.follow(id, how)), file: undefined };

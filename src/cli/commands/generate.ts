@@ -9,6 +9,7 @@ import {
   bellOption,
   type Context,
   collectValues,
+  eventsOption,
   flagWords,
   infoJsonOption,
   intervalOption,
@@ -34,11 +35,13 @@ import {
   printResult,
   savedResult,
 } from "../terminal/result.ts";
+import { createTeller, type Teller } from "../terminal/teller.ts";
 import type { RequestInput } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
-  command.action((prompt, options) => generate(prompt, options, { command, ...context }));
+  const teller = createTeller(context.output, context.io);
+  command.action((prompt, options) => generate(prompt, options, { command, teller, ...context }));
 }
 
 function declare(program: CommandUnknownOpts) {
@@ -70,6 +73,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(intervalOption())
     .addOption(openOption())
     .addOption(bellOption())
+    .addOption(eventsOption())
     .option("--dry-run", "print the request, send nothing")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(baseUrlOption());
@@ -89,7 +93,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
 async function generate(typed: string | undefined, options: Options, context: GenerateContext): Promise<void> {
-  const { io, output } = context;
+  const { io, output, teller } = context;
   const ready = await prepare(typed, options, context).catch((error) => {
     throw beforePaying(error);
   });
@@ -98,22 +102,26 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   const { id, document } = earlier ?? (await startOnce(ready, context));
   try {
     if (!options.wait) return await printId(session, { id, document }, context);
-    const follow = () => session.collect(id, { ...times, target: begun.target });
+    const { onState: onStatus, onProgress } = teller.follow(id);
+    const follow = () => session.collect(id, { ...times, target: begun.target, onStatus, onProgress });
     const collected = await ringAfter(options.bell ?? false, follow, io);
     const print = { place, extra: document, open: options.open ?? false, output };
-    await printResult(collectedResult(collected, session.isInProcess(), output), print, io);
+    const result = collectedResult(collected, session.isInProcess(), output);
+    await printResult(result, print, io);
+    teller.ended(id, result, { isNew: true });
   } catch (error) {
     const { explain } = await import("../context.ts");
-    throw explain(error, id, { ...options, place }, io);
+    throw teller.stopped(id, explain(error, id, { ...options, place }, io));
   }
   if (place === "-") await session.recordStreamed(id);
 }
 
-type GenerateContext = Context & { command: ReturnType<typeof declare> };
+type GenerateContext = Context & { command: ReturnType<typeof declare>; teller: Teller };
 
 /** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
-  const { io, output, defer } = context;
+  const { io, output, defer, teller } = context;
+  if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("./request.ts");
   const { openSession } = await import("../context.ts");
   const { readImages } = await import("../../client/images.ts");
@@ -139,13 +147,17 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
     output.note(`The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`);
   const earlier = begun.earlier && { id: begun.earlier.id, document: earlierDocument(begun.earlier) };
   if (begun.earlier) {
+    const { id, attempt, request } = begun.earlier;
+    teller.started({ id, attempt, model: request.model, resumed: true });
     const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
     output.note(`Resuming ${begun.earlier.id}, started ${formatAge(begun.earlier, io)} ago; ${outcome}.`);
   }
   if (earlier && begun.file !== undefined) {
     output.note(`${earlier.id} is already saved.`);
     if (options.writeInfoJson) await session.client.addInfo(earlier.id, begun.file, io);
-    await printResult(savedResult(earlier.id, begun.file), { place, extra: earlier.document, open, output }, io);
+    const result = savedResult(earlier.id, begun.file);
+    await printResult(result, { place, extra: earlier.document, open, output }, io);
+    teller.ended(earlier.id, result, { isNew: false });
     return undefined;
   }
   return { session, request, begun, earlier, place: begun.target?.place ?? place, times };
@@ -192,16 +204,21 @@ async function resolveInput(
 /** Sends the request, and prints the id as soon as it is known. */
 async function startOnce(
   { session, begun, request }: { session: Session; begun: ReadyStart; request: StartRequest },
-  { io, output }: Context,
+  { io, output, teller }: GenerateContext,
 ): Promise<StartResult> {
   // Without a terminal the first line is the one with the id.
   if (output.isLive) output.progress("Starting...");
-  const { generation, remaining_credits } = await begun
-    .send(io)
-    .catch((error) => {
-      throw session.isLocal ? explainLocalCredits(error) : error;
-    })
-    .finally(output.clearProgress);
+  const end = await begun.sendUntilKnown(io).finally(output.clearProgress);
+  if (end.kind !== "accepted")
+    throw teller.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
+  const { generation, remaining_credits } = end.started;
+  teller.started({
+    id: generation.id,
+    attempt: begun.attempt,
+    model: request.model,
+    resumed: false,
+    remaining_credits,
+  });
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   output.note(`Started ${generation.id} (${request.model}${session.isLocal ? ", free" : credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };

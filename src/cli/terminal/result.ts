@@ -84,6 +84,7 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
   if (place !== undefined) checkTemplate(place);
   if (place !== "-") return;
   if (open) throw usage("--open and -o - cannot be combined.");
+  if (output.events) throw usage("--events and -o - cannot be combined: both write to stdout.");
   if (output.json) throw usage("--json and -o - cannot be combined: both write to stdout.");
   if (io.stdout.isTTY)
     throw usage("-o - writes the video to stdout, which is a terminal: pipe it, or save it to a file.");
