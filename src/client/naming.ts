@@ -36,7 +36,7 @@ export function safeName(text: string): string {
   const letters = text
     .slice(0, maxWordBytes)
     .normalize("NFC")
-    .replace(/[^\p{L}\p{M}\p{N}._ -]/gu, "-");
+    .replace(/[^\p{L}\p{M}\p{N}._ -]+/gu, "-");
   return safeWord(cutBytes(letters, maxWordBytes).replace(/^[. ]+|[. ]+$/g, ""), "_");
 }
 
@@ -58,17 +58,18 @@ function slug(text: string, maxBytes: number): string {
 
 /** The text, or as much of its start as has room. */
 function cutBytes(text: string, maxBytes: number): string {
-  if (byteLength(text) <= maxBytes) return text;
+  let left = maxBytes;
   let cut = "";
   for (const letter of text) {
-    if (byteLength(cut + letter) > maxBytes) break;
+    left -= byteLength(letter);
+    if (left < 0) break;
     cut += letter;
   }
   return cut;
 }
 
 function byteLength(text: string): number {
-  return new TextEncoder().encode(text).byteLength;
+  return Buffer.byteLength(text);
 }
 
 /** What a template for `-o` may hold in braces. */
@@ -134,8 +135,10 @@ export function fillWords(place: string, { prompt = "", model = "" }: Words, dat
 /** The same for a name of any length. */
 export function fillNames(place: string, { prompt = "", model = "" }: Words, date: string): string {
   if (!place.includes("{")) return place;
-  const words = { slug: safeWord(slug(prompt, 48), "video"), model: safeWord(slug(model, 24), "model"), date };
-  return fillIn(place, new Map(Object.entries(words)));
+  const values = new Map([["date", date]]);
+  if (place.includes("{slug}")) values.set("slug", safeWord(slug(prompt, 48), "video"));
+  if (place.includes("{model}")) values.set("model", safeWord(slug(model, 24), "model"));
+  return fillIn(place, values);
 }
 
 /** Whether the file's name has no room for `.part`, and for `{id}` where that is still in it. */

@@ -107,7 +107,7 @@ export function readDuration(text: string): number | string {
 }
 
 /** Whether further fields say what the images are, and no others are sent. */
-function hasOwnImage({ extra }: Pick<FieldInput, "extra">): boolean {
+export function hasOwnImage({ extra }: Pick<FieldInput, "extra">): boolean {
   return Object.keys(extra).some((field) => /^image/i.test(field));
 }
 
