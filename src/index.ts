@@ -1,7 +1,13 @@
 import { resolve } from "node:path";
+import { openBatch } from "./client/batch/batch.ts";
+import { type BatchEvent, iterateBatch } from "./client/batch/iterate.ts";
+import type { PlanOptions } from "./client/batch/plan.ts";
+import { keyRows, type Row } from "./client/batch/row.ts";
+import type { RunOptions } from "./client/batch/run.ts";
 import { createClient as createSharedClient, type DownloadOptions as SharedDownloadOptions } from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import type { Completed } from "./client/follow.ts";
+import { recordOf } from "./client/history.ts";
 import { createFetch } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
 import { checkModel } from "./client/models.ts";
@@ -12,7 +18,7 @@ import { systemProcesses } from "./lease.ts";
 
 export { defaultModel, type Model, models } from "./client/models.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";
-export type { Completed, Generation, Started, StartRequest };
+export type { BatchEvent, Completed, Generation, Started, StartRequest };
 
 export type ClientOptions = {
   /** The service's address; https, except on this machine. */
@@ -47,7 +53,31 @@ export type Client = {
    * are filled in as by the CLI's -o. The file gets its name only when it is whole. Rejects with `output` when it exists or cannot be saved.
    */
   download(id: string, place: string, options?: DownloadOptions): Promise<Completed & { file: string }>;
+  /**
+   * Starts a generation for each row, and saves the videos, as the CLI's `batch` does: run again with the same results file, it goes on, and
+   * no row is paid for twice. Yields what happens, a `summary` last. When the caller stops iterating, nothing more is started. Throws `usage`
+   * for rows that contradict an earlier run or whose output exists, before anything is sent.
+   */
+  batch(rows: readonly BatchRow[], options: BatchOptions): AsyncIterable<BatchEvent>;
 };
+
+export type BatchRow = {
+  /** The caller's name for the row, by which a later run knows it; without one the request itself and how often it occurred before. */
+  id?: string;
+  request: StartRequest;
+  /** Where its video is saved, as in `download`; without it the video is not downloaded. */
+  output?: string;
+};
+
+export type BatchOptions = FollowOptions &
+  Pick<PlanOptions, "retryFailed" | "retryUnknown"> &
+  Pick<RunOptions, "maxCredits" | "keepCredits" | "failFast"> & {
+    /** The file in which results are written, and from which a later run goes on. */
+    results: string;
+    /** How many generations run at once; 4 by default. */
+    jobs?: number;
+    overwrite?: boolean;
+  };
 
 /** Creates a client of the service, the same as the CLI's. Throws `usage` for bad options. Its calls reject with a `VidgenError`. */
 export function createClient(options: ClientOptions): Client {
@@ -62,12 +92,10 @@ export function createClient(options: ClientOptions): Client {
     pid: process.pid,
     fetch: createFetch(process.env),
     unsettled: new Set<string>(),
+    processes: systemProcesses(process.pid),
   };
   const baseUrl = String(options.baseUrl);
-  const opened =
-    journal === undefined
-      ? undefined
-      : openJournal(resolve(journal), { ...io, processes: systemProcesses(process.pid) });
+  const opened = journal === undefined ? undefined : openJournal(resolve(journal), io);
   const client = createSharedClient({ baseUrl, apiKey, journal: opened, onNote }, io);
   const restate = (error: VidgenError) => restateError(error, journal, redact);
 
@@ -84,7 +112,35 @@ export function createClient(options: ClientOptions): Client {
         const onProgress = harmless(how.onProgress ?? (() => {}));
         return client.download(id, place === "-" ? "./-" : place, { ...how, signal, onProgress });
       }),
+    async *batch(rows, how) {
+      const stop = new AbortController();
+      const onAbort = () => stop.abort(new VidgenError("interrupted", "Interrupted.", { cause: how.signal?.reason }));
+      how.signal?.addEventListener("abort", onAbort, { once: true });
+      if (how.signal?.aborted) onAbort();
+      const leave = new AbortController().signal;
+      const { jobs = 4 } = how;
+      try {
+        const keyed = keyRows(rows.map(asRow));
+        const source = { file: "", total: keyed.length, shard: null };
+        const batch = await openBatch(keyed, { ...how, source, onNote }, { client, journal: opened, io });
+        try {
+          yield* iterateBatch(batch, { ...how, jobs, signal: stop.signal, leave, onNote }, io.date);
+        } finally {
+          await batch.close();
+        }
+      } catch (error) {
+        throw restate(asVidgenError(error));
+      } finally {
+        how.signal?.removeEventListener("abort", onAbort);
+      }
+    },
   };
+}
+
+function asRow({ id, request, output }: BatchRow, index: number): Row {
+  const copy = copyRequest(request);
+  const place = output === "-" ? "./-" : output;
+  return { id, line: index + 1, record: recordOf(copy), load: async () => copy, place };
 }
 
 /** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */

@@ -224,6 +224,37 @@ test("it leaves the process alone", () => {
   expect(count()).toEqual(before);
 });
 
+test("batch yields what happens to each row; again with the same results file it starts nothing", async () => {
+  const { client, folder, posts } = await createWorld(honest());
+  const results = join(folder, "results.jsonl");
+  const rows = [
+    { request, output: join(folder, "fox.mp4") },
+    { id: "bear", request: { ...request, prompt: "a bear" } },
+  ];
+  const run = async () => {
+    const names: string[] = [];
+    for await (const { event, at } of client.batch(rows, { results, intervalMs: 1000 })) {
+      expect(at).toMatch(/^2.*Z$/);
+      if (event !== "state" && event !== "progress") names.push(event);
+    }
+    return names.sort();
+  };
+  expect(await run()).toEqual(["ended", "ended", "saved", "started", "started", "summary"]);
+  expect(readFileSync(join(folder, "fox.mp4")).equals(video)).toBe(true);
+  expect(await run()).toEqual(["summary"]);
+  expect(posts()).toHaveLength(2);
+  const again = client.batch([{ id: "bear", request }], { results })[Symbol.asyncIterator]();
+  expect(await failureOf(again.next())).toMatchObject({ code: "usage" });
+});
+
+test("when the caller of batch stops, nothing more is started", async () => {
+  const { client, folder, posts } = await createWorld(honest());
+  const rows = ["a", "b", "c"].map((prompt) => ({ request: { ...request, prompt } }));
+  for await (const { event } of client.batch(rows, { results: join(folder, "results.jsonl"), jobs: 1 }))
+    if (event === "started") break;
+  expect(posts()).toHaveLength(1);
+});
+
 test("its types say what comes back", () => {
   expectTypeOf<Client["start"]>().returns.resolves.toEqualTypeOf<Started & { attempt: string }>();
   expectTypeOf<Client["status"]>().returns.resolves.toEqualTypeOf<Generation>();

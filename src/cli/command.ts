@@ -1,4 +1,5 @@
 import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { aspectRatios, models } from "../client/models.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Output } from "./terminal/output.ts";
@@ -55,7 +56,27 @@ export function suggestionsFor(parameter: Option | Argument): readonly Suggestio
   return suggestions.get(parameter)?.();
 }
 
-/** Flags that more than one command has. */
+/** Flags that more than one command has. Those of the request: */
+export const modelOption = () =>
+  withSuggestions(new Option("-m, --model <id>", "the model (default: VIDGEN_MODEL, else wan-2.5)"), () =>
+    models.map(({ id, characteristic }) => [id, characteristic]),
+  );
+
+export const aspectRatioOption = () =>
+  withSuggestions(new Option("-a, --aspect-ratio <w:h>", "such as 16:9 or 9:16"), () =>
+    aspectRatios.map((ratio) => [ratio, ""]),
+  );
+
+export const durationOption = () => new Option("-d, --duration <length>", "length in seconds, e.g. 8");
+
+export const resolutionOption = () =>
+  withSuggestions(new Option("-r, --resolution <name>", "such as 720p"), () =>
+    ["480p", "720p", "1080p"].map((name) => [name, ""]),
+  );
+
+export const callbackUrlOption = () => new Option("--callback-url <url>", "the service POSTs the result there");
+
+/** The others: */
 export const saveOption = () =>
   new Option(
     "-o, --output <place>",

@@ -25,6 +25,8 @@ type Service = { baseUrl: string; apiKey: string; local?: Local };
 /** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
   client: Client;
+  /** The user's journal, of all services. */
+  journal: Journal;
   /** Whether the local service runs inside this process: its URLs end with the command. */
   isInProcess(): boolean;
   /** The local service, which charges nothing. */
@@ -103,6 +105,7 @@ export function createSession(service: Service, options: SessionOptions & Shared
 
   return {
     client,
+    journal,
     isLocal: local !== undefined,
     isInProcess: () => local?.isInProcess() ?? false,
     explainNotFound,

@@ -12,6 +12,7 @@ export type Earlier = "resume" | "reuse" | "again" | "ignore";
 /** An attempt whose generation has an id. */
 export type Started = Entry & { id: string };
 
+/** What a start does next. */
 export type Choice =
   | { kind: "resume"; entry: Started }
   /** A live process is starting it, or one elsewhere may have ended: another look tells. */
@@ -23,7 +24,8 @@ export type Wanted = {
   request: StartRequest;
   /** `-o` as it was typed. */
   place: string | undefined;
-  earlier: Earlier;
+  /** Not `ignore`: then there is nothing to choose from. */
+  earlier: Exclude<Earlier, "ignore">;
   now: Date;
   isHeld(holder: string): Promise<boolean | "unsure">;
 };
@@ -45,9 +47,10 @@ export function isRecent(entry: Entry, now: Date): boolean {
  */
 export async function chooseAttempt(entries: Entry[], wanted: Wanted): Promise<Choice> {
   const { request, place, earlier, now, isHeld } = wanted;
-  if (earlier === "ignore") return { kind: "new", dismissed: [] };
   const record = recordOf(request);
-  const same = entries.filter((entry) => !entry.dismissed && isDeepStrictEqual(entry.request, record));
+  // Attempts of a batch belong to its rows.
+  const isSame = (entry: Entry) => entry.batch === undefined && isDeepStrictEqual(entry.request, record);
+  const same = entries.filter((entry) => !entry.dismissed && isSame(entry));
   if (earlier === "reuse") return chooseReusable(same, wanted);
   // A video that was paid for and is not saved may go to any place.
   const isSameRun = (entry: Entry) => entry.place === place || (entry.status === "completed" && isOpen(entry));

@@ -14,12 +14,16 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   earlier: Earlier;
   /** The caller does not wait for the generation, so a later run does not resume it. */
   noWait?: boolean | undefined;
+  /** The results file of the batch, and the row, that it is started for. */
+  batch?: { path: string; row: string } | undefined;
   signal: AbortSignal;
 };
 
 export type Begun = {
   /** The attempt that is to be sent, or is resumed. */
   attempt: string;
+  /** When it was started; ISO 8601, UTC. */
+  at: string;
   /** The generation of an earlier attempt that is resumed: there is nothing to send. */
   earlier: Started | undefined;
   /** Where the video of that is saved already. */
@@ -70,16 +74,20 @@ export async function begin(request: StartRequest, options: BeginOptions & Known
 
 type Locked = BeginOptions & Known & { hold: Hold; since: Date; confirm(): Promise<void> };
 
+const freshChoice: Choice = { kind: "new", dismissed: [] };
+
 /** `undefined` while it must wait for another process: see `Choice`. */
 async function beginLocked(request: StartRequest, options: Locked, io: Clock): Promise<Begun | undefined> {
-  const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, hold, since, confirm } = options;
+  const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, batch, hold, since, confirm } = options;
   const now = io.date();
   const isHeld = (holder: string) => journal.isHeld(holder, since);
-  const choice = await choose({ request, place, earlier, now, isHeld }, entries);
+  const isNew = earlier === "ignore";
+  const choice = isNew ? freshChoice : await choose({ request, place, earlier, now, isHeld }, entries);
   if (choice.kind === "wait") return undefined;
   const entry = choice.kind === "resume" ? choice.entry : undefined;
   const attempt = entry?.attempt ?? randomUUID();
-  const begun = { attempt, earlier: entry, older: choice.kind === "new" ? choice.older : undefined };
+  const at = entry?.at ?? now.toISOString();
+  const begun = { attempt, at, earlier: entry, older: choice.kind === "new" ? choice.older : undefined };
   if (entry && place !== undefined && !overwrite) {
     const file = await claims.findSaved(entry, place);
     if (file !== undefined) return { ...begun, file, target: undefined, release: hold.release };
@@ -95,9 +103,10 @@ async function beginLocked(request: StartRequest, options: Locked, io: Clock): P
     await hold.release();
   };
   const { holder } = hold;
+  const intent = { attempt, base_url: baseUrl, request: recordOf(request), place, no_wait: noWait, holder };
   const line: Line = entry
     ? { kind: "claim", attempt, holder }
-    : { kind: "intent", attempt, base_url: baseUrl, request: recordOf(request), place, no_wait: noWait, holder };
+    : { kind: "intent", ...intent, batch: batch?.path, row: batch?.row };
   try {
     await confirm();
     for (const { attempt } of choice.kind === "new" ? choice.dismissed : [])

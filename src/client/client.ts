@@ -7,13 +7,13 @@ import { type BeginOptions, type Begun, begin } from "./begin.ts";
 import { type ClaimOptions, createClaims } from "./claims.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, isLoopback, shortenAddresses } from "./credentials.ts";
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
-import type { Entry, Line } from "./history.ts";
+import { type Entry, type Line, recordOf } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import { guessModel } from "./models.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
-import { type StartOptions, start } from "./start.ts";
+import { type End, type StartOptions, start } from "./start.ts";
 import type { Target } from "./target.ts";
 import type { Version } from "./version.ts";
 
@@ -32,11 +32,13 @@ export type ClientOptions = {
 
 /** A start that has done all that can fail before it is paid for. */
 export type ReadyStart = Begun & {
-  /** Sends the paid request (interface 4.1); only without `earlier`. Rejects as `start.ts` says. */
-  send(signals: SendOptions): Promise<SentStart>;
+  /** Sends the paid request (interface 4.1); only without `earlier`. Rejects with the error that `start.ts` returns. */
+  send(options: SendOptions): Promise<SentStart>;
+  /** The same, but resolves however it ended. */
+  sendUntilKnown(options: SendOptions): Promise<End>;
 };
 
-export type SendOptions = Pick<StartOptions, "signal"> & Partial<Pick<StartOptions, "leave">>;
+export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow"> & Partial<Pick<StartOptions, "leave">>;
 
 export type SentStart = Started & { attempt: string };
 
@@ -84,27 +86,36 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   const journal = withoutSecrets(options.journal ?? noJournal, apiKey);
   const onNote = options.onNote ?? (() => {});
   const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
-  /** The ids that this client has started and not followed yet: a part of the service may not know them. */
-  const fresh = new Set<string>();
+  /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
+  const fresh = new Map<string, Entry>();
   const claims = createClaims(journal, io);
   /** Cached: a command that follows a thousand generations looks each of them up. */
   let recent: Promise<Entry[]> | undefined;
   let all: Promise<Entry[]> | undefined;
 
-  async function send(request: StartRequest, attempt: string, { signal, leave }: SendOptions): Promise<SentStart> {
+  async function sendUntilKnown(request: StartRequest, { attempt, at }: Begun, how: SendOptions): Promise<End> {
     const guess = guessModel(request.model);
     if (guess !== undefined) onNote(`Unknown model "${request.model}"; did you mean ${guess}? Sent as typed.`);
-    const signals = { signal, leave: leave ?? new AbortController().signal };
-    const started = await start(api, request, { attempt, journal, ...signals, onNote }, io);
-    fresh.add(started.generation.id);
-    recent = all = undefined;
-    return { ...started, attempt };
+    const leave = how.leave ?? new AbortController().signal;
+    const end = await start(api, request, { ...how, leave, attempt, journal, onNote }, io);
+    if (end.kind !== "accepted") return end;
+    const { id } = end.started.generation;
+    fresh.set(id, { id, attempt, at, base_url: baseUrl, request: recordOf(request), status: "processing" });
+    return end;
+  }
+
+  async function send(request: StartRequest, begun: Begun, how: SendOptions): Promise<SentStart> {
+    const end = await sendUntilKnown(request, begun, how);
+    if (end.kind !== "accepted") throw end.error;
+    return { ...end.started, attempt: begun.attempt };
   }
 
   const entries: Journal["entries"] = async (goOn) =>
     (await journal.entries(goOn)).filter((entry) => entry.base_url === baseUrl);
   const find = async (id: string) => {
     const isIt = (entry: Entry) => entry.id === id;
+    const started = fresh.get(id);
+    if (started) return started;
     recent ??= entries(() => false);
     const found = (await recent).find(isIt);
     if (found) return found;
@@ -116,7 +127,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
 
   async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
     const { timeoutMs, intervalMs } = readTimes(how, pace);
-    const isNew = fresh.delete(id);
+    const isNew = fresh.has(id);
     const isKnown = isNew || (await find(id).catch(() => undefined)) !== undefined;
     let isWatched = isNew;
     const onState = (status: string) => {
@@ -125,14 +136,19 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     };
     const onTrouble = (reason: string) => how.onTrouble?.(reason);
     const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onTrouble, onNote };
-    const completed = await follow(api, id, options, io).catch(async (thrown) => {
-      const error = asVidgenError(thrown);
-      if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
-      // The next start of the same request, and `wait --all`, must not stop at it for ever.
-      if (error.code === "not_found" && (await find(id).catch(() => undefined)))
-        await record({ kind: "failed", id, reason: "the service no longer has it" });
-      throw error;
-    });
+    const completed = await follow(api, id, options, io)
+      .catch(async (thrown) => {
+        const error = asVidgenError(thrown);
+        if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
+        // The next start of the same request, and `wait --all`, must not stop at it for ever.
+        if (error.code === "not_found" && (await find(id).catch(() => undefined)))
+          await record({ kind: "failed", id, reason: "the service no longer has it" });
+        throw error;
+      })
+      .finally(() => {
+        // From here on the journal has it.
+        if (fresh.delete(id)) recent = all = undefined;
+      });
     how.onState?.("completed");
     await record({ kind: "completed", id, ...(isWatched ? { watched: true } : {}) });
     return completed;
@@ -183,7 +199,8 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     baseUrl,
     async begin(request, how) {
       const begun = await begin(request, { ...how, baseUrl, journal, entries, claims, onNote }, io);
-      return { ...begun, send: (signals) => send(request, begun.attempt, signals) };
+      const sent = (how: SendOptions) => send(request, begun, how);
+      return { ...begun, send: sent, sendUntilKnown: (how) => sendUntilKnown(request, begun, how) };
     },
     async status(id, { signal }) {
       const generation = await pollUntilAnswered(api, id, io, signal, onNote);

@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../errors.ts";
+import type { ErrorCode, VidgenError } from "../errors.ts";
 
 /** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs. */
 export type EndStatus = "completed" | "failed" | "refused" | "unsent" | "unknown" | "processing";
@@ -42,3 +42,67 @@ export type GenerationEvent = { row?: string | undefined; line?: number | undefi
   /** Something that ended the command, or a part of it, early. */
   | { event: "error"; error: ErrorFields }
 );
+
+/** How many generations, or rows of a batch, ended how; the sum of the others is `total`. */
+export type EventCounts = {
+  total: number;
+  /** Completed, and saved where that was asked for. */
+  done: number;
+  /** Still running, or its video is still to be saved. */
+  running: number;
+  failed: number;
+  refused: number;
+  unsent: number;
+  /** May have been charged. */
+  unknown: number;
+};
+
+/** The last event of a command; a batch counts its rows, and adds counts of its own. */
+export type SummaryEvent = { event: "summary"; exit_code: number } & EventCounts;
+
+const progressMs = 1_000;
+
+/**
+ * Tells of each event whether it is news: a state only when it differs from the last one of that generation, progress once a second for
+ * each generation and when the video is complete, every other event always. `now` is a monotonic clock in milliseconds.
+ */
+export function createEventFilter(now: () => number): (event: GenerationEvent) => boolean {
+  const told = new Map<string, { status?: string; progressAt?: number; received?: number }>();
+  return (event) => {
+    // A batch has more generations than memory should be kept for.
+    if (event.event === "ended" && event.id !== null) told.delete(event.id);
+    if (event.event !== "state" && event.event !== "progress") return true;
+    const last = told.get(event.id) ?? {};
+    told.set(event.id, last);
+    if (event.event === "state") {
+      if (event.status === last.status) return false;
+      last.status = event.status;
+      return true;
+    }
+    const isComplete = event.received === event.total;
+    const isDue = last.progressAt === undefined || now() - last.progressAt >= progressMs;
+    if (isComplete ? event.received === last.received : !isDue) return false;
+    Object.assign(last, { progressAt: now(), received: event.received });
+    return true;
+  };
+}
+
+/** The client's callbacks about one generation, as events. */
+export function createEventListeners(id: string, tell: (event: GenerationEvent) => void) {
+  return {
+    onState: (status: string) => tell({ event: "state", id, status }),
+    onProgress: (received: number, total: number | undefined) =>
+      tell({ event: "progress", id, received, total: total ?? null }),
+  };
+}
+
+/** How a start has ended that was not accepted: by the error of `ReadyStart.send`. */
+export function endOfStart({ code, httpStatus }: VidgenError): "refused" | "unsent" | "unknown" {
+  if (code === "unknown") return code;
+  return httpStatus === undefined ? "unsent" : "refused";
+}
+
+/** The fields of an error as a program gets them. */
+export function errorFieldsOf({ code, message, hint, id, httpStatus }: VidgenError): ErrorFields {
+  return { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null };
+}

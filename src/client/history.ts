@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { ErrorCode } from "../errors.ts";
 import { isRecord, type StartRequest } from "./schema.ts";
 import type { Version } from "./version.ts";
 
@@ -18,9 +19,12 @@ export type Line =
       holder?: string | undefined;
       /** The process does not wait for the generation. */
       no_wait?: boolean | undefined;
+      /** The results file of the batch that it is started for, and its row there. */
+      batch?: string | undefined;
+      row?: string | undefined;
     }
   | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
-  | { kind: "refused" | "unsent" | "unknown"; attempt: string; reason: string }
+  | { kind: "refused" | "unsent" | "unknown"; attempt: string; reason: string; code?: ErrorCode | undefined }
   /** Another process goes on with the attempt. */
   | { kind: "claim"; attempt: string; holder: string }
   /** The user has dealt with the attempt: it does not stop another start any more. */
@@ -97,6 +101,9 @@ export type Entry = {
   request: StartRequest;
   place?: string | undefined;
   no_wait?: boolean | undefined;
+  /** The results file of the batch that it belongs to, and its row there. */
+  batch?: string | undefined;
+  row?: string | undefined;
   /** The lease of the process that started it, or went on with it. */
   holder?: string | undefined;
   /** `starting` while the request is out; it stays so when the process died before the outcome was written. */
@@ -107,6 +114,7 @@ export type Entry = {
   took_ms?: number;
   /** Why it was refused, is unknown, or failed. */
   reason?: string;
+  code?: ErrorCode | undefined;
   /** Another start passes it over. */
   dismissed?: boolean;
   /** Where it was saved; "-" for standard output. */
@@ -140,8 +148,8 @@ export function createFolding(): (line: DatedLine) => Entry | undefined {
 
 /** An attempt from its intent and the lines after that, the oldest first. */
 function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): Entry {
-  const { attempt, at, base_url, request, place, no_wait, holder } = intent;
-  const entry: Entry = { attempt, at, base_url, request, place, no_wait, holder, status: "starting" };
+  const { attempt, at, base_url, request, place, no_wait, batch, row, holder } = intent;
+  const entry: Entry = { attempt, at, base_url, request, place, no_wait, batch, row, holder, status: "starting" };
   for (const line of lines) fold(entry, line);
   return entry;
 }
@@ -159,6 +167,7 @@ function fold(entry: Entry, line: DatedLine): void {
       if (entry.id !== undefined || entry.dismissed) break;
       entry.status = line.kind;
       entry.reason = line.reason;
+      entry.code = line.code;
       break;
     case "claim":
       entry.holder = line.holder;

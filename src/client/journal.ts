@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, rmdir } from "node:fs/promises";
+import { type FileHandle, open, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import { acquireLease, type Lease, type LockIo, readHolder, withLock } from "../lease.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
+import { appendLine } from "./lines.ts";
 
 export type Journal = {
   path: string;
@@ -50,8 +51,7 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
   return {
     path,
     async append(line) {
-      const text = `${JSON.stringify({ at: io.date().toISOString(), ...line })}\n`;
-      await appendText(path, text).catch(asOutputError);
+      await appendLine(path, { at: io.date().toISOString(), ...line }).catch(asOutputError);
     },
     async entries(goOn = () => true) {
       const fold = createFolding();
@@ -98,28 +98,6 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
       await blank(path, isGone).catch(asOutputError);
     },
   };
-}
-
-async function appendText(path: string, text: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const file = await open(path, "a+", 0o600);
-  try {
-    const { size, mode } = await file.stat();
-    if ((mode & 0o077) !== 0) await file.chmod(0o600);
-    const bytes = Buffer.from((await endsTorn(file, size)) ? `\n${text}` : text);
-    const { bytesWritten } = await file.write(bytes);
-    await file.datasync();
-    if (bytesWritten < bytes.length) throw Object.assign(new Error("short write"), { code: "ENOSPC" });
-  } finally {
-    await file.close();
-  }
-}
-
-/** Whether a crash has left the last line without its newline. */
-async function endsTorn(file: FileHandle, size: number): Promise<boolean> {
-  if (size === 0) return false;
-  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
-  return buffer[0] !== 0x0a;
 }
 
 /** The lines from the newest to the oldest, a chunk at a time; none where there is no file. */

@@ -16,6 +16,8 @@ export type StartOptions = {
   signal: AbortSignal;
   /** Aborts at the second Ctrl-C, which ends those 10 s. */
   leave: AbortSignal;
+  /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
+  retriesNotNow?: boolean | undefined;
   onNote(text: string): void;
 };
 
@@ -23,9 +25,11 @@ type StartIo = Clock & Pick<Io, "unsettled">;
 
 type Accepted = { kind: "accepted"; started: Started };
 type Final = { kind: "refused" | "unknown"; error: VidgenError };
+/** `notNow` has what Retry-After asks for, where the last answer was "not now" and is not retried. */
+type Refused = { kind: "refused"; error: VidgenError; notNow?: { waitMs: number | undefined } };
 
-/** How the start ended, in the journal's words. */
-type End = Accepted | Final | { kind: "unsent"; error: VidgenError };
+/** How a start ended, in the journal's words. */
+export type End = Accepted | Refused | { kind: "unknown" | "unsent"; error: VidgenError };
 
 /** The outcomes that may be retried. */
 type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
@@ -45,22 +49,21 @@ const interruptLimitMs = 10_000;
 
 /**
  * Starts a generation (interface 4.1) whose intent is in the journal: see `begin.ts`. The request costs money, so it is sent once: it is retried
- * only when no byte of it was written, or when the service said "not now" (429, 421, 425). Throws `network` (nothing was sent), `unknown` (it
- * may have been charged), or the code of the service's refusal.
+ * only when no byte of it was written, or when the service said "not now" (429, 421, 425). Returns how it ended; the error is `network`
+ * (nothing was sent), `unknown` (it may have been charged), or the code of the service's refusal.
  */
-export async function start(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<Started> {
+export async function start(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {
   const { attempt, journal } = options;
   const end = await startUntilKnown(api, request, options, io);
   // The outcome is reported even where the journal can no longer be written.
   await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));
   // A process that ends after an unknown outcome, however it ends, ends with exit 6.
   if (end.kind !== "unknown") io.unsettled.delete(attempt);
-  if (end.kind === "accepted") return end.started;
-  throw end.error;
+  return end;
 }
 
 function outcomeLine(end: End, attempt: string): Line {
-  if (end.kind !== "accepted") return { kind: end.kind, attempt, reason: end.error.message };
+  if (end.kind !== "accepted") return { kind: end.kind, attempt, reason: end.error.message, code: end.error.code };
   const { generation, remaining_credits } = end.started;
   return { kind: "accepted", attempt, id: generation.id, remaining_credits };
 }
@@ -80,7 +83,9 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
     const minimumMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
     const waitMs = Math.max(minimumMs, backoffMs(failures));
     const isOver = io.now() + waitMs - begin > (notNow ? notNowLimitMs : unsentLimitMs);
-    if (isOver || (outcome.kind === "unsent" && outcome.isFinal)) return retriesExhausted(outcome, notNow);
+    if (notNow && options.retriesNotNow === false) return { ...notAccepted(outcome, notNow), notNow };
+    if (isOver || (outcome.kind === "unsent" && outcome.isFinal))
+      return notNow ? notAccepted(outcome, notNow) : unreachable(outcome);
     const what = notNow ? "Not accepted yet" : "Nothing was sent";
     options.onNote(`${what} (${outcome.reason}); retrying in ${Math.ceil(waitMs / 1000)} s.`);
     await io.sleep(waitMs, options.signal).catch(() => {});
@@ -169,15 +174,19 @@ function unknownOutcome(reason: string, attempt: string, httpStatus?: number): F
 /** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */
 function interruptedBetweenRequests(signal: AbortSignal, notNow: NotNow | undefined): End {
   const { code, message } = asVidgenError(signal.reason);
-  if (notNow) return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`) };
+  if (notNow) {
+    const { httpStatus } = notNow;
+    return { kind: "refused", error: new VidgenError(code, `${message} No generation was started.`, { httpStatus }) };
+  }
   return { kind: "unsent", error: new VidgenError(code, `${message} Nothing was sent, nothing was charged.`) };
 }
 
-function retriesExhausted(last: Unsent | NotNow, notNow: NotNow | undefined): End {
-  if (!notNow) {
-    const message = `Could not reach the service: ${last.reason}. Nothing was sent, nothing was charged.`;
-    return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
-  }
+function unreachable({ reason }: Pick<Unsent, "reason">): End {
+  const message = `Could not reach the service: ${reason}. Nothing was sent, nothing was charged.`;
+  return { kind: "unsent", error: new VidgenError("network", message, { hint: doctorHint }) };
+}
+
+function notAccepted(last: Unsent | NotNow, notNow: NotNow): Refused {
   const then = last.kind === "unsent" ? `; then it could not be reached: ${last.reason}` : "";
   const message = `The service did not accept the request: ${notNow.reason}${then}. Try again later.`;
   return { kind: "refused", error: new VidgenError("network", message, { httpStatus: notNow.httpStatus }) };

@@ -1,5 +1,6 @@
 import { Chalk, type ChalkInstance } from "chalk";
 import { createRedaction, plain } from "../../client/credentials.ts";
+import { errorFieldsOf } from "../../client/events.ts";
 import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createSpinner } from "./spinner.ts";
@@ -114,8 +115,8 @@ export function asTyped(text: string, env: Io["env"]): string {
 }
 
 /** The error as `--json` prints it. */
-export function errorDocument({ code, message, hint, id, httpStatus }: VidgenError) {
-  return { error: { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null } };
+export function errorDocument(error: VidgenError) {
+  return { error: errorFieldsOf(error) };
 }
 
 function errorText(error: VidgenError, color: ChalkInstance): string {

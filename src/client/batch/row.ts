@@ -22,7 +22,7 @@ export type KeyedRow = Row & {
 };
 
 /** Names the rows: by their `id`, else by the request and how many equal requests without one come before. */
-export function keyRows(rows: Row[]): KeyedRow[] {
+export function keyRows(rows: readonly Row[]): KeyedRow[] {
   const counts = new Map<string, number>();
   return rows.map((row) => {
     const hash = hashRequest(row.record);
@@ -40,4 +40,9 @@ export function hashRequest(record: StartRequest): string {
       ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
       : value;
   return createHash("sha256").update(JSON.stringify(record, sorted)).digest("hex").slice(0, 16);
+}
+
+/** Which of `count` shards a row belongs to, from 1: by its key alone, so that machines that know nothing of each other agree. */
+export function shardOf({ key }: KeyedRow, count: number): number {
+  return (createHash("sha256").update(key).digest().readUInt32BE() % count) + 1;
 }

@@ -1,0 +1,173 @@
+import { resolve } from "node:path";
+import { usage } from "../../errors.ts";
+import type { Clock, Io } from "../../io.ts";
+import { acquireLease, type LeaseIo } from "../../lease.ts";
+import type { Client } from "../client.ts";
+import { createEventFilter, type GenerationEvent } from "../events.ts";
+import type { Journal } from "../journal.ts";
+import { fillWords } from "../naming.ts";
+import { findPlace, isFolder } from "../place.ts";
+import { kindOf } from "../target.ts";
+import { type Costs, createCosts } from "./costs.ts";
+import { mergeAttempts, type PlannedRow, type PlanOptions, planRows, throwFaults } from "./plan.ts";
+import { openResults, readResults, type Source } from "./results.ts";
+import type { KeyedRow } from "./row.ts";
+import { type RunEnd, type RunOptions, runRows } from "./run.ts";
+import { createWork, type Running, type WorkOptions } from "./work.ts";
+
+export type BatchOptions = PlanOptions & {
+  /** The path of the results file. */
+  results: string;
+  source: Omit<Source, "rows">;
+  overwrite?: boolean | undefined;
+  /** Only plans: takes no lease, and leaves the results file alone. */
+  isDryRun?: boolean | undefined;
+  onNote(text: string): void;
+};
+
+/** What a batch will do, before anything is sent. */
+export type Plan = {
+  rows: number;
+  done: number;
+  running: number;
+  /** Refused and failed rows that are left alone; `refused` of them were refused. */
+  failed: number;
+  refused: number;
+  /** Rows that may have been charged. */
+  unknown: number;
+  to_start: number;
+  /** `credits` is what the starts will cost as far as is known, else null. */
+  models: { model: string; to_start: number; credits_each: number | null; credits: number | null }[];
+  credits: number | null;
+  remaining_credits: number | null;
+};
+
+export type Batch = {
+  plan: Plan;
+  /** The rows with their states. */
+  rows: PlannedRow[];
+  costs: Costs;
+  /** Starts what is to be started, and collects what runs. Never rejects. */
+  run(options: RunOptions & Omit<WorkOptions, "overwrite">): Promise<RunEnd>;
+  /** Ends the lease of the results file. */
+  close(): Promise<void>;
+};
+
+type Known = {
+  client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries">;
+  journal: Pick<Journal, "append"> | undefined;
+  io: Clock & Pick<Io, "processes">;
+};
+
+/**
+ * Plans a batch, and holds its results file until `close`. Throws `usage` for rows that contradict an earlier run, or whose output exists,
+ * and for a results file that another process holds or that is something else; `output` when it cannot be read or written.
+ */
+export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
+  const { client, journal, io } = known;
+  const path = resolve(options.results);
+  const lease = options.isDryRun ? undefined : await holdResults(path, io);
+  try {
+    const found = await readResults(path);
+    if (found.unreadable > 0) options.onNote(`${path}: ${found.unreadable} lines cannot be read, and are ignored.`);
+    const entries = await client.entries();
+    const attempts = mergeAttempts(found.attempts, entries, path);
+    const planned = await checkOutputs(await planRows(rows, attempts, options), options, known);
+    const costs = createCosts(attempts, entries, io.date());
+    return {
+      plan: sumUp(planned, costs),
+      rows: planned,
+      costs,
+      async run(how) {
+        const results = openResults(path, io);
+        await results.begin({ ...options.source, rows: planned.length });
+        const isNews = createEventFilter(io.now);
+        const onEvent = (event: GenerationEvent) => {
+          if (isNews(event)) how.onEvent(event);
+        };
+        const confirm = async () => lease?.confirm();
+        const work = createWork(
+          { client, costs, results, confirm, clock: io },
+          { ...how, overwrite: options.overwrite, onEvent },
+        );
+        const toStart: PlannedRow[] = [];
+        const running: Running[] = [];
+        for (const row of planned) {
+          const { state } = row;
+          if (state.kind === "running") running.push({ row, line: state.attempt });
+          if (state.kind !== "new") continue;
+          toStart.push(row);
+          for (const attempt of state.dismissed) await journal?.append({ kind: "dismissed", attempt });
+        }
+        return runRows({ running, toStart }, how, { work, costs, clock: io });
+      },
+      close: async () => lease?.release(),
+    };
+  } catch (error) {
+    await lease?.release();
+    throw error;
+  }
+}
+
+async function holdResults(path: string, io: LeaseIo) {
+  const acquired = await acquireLease(`${path}.lock`, io);
+  if (acquired.kind === "acquired") return acquired.lease;
+  throw usage(`Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`);
+}
+
+/** Throws `usage` for rows that are not done and whose output exists, unless it is their own video. */
+async function checkOutputs(
+  rows: PlannedRow[],
+  { overwrite }: BatchOptions,
+  { client, io }: Known,
+): Promise<PlannedRow[]> {
+  if (overwrite) return rows;
+  const faults: string[] = [];
+  const checked: PlannedRow[] = [];
+  const today = io.date().toISOString().slice(0, 10);
+  for (const row of rows) {
+    const { state, place } = row;
+    const file = place === undefined ? undefined : await findOutput(place, row, today);
+    if (file === undefined || state.kind === "done" || (await kindOf(file)) === "none") {
+      checked.push(row);
+      continue;
+    }
+    const id = state.kind === "running" ? state.attempt.id : undefined;
+    const saved = id === undefined || place === undefined ? undefined : await client.findSaved(id, place);
+    if (id !== undefined && saved !== undefined) checked.push({ ...row, state: { kind: "done", id, file: saved } });
+    else faults.push(`line ${row.line}: ${file} exists already; --overwrite replaces it`);
+  }
+  throwFaults(faults);
+  return checked;
+}
+
+/** Where the video of a row is saved; `undefined` when only its generation tells. */
+async function findOutput(place: string, { record, state }: PlannedRow, today: string): Promise<string | undefined> {
+  const words = { prompt: record.prompt, model: record.model };
+  if (state.kind === "running") {
+    const { id, started_at } = state.attempt;
+    return findPlace(fillWords(place, words, started_at.slice(0, 10)), { id, ...words });
+  }
+  if (/\{(id|n)\}/.test(place)) return undefined;
+  const filled = fillWords(place, words, today);
+  return (await isFolder(filled)) ? undefined : filled;
+}
+
+function sumUp(rows: PlannedRow[], costs: Costs): Plan {
+  const count = (kind: PlannedRow["state"]["kind"]) => rows.filter(({ state }) => state.kind === kind).length;
+  const starts = new Map<string, number>();
+  for (const { state, record } of rows)
+    if (state.kind === "new") starts.set(record.model, (starts.get(record.model) ?? 0) + 1);
+  const models = [...starts].map(([model, to_start]) => {
+    const each = costs.typical(model) ?? null;
+    return { model, to_start, credits_each: each, credits: each === null ? null : each * to_start };
+  });
+  const refused = rows.filter(({ state }) => state.kind === "failed" && state.attempt.status === "refused").length;
+  const isKnown = models.every(({ credits }) => credits !== null);
+  const credits = isKnown ? models.reduce((sum, { credits }) => sum + (credits ?? 0), 0) : null;
+  return {
+    ...{ rows: rows.length, done: count("done"), running: count("running"), failed: count("failed") },
+    ...{ refused, unknown: count("unknown"), to_start: count("new"), models, credits },
+    remaining_credits: costs.remaining() ?? null,
+  };
+}

@@ -1,0 +1,86 @@
+import type { Entry } from "../history.ts";
+import type { ResultLine } from "./results.ts";
+
+/** What generations cost, as far as the service has told: the difference of `remaining_credits` between two starts. */
+export type Costs = {
+  /** Takes the credits left after a start, and returns what that cost; `undefined` where nothing tells. */
+  started(model: string, remaining: number | undefined): number | undefined;
+  /** Takes a start that may have been charged. */
+  unknown(model: string): void;
+  /** What the batch has spent over all of its runs, as far as known; where it is not, the dearest cost of that model. */
+  spent(): number;
+  /** The most that a generation of the model has cost in this batch, else its typical cost. */
+  dearest(model: string): number | undefined;
+  /** The median of what the model has cost on this account, as far as the journal and the batch have seen. */
+  typical(model: string): number | undefined;
+  /** The credits that were left after the last start that told. */
+  remaining(): number | undefined;
+  /** How many rows were charged, or may have been. */
+  charged(): number;
+};
+
+/** Another process may have spent, or somebody bought, credits since: an older balance tells nothing of the next cost. */
+const balanceLastsMs = 3600_000;
+
+/** Begins with what earlier runs of the batch have cost, and with the journal's entries of the service, newest first. */
+export function createCosts(earlier: readonly ResultLine[], entries: readonly Entry[], now: Date): Costs {
+  const samples = new Map<string, number[]>();
+  const samplesOf = (model: string) => {
+    const costs = samples.get(model) ?? [];
+    samples.set(model, costs);
+    return costs;
+  };
+  const told = entries.filter(({ remaining_credits }) => remaining_credits !== undefined).reverse();
+  for (const [i, { request, remaining_credits = 0 }] of told.entries()) {
+    const cost = (told[i - 1]?.remaining_credits ?? 0) - remaining_credits;
+    if (cost > 0) samplesOf(request.model).push(cost);
+  }
+  for (const { model, credits } of earlier) if (credits !== null) samplesOf(model).push(credits);
+  const medians = new Map([...samples].map(([model, costs]) => [model, median(costs)]));
+
+  let spent = 0;
+  let charged = 0;
+  const most = new Map<string, number>();
+  /** How many rows of each model were charged, or may have been, without a word of what they cost. */
+  const uncounted = new Map<string, number>();
+  /** What is left on the account, and when the service told so. */
+  let balance: { credits: number; at: string } | undefined;
+  const count = (model: string, cost: number | undefined) => {
+    charged++;
+    if (cost === undefined) return void uncounted.set(model, (uncounted.get(model) ?? 0) + 1);
+    spent += cost;
+    most.set(model, Math.max(most.get(model) ?? 0, cost));
+  };
+  for (const { started_at: at, model, id, status, credits, remaining_credits } of earlier) {
+    if (id !== null) count(model, credits ?? undefined);
+    else if (status === "unknown" || status === "starting") count(model, undefined);
+    if (remaining_credits !== null) balance = { credits: remaining_credits, at };
+  }
+  const last = told.at(-1);
+  if (last && (balance === undefined || last.at > balance.at))
+    balance = { credits: last.remaining_credits ?? 0, at: last.at };
+  let remaining = balance?.credits;
+  let before = balance && now.getTime() - Date.parse(balance.at) < balanceLastsMs ? balance.credits : undefined;
+  const dearest = (model: string) => most.get(model) ?? medians.get(model);
+  return {
+    started(model, left) {
+      const difference = (before ?? 0) - (left ?? 0);
+      // A balance that has not gone down tells of a refund or a purchase, not of a generation without a cost.
+      const cost = before !== undefined && left !== undefined && difference > 0 ? difference : undefined;
+      before = left ?? before;
+      remaining = left ?? remaining;
+      count(model, cost);
+      return cost;
+    },
+    unknown: (model) => count(model, undefined),
+    spent: () => [...uncounted].reduce((sum, [model, rows]) => sum + rows * (dearest(model) ?? 0), spent),
+    dearest,
+    typical: (model) => medians.get(model),
+    remaining: () => remaining,
+    charged: () => charged,
+  };
+}
+
+function median(values: readonly number[]): number | undefined {
+  return [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) / 2)];
+}

@@ -1,0 +1,35 @@
+import type { EventCounts, GenerationEvent } from "../events.ts";
+import type { Plan } from "./batch.ts";
+
+export type BatchCounts = EventCounts & {
+  /** Not started in this run, or not yet. */
+  to_start: number;
+  remaining_credits: number | null;
+};
+
+/** Counts the rows of a batch: from its plan, and from each event after that. */
+export function createCounts(plan: Plan): { counts: BatchCounts; take(event: GenerationEvent): void } {
+  const { rows: total, done, running, failed, refused, unknown, to_start, remaining_credits } = plan;
+  const counts: BatchCounts = {
+    ...{ total, done, running, failed: failed - refused, refused, unsent: 0, unknown, to_start, remaining_credits },
+  };
+  return {
+    counts,
+    take(event) {
+      if (event.event === "started") {
+        counts.remaining_credits = event.remaining_credits ?? counts.remaining_credits;
+        if (event.resumed) return;
+        counts.to_start--;
+        counts.running++;
+      }
+      if (event.event !== "ended") return;
+      const { id, status, error } = event;
+      if (id === null) counts.to_start--;
+      else counts.running--;
+      // A completed generation whose video is not saved is still to be collected.
+      if (status === "completed" && error === null) counts.done++;
+      else if (status === "processing" || status === "completed") counts.running++;
+      else counts[status]++;
+    },
+  };
+}

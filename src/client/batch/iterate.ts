@@ -1,0 +1,50 @@
+import type { GenerationEvent } from "../events.ts";
+import type { Batch } from "./batch.ts";
+import { type BatchCounts, createCounts } from "./counts.ts";
+import type { RunOptions } from "./run.ts";
+import type { WorkOptions } from "./work.ts";
+
+/** What happens in a batch; the summary comes last. */
+export type BatchEvent = { at: string } & (GenerationEvent | ({ event: "summary" } & BatchCounts));
+
+type IterateOptions = RunOptions & Omit<WorkOptions, "overwrite" | "onEvent">;
+
+/**
+ * Runs a batch and yields what happens. When the caller stops iterating, nothing more is started; a start that is out still gets its id.
+ */
+export async function* iterateBatch(
+  batch: Batch,
+  options: IterateOptions,
+  now: () => Date,
+): AsyncGenerator<BatchEvent> {
+  const left = new AbortController();
+  const { counts, take } = createCounts(batch.plan);
+  const events: BatchEvent[] = [];
+  let wake = () => {};
+  let isOver = false;
+  const onEvent = (event: GenerationEvent) => {
+    take(event);
+    events.push({ at: now().toISOString(), ...event });
+    wake();
+  };
+  const signal = AbortSignal.any([options.signal, left.signal]);
+  const running = batch.run({ ...options, signal, onEvent }).finally(() => {
+    isOver = true;
+    wake();
+  });
+  try {
+    for (;;) {
+      yield* events.splice(0);
+      if (isOver && events.length === 0) break;
+      if (events.length > 0) continue;
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    await running;
+    yield { at: now().toISOString(), event: "summary", ...counts };
+  } finally {
+    left.abort();
+    await running.catch(() => {});
+  }
+}

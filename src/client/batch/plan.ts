@@ -1,0 +1,144 @@
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { type ErrorCode, usage } from "../../errors.ts";
+import type { Entry } from "../history.ts";
+import type { ResultLine } from "./results.ts";
+import { hashRequest, type KeyedRow } from "./row.ts";
+import { isGeneral } from "./status.ts";
+
+/** What is to be done about a row. */
+export type RowState =
+  | { kind: "done"; id: string; file: string | null }
+  /** Started and not done: it is followed, and its video saved. */
+  | { kind: "running"; attempt: ResultLine & { id: string } }
+  /** To be started; `dismissed` are the attempts that may have been charged and are passed over. */
+  | { kind: "new"; dismissed: string[] }
+  /** May have been charged, and has no id. */
+  | { kind: "unknown"; attempt: ResultLine }
+  | { kind: "failed"; attempt: ResultLine };
+
+export type PlannedRow = KeyedRow & { state: RowState };
+
+export type PlanOptions = { retryFailed?: boolean | undefined; retryUnknown?: boolean | undefined };
+
+/**
+ * The attempts of a batch, the oldest first: what the journal says, which is written before anything else, and what the results file adds,
+ * which another machine may have written. Dismissed ones are left out.
+ */
+export function mergeAttempts(results: readonly ResultLine[], entries: readonly Entry[], path: string): ResultLine[] {
+  const merged = new Map(results.map((line) => [line.attempt, line]));
+  for (const entry of entries) {
+    const line = merged.get(entry.attempt);
+    if (line === undefined && entry.batch !== path) continue;
+    if (entry.dismissed && entry.id === undefined) merged.delete(entry.attempt);
+    else merged.set(entry.attempt, mergeLine(line ?? lineOf(entry), entry));
+  }
+  return [...merged.values()].sort((a, b) => a.started_at.localeCompare(b.started_at));
+}
+
+/** From what is least known of an attempt to what is most. */
+const ranks = ["starting", "unknown", "unsent", "refused", "processing", "failed", "completed"] as const;
+
+function mergeLine(line: ResultLine, entry: Entry): ResultLine {
+  const { status, id, file = line.file, remaining_credits = line.remaining_credits, reason } = entry;
+  if (status === "dismissed" || ranks.indexOf(status) < ranks.indexOf(line.status)) return line;
+  const error = reason === undefined ? null : { code: entry.code ?? codeOf(status), message: reason };
+  const isSame = status === line.status;
+  return { ...line, status, id: id ?? line.id, file, remaining_credits, error: isSame ? (line.error ?? error) : error };
+}
+
+function codeOf(status: Entry["status"]): ErrorCode {
+  if (status === "failed" || status === "unknown") return status;
+  return status === "unsent" ? "network" : "rejected";
+}
+
+/** What the journal alone knows of an attempt. */
+function lineOf({ attempt, at, row = "", request, remaining_credits }: Entry): ResultLine {
+  return {
+    ...{ at, row, line: 0, request: hashRequest(request), model: request.model, attempt, id: null, status: "starting" },
+    ...{
+      file: null,
+      video_url: null,
+      error: null,
+      credits: null,
+      remaining_credits: remaining_credits ?? null,
+      started_at: at,
+      ended_at: null,
+    },
+  };
+}
+
+/**
+ * Decides what is to be done about each row, by its attempts. Throws `usage`, naming both, for a row that asks for something else than an
+ * earlier one of the same id.
+ */
+export async function planRows(
+  rows: readonly KeyedRow[],
+  attempts: readonly ResultLine[],
+  options: PlanOptions,
+): Promise<PlannedRow[]> {
+  const byRow = new Map<string, ResultLine[]>();
+  for (const attempt of attempts) {
+    const known = byRow.get(attempt.row);
+    if (known) known.push(attempt);
+    else byRow.set(attempt.row, [attempt]);
+  }
+  const faults: string[] = [];
+  const planned: PlannedRow[] = [];
+  const lines = new Map<string, number>();
+  for (const row of rows) {
+    const other = lines.get(row.key);
+    if (other !== undefined) faults.push(`line ${row.line}: the id "${row.key.slice(0, 60)}" is that of line ${other} too`);
+    lines.set(row.key, row.line);
+    const known = byRow.get(row.key) ?? [];
+    const state = await stateOf(row, known, options);
+    const last = known.at(-1);
+    if (last && last.request !== row.hash && state.kind !== "new") faults.push(changedFault(row, last));
+    planned.push({ ...row, state });
+  }
+  throwFaults(faults);
+  return planned;
+}
+
+async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions): Promise<RowState> {
+  const attempt = known.at(-1);
+  if (attempt === undefined) return { kind: "new", dismissed: [] };
+  const { id, status } = attempt;
+  if (status === "failed" || status === "refused" || status === "unsent") {
+    const isTried = status === "failed" || (status === "refused" && !isGeneral(attempt.error?.code));
+    const isSame = attempt.request === row.hash;
+    return isTried && isSame && !options.retryFailed ? { kind: "failed", attempt } : { kind: "new", dismissed: [] };
+  }
+  if (id === null) {
+    if (!options.retryUnknown) return { kind: "unknown", attempt };
+    const unclear = known.filter((each) => each.id === null && ["starting", "unknown"].includes(each.status));
+    return { kind: "new", dismissed: unclear.map((each) => each.attempt) };
+  }
+  const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt.file)));
+  if (isDone) return { kind: "done", id, file: attempt.file };
+  return { kind: "running", attempt: { ...attempt, id } };
+}
+
+async function isThere(file: string | null): Promise<boolean> {
+  if (file === null || file === "-") return false;
+  return stat(resolve(file)).then(
+    (found) => found.isFile() && found.size > 0,
+    () => false,
+  );
+}
+
+function changedFault({ line, id = "" }: KeyedRow, last: ResultLine): string {
+  const earlier = last.line > 0 ? `line ${last.line} of an earlier run` : "an earlier run";
+  const outcome = last.id === null ? `attempt ${last.attempt}` : `generation ${last.id}`;
+  return `line ${line}: "${id.slice(0, 60)}" asks for something else than ${earlier}, which was started at ${last.started_at.slice(0, 16)}Z (${outcome}); give it another id`;
+}
+
+const maxFaults = 50;
+
+/** Throws `usage` with the first faults of a file, a line each; nothing when there are none. */
+export function throwFaults(faults: readonly string[]): void {
+  if (faults.length === 0) return;
+  const more = faults.length > maxFaults ? [`... and ${faults.length - maxFaults} more`] : [];
+  const count = faults.length === 1 ? "1 fault" : `${faults.length} faults`;
+  throw usage(`The file has ${count}; nothing was sent.`, [...faults.slice(0, maxFaults), ...more].join("\n"));
+}

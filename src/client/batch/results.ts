@@ -1,0 +1,95 @@
+import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
+import type { Clock } from "../../io.ts";
+import type { EndStatus } from "../events.ts";
+import { appendLine } from "../lines.ts";
+import { isRecord, parseJson } from "../schema.ts";
+
+/** Which rows a results file is about: of which file, and which part of it. */
+export type Source = { file: string; rows: number; total: number; shard: string | null };
+
+/** A line about a row; the newest one about an attempt counts. Times are ISO 8601, UTC. */
+export type ResultLine = {
+  at: string;
+  row: string;
+  /** Where the row was in the file. */
+  line: number;
+  /** As `hashRequest` gives it. */
+  request: string;
+  model: string;
+  attempt: string;
+  id: string | null;
+  /** `starting` before the request is sent. */
+  status: EndStatus | "starting";
+  file: string | null;
+  video_url: string | null;
+  error: { code: ErrorCode; message: string } | null;
+  /** What it cost, where that is known. */
+  credits: number | null;
+  remaining_credits: number | null;
+  started_at: string;
+  ended_at: string | null;
+};
+
+/** What a results file says: the newest line of each attempt, in the order in which they were started. */
+export type Results = { source: Source | undefined; attempts: ResultLine[]; unreadable: number };
+
+export type ResultsFile = {
+  path: string;
+  /** Resolves when the line is on the disk. Throws `output`. */
+  append(line: Omit<ResultLine, "at">): Promise<void>;
+  /** Writes down that a run begins. Throws `output`. */
+  begin(source: Source): Promise<void>;
+};
+
+export function openResults(path: string, io: Pick<Clock, "date">): ResultsFile {
+  const append = (line: object) =>
+    appendLine(path, { at: io.date().toISOString(), ...line }).catch((cause) => {
+      throw new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
+    });
+  return { path, append, begin: (batch) => append({ batch }) };
+}
+
+/**
+ * Reads a results file; one that does not exist is empty. Lines that a crash has torn, or that are of something else, are counted. Throws
+ * `usage` for a file that holds nothing but such lines: it is another file, which must not be appended to.
+ */
+export async function readResults(path: string, { mustExist = false } = {}): Promise<Results> {
+  const attempts = new Map<string, ResultLine>();
+  let source: Source | undefined;
+  let unreadable = 0;
+  try {
+    for await (const text of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
+      if (text.trim() === "") continue;
+      const line = parseJson(text);
+      if (isResultLine(line)) {
+        const before = attempts.get(line.attempt);
+        attempts.set(line.attempt, { ...line, credits: line.credits ?? before?.credits ?? null });
+      } else if (isRecord(line) && isSource(line.batch)) source = line.batch;
+      else unreadable++;
+    }
+  } catch (error) {
+    if (mustExist || systemCode(error) !== "ENOENT")
+      throw new VidgenError("output", `Cannot read ${path}: ${systemReason(error)}.`, { cause: error });
+  }
+  if (unreadable > 1 && attempts.size === 0 && source === undefined)
+    throw usage(`${path} is not a results file of \`vidgen batch\`.`);
+  return { source, attempts: [...attempts.values()], unreadable };
+}
+
+const statuses = ["starting", "processing", "completed", "failed", "refused", "unsent", "unknown"];
+
+function isResultLine(line: unknown): line is ResultLine {
+  if (!isRecord(line)) return false;
+  const { row, attempt, request, model, id, file, error, credits } = line;
+  const isText = [line.at, row, attempt, request, model].every((value) => typeof value === "string");
+  const isRead = [id, file].every((value) => value === null || typeof value === "string");
+  const isNumber = credits === null || typeof credits === "number";
+  const isError = error === null || (isRecord(error) && typeof error.message === "string");
+  return isText && isRead && isNumber && isError && statuses.includes(String(line.status));
+}
+
+function isSource(value: unknown): value is Source {
+  return isRecord(value) && typeof value.rows === "number" && typeof value.total === "number";
+}

@@ -1,0 +1,161 @@
+import { asVidgenError, VidgenError } from "../../errors.ts";
+import type { Clock } from "../../io.ts";
+import type { Costs } from "./costs.ts";
+import type { PlannedRow } from "./plan.ts";
+import { createSlots } from "./slots.ts";
+import type { createWork, Ended, Running } from "./work.ts";
+
+export type RunOptions = {
+  /** How many generations may run at once. */
+  jobs: number;
+  /** The most credits that the batch may spend over all of its runs, and the fewest that it leaves on the account. */
+  maxCredits?: number | undefined;
+  keepCredits?: number | undefined;
+  /** Starts nothing more after the first row that was refused or failed. */
+  failFast?: boolean | undefined;
+  signal: AbortSignal;
+  onNote(text: string): void;
+};
+
+/** What a run leaves behind. */
+export type RunEnd = {
+  /** Why not all rows were started, if so. */
+  stopped: VidgenError | undefined;
+  /** The rows that are not done, each with how it ended. */
+  failures: { row: PlannedRow; ended: Ended }[];
+};
+
+type Known = { work: ReturnType<typeof createWork>; costs: Costs; clock: Clock };
+
+/** After so many in a row, something is wrong that concerns all rows. */
+const maxInRow = 3;
+/** How long a service may accept nothing. */
+const refusedLimitMs = 15 * 60_000;
+
+/**
+ * Starts rows one after the other, and collects those that run side by side. So one outcome at most can be unknown at a time, and the
+ * balance after each start tells what it cost.
+ */
+export async function runRows(
+  { running, toStart }: { running: Running[]; toStart: PlannedRow[] },
+  options: RunOptions,
+  { work, costs, clock }: Known,
+): Promise<RunEnd> {
+  const { jobs, signal } = options;
+  const slots = createSlots(jobs, clock);
+  const waiting = [...running].reverse();
+  const rows = [...toStart].reverse();
+  const failures: RunEnd["failures"] = [];
+  const inRow = { unknown: 0, unsent: 0 };
+  let stopped: VidgenError | undefined;
+  let inFlight = 0;
+  let wake = () => {};
+  const stop = (error: VidgenError) => {
+    stopped ??= error;
+  };
+  const note = (row: PlannedRow, ended: Ended) => {
+    const { error, status } = ended;
+    if (status === "completed" && error === undefined) return;
+    failures.push({ row, ended });
+    if (error?.code === "auth" || (error?.code === "credits" && status === "refused")) stop(error);
+    if (options.failFast && error && ["refused", "failed"].includes(status)) stop(error);
+  };
+  const collect = (running: Running) => {
+    inFlight++;
+    const finish = async () => {
+      note(running.row, await work.collect(running));
+      inFlight--;
+      slots.ended();
+      wake();
+    };
+    void finish();
+  };
+  const start = async (row: PlannedRow) => {
+    const sent = await work.start(row);
+    if (sent.kind === "not now") {
+      if (slots.refusedForMs() === 0)
+        options.onNote("The service accepts no further generation at the moment; waiting.");
+      slots.refused(inFlight, sent.afterMs);
+      rows.push(row);
+      if (slots.refusedForMs() > refusedLimitMs)
+        stop(new VidgenError("network", "The service has accepted nothing for 15 minutes."));
+      return;
+    }
+    const { kind } = sent;
+    inRow.unknown = kind === "ended" && sent.status === "unknown" ? inRow.unknown + 1 : 0;
+    inRow.unsent = kind === "ended" && sent.status === "unsent" ? inRow.unsent + 1 : 0;
+    if (kind === "running") {
+      slots.accepted();
+      return collect(sent.running);
+    }
+    note(row, sent);
+    if (sent.error && (inRow.unknown === maxInRow || inRow.unsent === maxInRow)) stop(sent.error);
+  };
+  const onAbort = () => {
+    stop(asVidgenError(signal.reason));
+    wake();
+  };
+  signal.addEventListener("abort", onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  for (;;) {
+    const next = signal.aborted ? undefined : inFlight < jobs && waiting.pop();
+    if (next) {
+      collect(next);
+      continue;
+    }
+    const row = stopped ? undefined : rows.at(-1);
+    if (row === undefined && inFlight === 0) break;
+    const waitMs = row && slots.waitMs(inFlight);
+    if (row && waitMs === 0) {
+      rows.pop();
+      const refused = checkBudget(row, options, costs);
+      if (refused) stop(refused);
+      else await start(row).catch((error) => stop(asVidgenError(error)));
+      continue;
+    }
+    await pause(waitMs);
+  }
+  signal.removeEventListener("abort", onAbort);
+  return { stopped, failures };
+
+  /** Resolves when a generation has ended, at a signal, or when another may start. */
+  async function pause(waitMs: number | undefined) {
+    const over = new AbortController();
+    const woken = new Promise<void>((resolve) => {
+      wake = resolve;
+    });
+    const slept = waitMs === undefined ? [] : [clock.sleep(waitMs, over.signal).catch(() => {})];
+    await Promise.race([woken, ...slept]);
+    over.abort();
+  }
+}
+
+/** The error that a start would go beyond the budget; the first row of a model is started to see what it costs. */
+function checkBudget(
+  { record }: PlannedRow,
+  { maxCredits, keepCredits }: RunOptions,
+  costs: Costs,
+): VidgenError | undefined {
+  if (maxCredits === undefined && keepCredits === undefined) return undefined;
+  const next = costs.dearest(record.model) ?? 0;
+  const spent = costs.spent();
+  if (maxCredits !== undefined && (spent >= maxCredits || spent + next > maxCredits)) {
+    const cost = next === 0 ? "" : `, and the next row costs up to ${next}`;
+    return new VidgenError(
+      "credits",
+      `The batch has spent ${spent} of --max-credits ${maxCredits}${cost}: nothing more is started.`,
+    );
+  }
+  const left = costs.remaining();
+  if (left === undefined && costs.charged() > 0)
+    return new VidgenError(
+      "credits",
+      "The service does not tell how many credits are left, so no budget can be kept: nothing more is started.",
+    );
+  if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
+    return new VidgenError(
+      "credits",
+      `${left} credits are left, and --keep-credits is ${keepCredits}: nothing more is started.`,
+    );
+  return undefined;
+}

@@ -1,0 +1,70 @@
+import type { ErrorCode } from "../../errors.ts";
+import { type ResultLine, readResults, type Source } from "./results.ts";
+
+/** How many rows are where. */
+export type RowCounts = { done: number; running: number; failed: number; unknown: number; missing: number };
+
+/** What results files say together. */
+export type BatchStatus = RowCounts & {
+  /** As far as the files say how many there are. */
+  rows: number;
+  /** The rows that are not done, at their newest attempt. */
+  open: ResultLine[];
+  shards: { of: number; missing: number[]; double: number[] } | null;
+  /** Rows that more than one file has. */
+  double_rows: string[];
+};
+
+/** Reads what the runs of a batch, or of its shards, have written down. Throws `usage` and `output` as `readResults` does. */
+export async function readStatus(paths: readonly string[]): Promise<BatchStatus> {
+  const newest = new Map<string, ResultLine>();
+  const doubles = new Set<string>();
+  const sources: Source[] = [];
+  for (const path of paths) {
+    const { source, attempts } = await readResults(path, { mustExist: true });
+    if (source) sources.push(source);
+    const own = new Map(attempts.map((attempt) => [attempt.row, attempt]));
+    for (const [row, attempt] of own) {
+      if (newest.has(row)) doubles.add(row);
+      newest.set(row, attempt);
+    }
+  }
+  const counts: RowCounts = { done: 0, running: 0, failed: 0, unknown: 0, missing: 0 };
+  const open: ResultLine[] = [];
+  for (const attempt of newest.values()) {
+    const kind = kindOfRow(attempt);
+    counts[kind]++;
+    if (kind !== "done") open.push(attempt);
+  }
+  const shards = findShards(sources);
+  const rows = Math.max(newest.size, ...sources.map((source) => (shards ? source.total : source.rows)));
+  counts.missing += rows - newest.size;
+  return { rows, ...counts, open, shards, double_rows: [...doubles] };
+}
+
+/** A row that was not charged is missing: the next run starts it. */
+function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
+  if (status === "completed") return error === null ? "done" : "running";
+  if (status === "unsent" || (status === "refused" && isGeneral(error?.code))) return "missing";
+  if (status === "failed" || status === "refused") return "failed";
+  return id === null ? "unknown" : "running";
+}
+
+/** Whether a start was refused for a reason that is not the row's own, such as the key or the credits: the next run tries again. */
+export function isGeneral(code: ErrorCode | undefined): boolean {
+  return code !== undefined && code !== "rejected";
+}
+
+function findShards(sources: readonly Source[]): BatchStatus["shards"] {
+  const given = sources.flatMap(({ shard }) => (shard === null ? [] : [shard.split("/").map(Number)]));
+  const of = given[0]?.[1];
+  if (of === undefined) return null;
+  const counts = new Map<number, number>();
+  for (const [index = 0] of given) counts.set(index, (counts.get(index) ?? 0) + 1);
+  const all = Array.from({ length: of }, (_, i) => i + 1);
+  return {
+    of,
+    missing: all.filter((index) => !counts.has(index)),
+    double: all.filter((index) => (counts.get(index) ?? 0) > 1),
+  };
+}

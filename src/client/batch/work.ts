@@ -1,0 +1,143 @@
+import { randomUUID } from "node:crypto";
+import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
+import type { Clock } from "../../io.ts";
+import type { Client, DownloadOptions, ReadyStart } from "../client.ts";
+import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
+import { recordOf } from "../history.ts";
+import type { Target } from "../target.ts";
+import type { Costs } from "./costs.ts";
+import type { PlannedRow } from "./plan.ts";
+import type { ResultLine, ResultsFile } from "./results.ts";
+import { hashRequest } from "./row.ts";
+
+export type WorkOptions = Omit<DownloadOptions, "onState" | "onTrouble" | "onProgress" | "signal"> & {
+  signal: AbortSignal;
+  leave: AbortSignal;
+  onEvent(event: GenerationEvent): void;
+};
+
+/** How a row has ended for this run. */
+export type Ended = { status: EndStatus; error?: VidgenError | undefined };
+
+/** A row whose generation has an id; `target` is the place for its video, where that is claimed already. */
+export type Running = { row: PlannedRow; line: Line & { id: string }; target?: Target | undefined; begun?: ReadyStart };
+
+export type Sent =
+  | { kind: "running"; running: Running }
+  | { kind: "not now"; afterMs: number | undefined }
+  | ({ kind: "ended" } & Ended);
+
+type Line = Omit<ResultLine, "at">;
+
+type Known = {
+  client: Pick<Client, "begin" | "claim" | "download" | "follow">;
+  costs: Costs;
+  results: ResultsFile;
+  /** Rejects when another process has taken over the results file. */
+  confirm(): Promise<void>;
+  clock: Clock;
+};
+
+/** What a batch does with one row: each step is in the results file before the next one depends on it. */
+export function createWork({ client, costs, results, confirm, clock }: Known, options: WorkOptions) {
+  const { signal, leave, overwrite, onEvent } = options;
+
+  async function end(row: PlannedRow, line: Line, ended: Ended & Partial<Line>): Promise<Ended> {
+    const { status, error, file = line.file, video_url = line.video_url } = ended;
+    const told = error && errorFieldsOf(error);
+    const short = told ? { code: told.code, message: told.message } : null;
+    const last = { ...line, status, file, video_url, error: short, ended_at: clock.date().toISOString() };
+    // What has happened is told even where it can no longer be written down: the journal has it.
+    const failure = await results.append(last).then(() => undefined, asVidgenError);
+    const credits = line.credits ?? undefined;
+    onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, credits, error: told ?? null });
+    return { status, error: error ?? failure };
+  }
+
+  return {
+    /** Starts a row. Rejects when the results file cannot be written, or belongs to another process: then nothing was sent. */
+    async start(row: PlannedRow): Promise<Sent> {
+      const started_at = clock.date().toISOString();
+      let begun: ReadyStart;
+      const empty = { id: null, file: null, video_url: null, error: null, credits: null, remaining_credits: null };
+      const about = { row: row.key, line: row.line, request: row.hash, model: row.record.model, started_at };
+      const line: Line = { ...about, ...empty, attempt: randomUUID(), status: "starting", ended_at: null };
+      const batch = { path: results.path, row: row.key };
+      try {
+        const request = await row.load();
+        if (hashRequest(recordOf(request)) !== row.hash)
+          throw usage("An image has changed since the file was checked. Nothing was sent.");
+        begun = await client.begin(request, { overwrite, earlier: "ignore", place: row.place, batch, signal });
+      } catch (error) {
+        return { kind: "ended", ...(await end(row, line, { status: "unsent", error: asVidgenError(error) })) };
+      }
+      line.attempt = begun.attempt;
+      try {
+        await results.append(line);
+        await confirm();
+      } catch (error) {
+        // Aborted before it is sent, so that the journal has it as unsent.
+        await begun.sendUntilKnown({ signal: AbortSignal.abort(asVidgenError(error)), leave });
+        await begun.release();
+        throw error;
+      }
+      const sent = await begun.sendUntilKnown({ signal, leave, retriesNotNow: false });
+      if (sent.kind === "accepted") {
+        const { generation, remaining_credits } = sent.started;
+        const credits = costs.started(line.model, remaining_credits);
+        const { id } = generation;
+        const known = { id, credits: credits ?? null, remaining_credits: remaining_credits ?? null };
+        const accepted = { ...line, ...known, status: "processing" as const };
+        // The journal has the id, also where this cannot be written.
+        await results.append(accepted).catch(() => {});
+        const { model, attempt } = accepted;
+        onEvent({ event: "started", ...nameOf(row), id, attempt, model, resumed: false, remaining_credits, credits });
+        return { kind: "running", running: { row, line: accepted, target: begun.target, begun } };
+      }
+      await begun.release();
+      if (sent.kind === "unknown") costs.unknown(line.model);
+      if (sent.kind === "refused" && sent.notNow && !signal.aborted) {
+        await results.append({ ...line, status: "refused", error: { code: "network", message: sent.error.message } });
+        return { kind: "not now", afterMs: sent.notNow.waitMs };
+      }
+      return { kind: "ended", ...(await end(row, line, { status: sent.kind, error: sent.error })) };
+    },
+    /** Follows a row's generation to its end, and saves its video. Never rejects. */
+    async collect({ row, line, target, begun }: Running): Promise<Ended> {
+      const { id } = line;
+      const onState = (status: string) => onEvent({ event: "state", ...nameOf(row), id, status });
+      const onProgress = (received: number, total: number | undefined) =>
+        onEvent({ event: "progress", ...nameOf(row), id, received, total: total ?? null });
+      const how = { ...options, onState, onProgress };
+      let place = target;
+      try {
+        const words = { prompt: row.record.prompt, model: row.record.model };
+        if (!begun && row.place !== undefined)
+          place = await client.claim(row.place, { id, words, overwrite, resume: true });
+        if (!begun)
+          onEvent({ event: "started", ...nameOf(row), id, attempt: line.attempt, model: line.model, resumed: true });
+        const { videoUrl, file = null } = place
+          ? await client.download(id, place, how)
+          : { file: undefined, ...(await client.follow(id, how)) };
+        if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
+        return await end(row, line, { status: "completed", file, video_url: videoUrl });
+      } catch (thrown) {
+        const error = asVidgenError(thrown).with({ id });
+        if (signal.aborted) return { status: "processing", error };
+        return await end(row, line, { status: statusOf(error), error });
+      } finally {
+        await (begun ?? place)?.release();
+      }
+    },
+  };
+}
+
+/** How far a generation is that could not be collected. */
+function statusOf({ code }: VidgenError): EndStatus {
+  if (code === "failed" || code === "not_found") return "failed";
+  return code === "output" ? "completed" : "processing";
+}
+
+function nameOf({ key, line }: PlannedRow) {
+  return { row: key, line };
+}

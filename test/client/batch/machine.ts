@@ -1,0 +1,145 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import { type Batch, type BatchOptions, openBatch } from "../../../src/client/batch/batch.ts";
+import { keyRows, type Row } from "../../../src/client/batch/row.ts";
+import type { RunEnd, RunOptions } from "../../../src/client/batch/run.ts";
+import type { WorkOptions } from "../../../src/client/batch/work.ts";
+import { createClient } from "../../../src/client/client.ts";
+import type { GenerationEvent } from "../../../src/client/events.ts";
+import { openJournal } from "../../../src/client/journal.ts";
+import type { FetchInit } from "../../../src/io.ts";
+import { createVirtualClock } from "../../clock.ts";
+import { tinyMp4 } from "../../mp4.ts";
+
+const baseUrl = "https://api.video.example";
+
+type Generation = { id: string; prompt: string; model: string; endsAt: number };
+
+/** Answers a start itself; `undefined` lets the service do it. `accept` charges for it, and returns the answer. */
+export type Fault = (prompt: string, accept: () => Response) => Response | Promise<Response> | undefined;
+
+export type ServiceOptions = {
+  credits?: number;
+  price?: (model: string) => number;
+  /** How many run at once; more get a 429. */
+  capacity?: number;
+  renderMs?: number;
+  fault?: Fault;
+};
+
+/** A service with an account, as the interface describes it, for as many clients as want it. */
+export function createService(options: ServiceOptions = {}) {
+  const { capacity = Number.POSITIVE_INFINITY, renderMs = 60_000, price = () => 10 } = options;
+  const clock = createVirtualClock();
+  const generations: Generation[] = [];
+  const service = {
+    clock,
+    credits: options.credits ?? 1_000_000,
+    fault: options.fault,
+    generations,
+    /** When each start was refused for want of room, in milliseconds. */
+    refused: [] as number[],
+    polls: 0,
+    starts: 0,
+    charges: (prompt: string) => generations.filter((each) => each.prompt === prompt).length,
+  };
+  const accept = (prompt: string, model: string) => {
+    const cost = price(model);
+    if (service.credits < cost) return Response.json({ error: "not enough credits" }, { status: 402 });
+    if (generations.filter(({ endsAt }) => endsAt > clock.now()).length >= capacity) {
+      service.refused.push(clock.now());
+      return Response.json({ error: "busy" }, { status: 429 });
+    }
+    service.credits -= cost;
+    const id = `gen-${generations.length + 1}`;
+    generations.push({ id, prompt, model, endsAt: clock.now() + renderMs });
+    return Response.json({ success: true, data: { id, status: "processing" }, remaining_credits: service.credits });
+  };
+  const fetch = async (url: string, init: FetchInit = {}): Promise<Response> => {
+    init.signal?.throwIfAborted();
+    if (init.method === "POST") {
+      service.starts++;
+      const { prompt, model } = JSON.parse(String(init.body));
+      return (await service.fault?.(prompt, () => accept(prompt, model))) ?? accept(prompt, model);
+    }
+    const found = generations.find(({ id }) => url.endsWith(`=${id}`) || url.endsWith(`/${id}.mp4`));
+    if (!found) return Response.json({ error: "no such generation" }, { status: 404 });
+    const { id, prompt, endsAt } = found;
+    if (url.endsWith(".mp4")) return new Response(tinyMp4(prompt).slice());
+    service.polls++;
+    if (endsAt > clock.now()) return Response.json({ id, status: "processing" });
+    if (prompt.includes("[fail]")) return Response.json({ id, status: "failed", error: "too dark" });
+    return Response.json({ id, status: "completed", video_url: `https://media.video.example/${id}.mp4` });
+  };
+  return Object.assign(service, { fetch });
+}
+
+export type Service = ReturnType<typeof createService>;
+
+type Options = Partial<BatchOptions & RunOptions & Omit<WorkOptions, "overwrite">>;
+
+export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };
+
+/** A folder on a machine with a journal; `run` is one process, the one before has ended. */
+export function createMachine(service: Service, name = "a") {
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  let pid = 0;
+  const machine = {
+    folder,
+    journal: join(folder, "journal.jsonl"),
+    results: join(folder, "shots.csv.results.jsonl"),
+    /** Rows of these prompts, each saved as its line in the folder. */
+    rows: (...prompts: string[]) => prompts.map((prompt, i) => machine.row(prompt, { line: i + 1 })),
+    row(prompt: string, { line = 1, model = "wan-2.5", ...more }: Partial<Row> & { model?: string } = {}): Row {
+      const request = { prompt, model };
+      const place = join(folder, `${prompt.replace(/\W+/g, "-")}-${line}.mp4`);
+      return { line, record: request, load: async () => request, place, ...more };
+    },
+    videoOf: (row: Row) => readFileSync(row.place ?? "", "utf8"),
+    /** Opens the batch as a new process. */
+    async open(rows: Row[], options: Options = {}) {
+      const self = ++pid;
+      const alive =
+        <Args extends unknown[], Result>(work: (...args: Args) => Promise<Result>) =>
+        (...args: Args) =>
+          self === pid ? work(...args) : new Promise<never>(() => {});
+      const processes = {
+        self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
+        startOf: async (other: number) => (other === pid ? "0" : undefined),
+      };
+      const { clock } = service;
+      const io = {
+        ...clock,
+        ...{ processes, unsettled: new Set<string>(), sleep: alive(clock.sleep), fetch: alive(service.fetch) },
+      };
+      const notes: string[] = [];
+      const onNote = (text: string) => void notes.push(text);
+      const journal = openJournal(machine.journal, io);
+      const client = createClient({ baseUrl, apiKey: "canary-key-0123456789", journal, onNote }, io);
+      const source = { file: "shots.csv", total: rows.length, shard: null };
+      const how = { results: machine.results, source, onNote, ...options };
+      return { ...(await openBatch(keyRows(rows), how, { client, journal, io })), notes };
+    },
+    async run(rows: Row[], options: Options = {}): Promise<Ran> {
+      const batch = await machine.open(rows, options);
+      const events: GenerationEvent[] = [];
+      const { signal } = new AbortController();
+      const onEvent = (event: GenerationEvent) => void events.push(event);
+      const end = await batch.run({ jobs: 4, signal, leave: signal, onNote() {}, onEvent, ...options });
+      await batch.close();
+      const ended = events.flatMap((event) => (event.event === "ended" ? [[String(event.line), event.status]] : []));
+      return { batch, end, events, statuses: Object.fromEntries(ended) };
+    },
+    /** The process dies. */
+    kill: () => void pid++,
+    lines: () =>
+      readFileSync(machine.results, "utf8")
+        .split("\n")
+        .filter(Boolean)
+        .map((line) => JSON.parse(line)),
+  };
+  return machine;
+}
