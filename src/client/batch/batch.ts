@@ -1,5 +1,6 @@
-import { resolve } from "node:path";
-import { usage } from "../../errors.ts";
+import { mkdir } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
@@ -73,6 +74,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
     const entries = await client.entries();
     const attempts = mergeAttempts(found.attempts, entries, path);
     const planned = await checkOutputs(await planRows(rows, attempts, options), options, known);
+    if (!options.isDryRun) await createFolders(planned);
     const costs = createCosts(attempts, entries, io.date());
     return {
       plan: sumUp(planned, costs),
@@ -113,6 +115,17 @@ async function holdResults(path: string, io: LeaseIo) {
   const acquired = await acquireLease(`${path}.lock`, io);
   if (acquired.kind === "acquired") return acquired.lease;
   throw usage(`Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`);
+}
+
+/** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
+async function createFolders(rows: readonly PlannedRow[]): Promise<void> {
+  const folders = new Set(rows.flatMap(({ place }) => (place === undefined ? [] : dirname(place))));
+  for (const folder of folders) {
+    if (folder.includes("{")) continue;
+    await mkdir(folder, { recursive: true }).catch((cause) => {
+      throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
+    });
+  }
 }
 
 /** Throws `usage` for rows that are not done and whose output exists, unless it is their own video. */
