@@ -28,7 +28,7 @@ export type Output = OutputFlags & {
   /** With `--events` prints an event as one line on stdout. A failure to write it is reported by `printed`. */
   event(event: GenerationEvent): void;
   /** Sets the counts of the summary, which otherwise follow from the events; there may be further ones. */
-  summarize(counts: EventCounts & Record<string, number>): void;
+  summarize(counts: EventCounts & Record<string, number | null>): void;
   /** With `--events` prints the summary. Returns the exit code, which becomes that of `output` when stdout could not take all events. */
   end(code: number): Promise<number>;
   /** Prints text on stdout as it is, such as help; with `--events` on stderr. */
