@@ -88,7 +88,8 @@ export async function planRows(
   const lines = new Map<string, number>();
   for (const row of rows) {
     const other = lines.get(row.key);
-    if (other !== undefined) faults.push(`line ${row.line}: the id "${row.key.slice(0, 60)}" is that of line ${other} too`);
+    if (other !== undefined)
+      faults.push(`line ${row.line}: the id "${row.key.slice(0, 60)}" is that of line ${other} too`);
     lines.set(row.key, row.line);
     const known = byRow.get(row.key) ?? [];
     const state = await stateOf(row, known, options);
