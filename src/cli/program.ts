@@ -73,6 +73,7 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
   const color = flags.findLast((flag) => flag === "--color" || flag === "--no-color");
   return {
     json: flags.includes("--json"),
+    events: flags.includes("--events"),
     quiet: flags.includes("--quiet"),
     verbose: flags.includes("--verbose"),
     color: color === undefined ? undefined : color === "--color",

@@ -12,13 +12,13 @@ export function canAsk(options: AskOptions, io: Io): boolean {
 }
 
 /** Validates an answer: `true`, or the message that is shown before the question is asked again. */
-export type Check = (answer: string) => true | string;
+export type Check = (answer: string) => true | string | Promise<true | string>;
 
-/** Makes a `Check` of a function that throws for a wrong answer; `message` replaces the error's own. */
+/** Makes a `Check` of a function that throws, or rejects, for a wrong answer; `message` replaces the error's own. */
 export function checkedBy(check: (answer: string) => unknown, message?: string): Check {
-  return (answer) => {
+  return async (answer) => {
     try {
-      check(answer);
+      await check(answer);
       return true;
     } catch (error) {
       return message ?? asVidgenError(error).message;
