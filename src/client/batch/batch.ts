@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { systemReason, usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
@@ -55,7 +55,7 @@ export type Batch = {
 };
 
 type Known = {
-  client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries">;
+  client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
   journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };
@@ -94,14 +94,20 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
         );
         const toStart: PlannedRow[] = [];
         const running: Running[] = [];
+        const failures: RunEnd["failures"] = [];
         for (const row of planned) {
           const { state } = row;
+          if (state.kind === "done" && how.infoJson && state.file !== null)
+            await client.addInfo(state.id, state.file, how).catch((error) => {
+              failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
+            });
           if (state.kind === "running") running.push({ row, line: state.attempt });
           if (state.kind !== "new") continue;
           toStart.push(row);
           for (const attempt of state.dismissed) await journal?.append({ kind: "dismissed", attempt });
         }
-        return runRows({ running, toStart }, how, { work, costs, clock: io });
+        const end = await runRows({ running, toStart }, how, { work, costs, clock: io });
+        return { ...end, failures: [...failures, ...end.failures] };
       },
       close: async () => lease?.release(),
     };
