@@ -74,6 +74,14 @@ export const resolutionOption = () =>
     ["480p", "720p", "1080p"].map((name) => [name, ""]),
   );
 
+export const imageOption = () =>
+  new Option("-i, --image <url|file>", "source image: a URL or a PNG, JPEG or WebP file; may be repeated").argParser(
+    collectValues,
+  );
+
+export const setOption = () =>
+  new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
+
 export const callbackUrlOption = () => new Option("--callback-url <url>", "the service POSTs the result there");
 
 /** The others: */

@@ -3,7 +3,7 @@ import { access, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { systemCode } from "../errors.ts";
-import { fileName, fillId, fillIn, fillNames, fillWords, type Naming, type Words } from "./naming.ts";
+import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "./naming.ts";
 import {
   type ClaimOptions,
   checkFree,
@@ -118,13 +118,4 @@ function withFolderHint(error: unknown, path: string): unknown {
 export async function findPlace(output: string, naming: Naming): Promise<string> {
   const byId = fillId(output, naming.id);
   return (await isFolder(byId)) ? join(byId, fileName(naming)) : byId;
-}
-
-/**
- * The path of a video before its generation has an id; `undefined` where that is needed for it: for `{id}`, and in a folder. `date` is a day
- * such as "2026-01-31".
- */
-export async function findKnownPlace(place: string, words: Words, date: string): Promise<string | undefined> {
-  const path = fillNames(place, words, date);
-  return path.includes("{id}") || (await isFolder(path)) ? undefined : path;
 }

@@ -1,25 +1,30 @@
-import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
-import { aspectRatios, defaultModel, models } from "../../client/models.ts";
+import { defaultModel } from "../../client/models.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import {
+  aspectRatioOption,
   baseUrlOption,
   bellOption,
   type Context,
-  collectValues,
+  callbackUrlOption,
+  durationOption,
   eventsOption,
   flagWords,
+  imageOption,
   infoJsonOption,
   intervalOption,
   localOption,
+  modelOption,
   openOption,
   readTimes,
+  resolutionOption,
   saveOption,
+  setOption,
   timeoutOption,
   withDetails,
-  withSuggestions,
 } from "../command.ts";
 import type { Session } from "../context.ts";
 import { explainLocalCredits } from "../local.ts";
@@ -45,9 +50,6 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 }
 
 function declare(program: CommandUnknownOpts) {
-  const model = new Option("-m, --model <id>", "the model (default: VIDGEN_MODEL, else wan-2.5)");
-  const aspectRatio = new Option("-a, --aspect-ratio <w:h>", "such as 16:9 or 9:16");
-  const resolution = new Option("-r, --resolution <name>", "such as 720p");
   const command = program
     .command("generate")
     .summary("start a generation, wait for it, save it")
@@ -55,13 +57,13 @@ function declare(program: CommandUnknownOpts) {
       "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints where.",
     )
     .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file')
-    .addOption(withSuggestions(model, () => models.map(({ id, characteristic }) => [id, characteristic])))
-    .addOption(withSuggestions(aspectRatio, () => aspectRatios.map((ratio) => [ratio, ""])))
-    .option("-d, --duration <length>", "length in seconds, e.g. 8")
-    .addOption(withSuggestions(resolution, () => ["480p", "720p", "1080p"].map((name) => [name, ""])))
-    .option("-i, --image <url|file>", "source image: a URL or a PNG, JPEG or WebP file; may be repeated", collectValues)
-    .option("--callback-url <url>", "the service POSTs the result there")
-    .option("--set <field=value>", "another field of the request; may be repeated", collectValues)
+    .addOption(modelOption())
+    .addOption(aspectRatioOption())
+    .addOption(durationOption())
+    .addOption(resolutionOption())
+    .addOption(imageOption())
+    .addOption(callbackUrlOption())
+    .addOption(setOption())
     .addOption(saveOption())
     .option("--download", "the same as -o .")
     .option("--overwrite", "replace the file if it exists")

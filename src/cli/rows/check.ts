@@ -19,20 +19,20 @@ import {
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
 import { createOutputCheck } from "./outputs.ts";
-import { createImageCheck } from "./pictures.ts";
+import type { ImageCheck } from "./pictures.ts";
 import { type Line, setCell, type Table } from "./table.ts";
 import { createTemplates } from "./words.ts";
 
 /** What the flags give to rows that leave it out; `prompt` and `output` are templates. */
 export type RowFlags = Omit<RequestInput, "prompt"> & { prompt?: string | undefined; output?: string | undefined };
 
-type CheckOptions = { table: Table; flags: RowFlags; eachNames: readonly string[] };
+type CheckOptions = { table: Table; flags: RowFlags; eachNames: readonly string[]; images: ImageCheck };
 
 const maxIdLength = 200;
 
 /** Checks one row after another, each with its number, and returns it, or `undefined` for one that cannot be started. */
 export function createRowCheck(
-  { table, flags, eachNames }: CheckOptions,
+  { table, flags, eachNames, images }: CheckOptions,
   faults: Faults,
   io: Pick<Io, "date" | "platform">,
 ) {
@@ -43,7 +43,6 @@ export function createRowCheck(
   const fillPrompt = flags.prompt === undefined ? undefined : prepare(flags.prompt, { label: "--prompt" });
   const fillPlace = flags.output === undefined ? undefined : prepare(flags.output, { label: "-o" });
   const checkOutput = createOutputCheck(table, io, faults);
-  const checkImages = createImageCheck();
   const ids = new Map<string, number>();
 
   const addFault = ({ field, text, subject }: FieldFault, row: Line, variant: Variant) => {
@@ -97,23 +96,23 @@ export function createRowCheck(
 
   return async (line: Line, variant: Variant, n: number): Promise<Row | undefined> => {
     const row = withVariant(line, variant);
-    if (row.texts.size === 0) {
+    if (line.texts.size === 0) {
       faults.add("the row is empty", { line: row.line });
       return undefined;
     }
     const id = findId(row, variant);
     const input = readInput(row, n);
     for (const fault of findFaults(input)) addFault(fault, row, variant);
-    const images = input.images.length === 0 ? noImages : await checkImages(input.images);
+    const seen = input.images.length === 0 ? noImages : await images.look(input.images);
     const place = await readPlace(row, n, input);
-    if ("fault" in images) {
-      if (row.images) addFault({ field: "imageUrl", text: images.fault }, row, variant);
-      else faults.add(`--image: ${images.fault}`);
+    if ("fault" in seen) {
+      if (row.images) addFault({ field: "imageUrl", text: seen.fault }, row, variant);
+      else faults.add(`--image: ${seen.fault}`);
       return undefined;
     }
-    const request = toRequest({ ...input, images: images.recorded });
+    const request = toRequest({ ...input, images: seen.recorded });
     const record = recordOf(request);
-    if (images.isLocal) return { id, line: line.line, record, load: createLoad(input, record, line.line), place };
+    if (seen.isLocal) return { id, line: line.line, record, load: createLoad(input, record, line.line), place };
     // A request without secrets is not kept twice.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
     return { id, line: line.line, record: isSame ? request : record, load: createKept(request), place };

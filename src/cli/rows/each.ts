@@ -19,6 +19,7 @@ const maxVariants = 10_000;
 /** Every combination of the values of `--each`, the last field changing fastest; without `--each` a single empty one. */
 export async function readEach({ each, used }: EachOptions, table: Table, faults: Faults): Promise<Variant[]> {
   const fields = new Map<string, string[]>();
+  const free: string[] = [];
   for (const typed of each) {
     const at = typed.indexOf("=");
     const name = columnName(typed.slice(0, Math.max(at, 0)));
@@ -29,9 +30,10 @@ export async function readEach({ each, used }: EachOptions, table: Table, faults
     const fault = fields.has(name) ? "is given twice" : findFault(name, values, used);
     if (name === "") faults.add(`--each must be field=value,value, not "${shorten(typed)}"`);
     else if (fault !== undefined) faults.add(`--each ${name} ${fault}`);
-    fields.set(name, values);
+    else free.push(name);
+    if (name !== "id" && name !== "output") fields.set(name, values);
   }
-  for (const [name, line] of await findOwn([...fields.keys()], table)) {
+  for (const [name, line] of await findOwn(free, table)) {
     const where = `line ${line}${table.columns.get(name) ?? ""}`;
     faults.add(`--each ${name} is not possible: ${where} has a value of its own`);
   }

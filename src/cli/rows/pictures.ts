@@ -6,14 +6,26 @@ import { findImageFault } from "../commands/request.ts";
 /** Images that were read and forgotten: `recorded` is as the journal keeps them. */
 export type Seen = { fault: string } | { recorded: string[]; isLocal: boolean };
 
-/** Reads the images of a row to check them, the same images once. */
-export function createImageCheck(): (images: string[]) => Promise<Seen> {
+export type ImageCheck = {
+  /** Reads the images of a row, the same images once. */
+  look(images: string[]): Promise<Seen>;
+  /** What the user must know of local images. */
+  notes(): string[];
+};
+
+export function createImageCheck(): ImageCheck {
   const seen = new Map<string, Seen>();
-  return async (images) => {
-    const key = JSON.stringify(images);
-    const known = seen.get(key) ?? (await look(images));
-    seen.set(key, known);
-    return known;
+  return {
+    async look(images) {
+      const key = JSON.stringify(images);
+      const known = seen.get(key) ?? (await look(images));
+      seen.set(key, known);
+      return known;
+    },
+    notes() {
+      const isLocal = [...seen.values()].some((found) => "recorded" in found && found.isLocal);
+      return isLocal ? ["Local images are sent as data: URLs; not every service accepts that."] : [];
+    },
   };
 }
 

@@ -7,6 +7,7 @@ import { guessColumn, isKnown, withColumnNames } from "./columns.ts";
 import { readEach } from "./each.ts";
 import { createFaults } from "./faults.ts";
 import { checkText, type Format, findFormat, readBytes } from "./file.ts";
+import { createImageCheck } from "./pictures.ts";
 import { readTable, type Table } from "./table.ts";
 
 export type RowOptions = RowFlags & {
@@ -19,7 +20,7 @@ export type ReadRows = {
   rows: Row[];
   /** How many rows the file has, before `--each` multiplies them. */
   total: number;
-  /** What is no fault but may be a slip. */
+  /** What is no fault, but must be said: probable slips, and that local images are sent. */
   notes: string[];
 };
 
@@ -39,7 +40,8 @@ export async function readRows(
   const used = await findUsed(table, options);
   const variants = await readEach({ each: options.each, used }, table, faults);
   const eachNames = variants[0]?.map(([name]) => name) ?? [];
-  const check = createRowCheck({ table, flags: options, eachNames }, faults, io);
+  const images = createImageCheck();
+  const check = createRowCheck({ table, flags: options, eachNames, images }, faults, io);
   const rows: Row[] = [];
   let total = 0;
   for await (const line of table.lines()) {
@@ -52,7 +54,7 @@ export async function readRows(
   faults.throwIfAny();
   if (total === 0)
     throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
-  return { rows, total, notes: findSlips(table, used) };
+  return { rows, total, notes: [...findSlips(table, used), ...images.notes()] };
 }
 
 /** The names that templates use. */

@@ -147,7 +147,8 @@ function setValue(row: Line, name: string, value: unknown): string | undefined {
   }
   if (value === null) return undefined;
   if (name === "imageUrl" && Array.isArray(value) && value.every((image) => typeof image === "string")) {
-    if (value.length > 0) row.images = value;
+    if (value.length === 0) return undefined;
+    row.images = value;
     row.texts.set(name, value.join(" "));
     return undefined;
   }

@@ -28,9 +28,11 @@ export type Output = OutputFlags & {
   /** With `--events` prints an event as one line on stdout. A failure to write it is reported by `printed`. */
   event(event: GenerationEvent): void;
   /** Sets the counts of the summary, which otherwise follow from the events; there may be further ones. */
-  summarize(counts: EventCounts & Record<string, number>): void;
+  summarize(counts: EventCounts & Record<string, number | null>): void;
   /** With `--events` prints the summary. Returns the exit code, which becomes that of `output` when stdout could not take all events. */
   end(code: number): Promise<number>;
+  /** Prints one of several results of a command as a line, unless `--json` or `--events`. A failure to write it is reported by `printed`. */
+  line(text: string): void;
   /** Prints text on stdout as it is, such as help; with `--events` on stderr. */
   print(text: string): void;
   /** Resolves once everything given to `print` and `event` is written. Throws `output` when stdout cannot be written. */
@@ -105,6 +107,11 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
         () => code,
         (error) => (code === 0 ? report(error) : code),
       );
+    },
+    line(text) {
+      if (flags.json || flags.events) return;
+      spinner.stop();
+      keepFailure(write(stdout, `${redact(plain(text))}\n`));
     },
     print: (text) => keepFailure(write(flags.events ? stderr : stdout, text)),
     printed: async () => void (await printed),

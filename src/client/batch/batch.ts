@@ -1,5 +1,6 @@
-import { resolve } from "node:path";
-import { usage } from "../../errors.ts";
+import { mkdir } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
@@ -54,7 +55,7 @@ export type Batch = {
 };
 
 type Known = {
-  client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries">;
+  client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
   journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };
@@ -73,6 +74,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
     const entries = await client.entries();
     const attempts = mergeAttempts(found.attempts, entries, path);
     const planned = await checkOutputs(await planRows(rows, attempts, options), options, known);
+    if (!options.isDryRun) await createFolders(planned);
     const costs = createCosts(attempts, entries, io.date());
     return {
       plan: sumUp(planned, costs),
@@ -92,14 +94,20 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
         );
         const toStart: PlannedRow[] = [];
         const running: Running[] = [];
+        const failures: RunEnd["failures"] = [];
         for (const row of planned) {
           const { state } = row;
+          if (state.kind === "done" && how.infoJson && state.file !== null)
+            await client.addInfo(state.id, state.file, how).catch((error) => {
+              failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
+            });
           if (state.kind === "running") running.push({ row, line: state.attempt });
           if (state.kind !== "new") continue;
           toStart.push(row);
           for (const attempt of state.dismissed) await journal?.append({ kind: "dismissed", attempt });
         }
-        return runRows({ running, toStart }, how, { work, costs, clock: io });
+        const end = await runRows({ running, toStart }, how, { work, costs, clock: io });
+        return { ...end, failures: [...failures, ...end.failures] };
       },
       close: async () => lease?.release(),
     };
@@ -113,6 +121,17 @@ async function holdResults(path: string, io: LeaseIo) {
   const acquired = await acquireLease(`${path}.lock`, io);
   if (acquired.kind === "acquired") return acquired.lease;
   throw usage(`Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`);
+}
+
+/** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
+async function createFolders(rows: readonly PlannedRow[]): Promise<void> {
+  const folders = new Set(rows.flatMap(({ place }) => (place === undefined ? [] : dirname(place))));
+  for (const folder of folders) {
+    if (folder.includes("{")) continue;
+    await mkdir(folder, { recursive: true }).catch((cause) => {
+      throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
+    });
+  }
 }
 
 /** Throws `usage` for rows that are not done and whose output exists, unless it is their own video. */

@@ -23,7 +23,6 @@ export type ResultLine = {
   /** `starting` before the request is sent. */
   status: EndStatus | "starting";
   file: string | null;
-  video_url: string | null;
   error: { code: ErrorCode; message: string } | null;
   /** What it cost, where that is known. */
   credits: number | null;
