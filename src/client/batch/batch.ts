@@ -1,4 +1,5 @@
-import { resolve } from "node:path";
+import { realpath } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { usage } from "../../errors.ts";
 import type { Clock, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
@@ -18,7 +19,7 @@ import { createWork, type Running, type WorkOptions } from "./work.ts";
 export type BatchOptions = PlanOptions & {
   /** The path of the results file. */
   results: string;
-  source: Omit<Source, "rows">;
+  source: Omit<Source, "rows" | "service">;
   overwrite?: boolean | undefined;
   /** Only plans: takes no lease, and leaves the results file alone. */
   isDryRun?: boolean | undefined;
@@ -54,7 +55,7 @@ export type Batch = {
 };
 
 type Known = {
-  client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries">;
+  client: Pick<Client, "baseUrl" | "begin" | "claim" | "download" | "follow" | "findSaved" | "entries">;
   journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };
@@ -65,40 +66,36 @@ type Known = {
  */
 export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
   const { client, journal, io } = known;
-  const path = resolve(options.results);
+  const path = await findRealPath(resolve(options.results));
   const lease = options.isDryRun ? undefined : await holdResults(path, io);
   try {
     const found = await readResults(path);
     if (found.unreadable > 0) options.onNote(`${path}: ${found.unreadable} lines cannot be read, and are ignored.`);
+    checkService(found.source, path, client.baseUrl);
     const entries = await client.entries();
     const attempts = mergeAttempts(found.attempts, entries, path);
-    const planned = await checkOutputs(await planRows(rows, attempts, options), options, known);
-    const costs = createCosts(attempts, entries, io.date());
+    const planned = await checkOutputs(await planRows(rows, attempts.open, options), options, known);
+    const costs = createCosts(attempts.all, entries, io.date());
     return {
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
       async run(how) {
         const results = openResults(path, io);
-        await results.begin({ ...options.source, rows: planned.length });
+        await results.begin({ ...options.source, rows: planned.length, service: client.baseUrl });
         const isNews = createEventFilter(io.now);
         const onEvent = (event: GenerationEvent) => {
           if (isNews(event)) how.onEvent(event);
         };
         const confirm = async () => lease?.confirm();
         const work = createWork(
-          { client, costs, results, confirm, clock: io },
+          { client, journal, costs, results, confirm, clock: io },
           { ...how, overwrite: options.overwrite, onEvent },
         );
-        const toStart: PlannedRow[] = [];
-        const running: Running[] = [];
-        for (const row of planned) {
-          const { state } = row;
-          if (state.kind === "running") running.push({ row, line: state.attempt });
-          if (state.kind !== "new") continue;
-          toStart.push(row);
-          for (const attempt of state.dismissed) await journal?.append({ kind: "dismissed", attempt });
-        }
+        const toStart = planned.filter(({ state }) => state.kind === "new");
+        const running = planned.flatMap((row): Running[] =>
+          row.state.kind === "running" ? [{ row, line: row.state.attempt }] : [],
+        );
         return runRows({ running, toStart }, how, { work, costs, clock: io });
       },
       close: async () => lease?.release(),
@@ -107,6 +104,22 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
     await lease?.release();
     throw error;
   }
+}
+
+/** The one path of a file that links lead to too, also of one that does not exist yet: two processes must not both hold it. */
+async function findRealPath(path: string): Promise<string> {
+  const found = await realpath(path).catch(() => undefined);
+  if (found !== undefined || dirname(path) === path) return found ?? path;
+  return join(await findRealPath(dirname(path)), basename(path));
+}
+
+/** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */
+function checkService(source: Source | undefined, path: string, baseUrl: string): void {
+  if (source === undefined || source.service === baseUrl) return;
+  throw usage(
+    `${path} has the results of another service, ${source.service}. Nothing was sent.`,
+    "Choose another file with --results.",
+  );
 }
 
 async function holdResults(path: string, io: LeaseIo) {

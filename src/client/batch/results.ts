@@ -6,8 +6,8 @@ import type { EndStatus } from "../events.ts";
 import { appendLine } from "../lines.ts";
 import { isRecord, parseJson } from "../schema.ts";
 
-/** Which rows a results file is about: of which file, and which part of it. */
-export type Source = { file: string; rows: number; total: number; shard: string | null };
+/** Which rows a results file is about: of which file, which part of it, and the base URL of the service that makes them. */
+export type Source = { file: string; rows: number; total: number; shard: string | null; service: string };
 
 /** A line about a row; the newest one about an attempt counts. Times are ISO 8601, UTC. */
 export type ResultLine = {
@@ -82,14 +82,17 @@ const statuses = ["starting", "processing", "completed", "failed", "refused", "u
 
 function isResultLine(line: unknown): line is ResultLine {
   if (!isRecord(line)) return false;
-  const { row, attempt, request, model, id, file, error, credits } = line;
-  const isText = [line.at, row, attempt, request, model].every((value) => typeof value === "string");
+  const { row, attempt, request, model, id, file, error, credits, remaining_credits, started_at } = line;
+  const isText = [line.at, row, attempt, request, model, started_at].every((value) => typeof value === "string");
   const isRead = [id, file].every((value) => value === null || typeof value === "string");
-  const isNumber = credits === null || typeof credits === "number";
+  const isNumber = [credits, remaining_credits].every((value) => value === null || typeof value === "number");
   const isError = error === null || (isRecord(error) && typeof error.message === "string");
   return isText && isRead && isNumber && isError && statuses.includes(String(line.status));
 }
 
 function isSource(value: unknown): value is Source {
-  return isRecord(value) && typeof value.rows === "number" && typeof value.total === "number";
+  if (!isRecord(value)) return false;
+  const { rows, total, shard, service } = value;
+  const isNumber = typeof rows === "number" && typeof total === "number";
+  return isNumber && (shard === null || typeof shard === "string") && typeof service === "string";
 }

@@ -4,6 +4,7 @@ import type { Clock } from "../../io.ts";
 import type { Client, DownloadOptions, ReadyStart } from "../client.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
 import { recordOf } from "../history.ts";
+import type { Journal } from "../journal.ts";
 import type { Target } from "../target.ts";
 import type { Costs } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
@@ -31,6 +32,7 @@ type Line = Omit<ResultLine, "at">;
 
 type Known = {
   client: Pick<Client, "begin" | "claim" | "download" | "follow">;
+  journal: Pick<Journal, "append"> | undefined;
   costs: Costs;
   results: ResultsFile;
   /** Rejects when another process has taken over the results file. */
@@ -39,7 +41,7 @@ type Known = {
 };
 
 /** What a batch does with one row: each step is in the results file before the next one depends on it. */
-export function createWork({ client, costs, results, confirm, clock }: Known, options: WorkOptions) {
+export function createWork({ client, journal, costs, results, confirm, clock }: Known, options: WorkOptions) {
   const { signal, leave, overwrite, onEvent } = options;
 
   async function end(row: PlannedRow, line: Line, ended: Ended & Partial<Line>): Promise<Ended> {
@@ -74,6 +76,9 @@ export function createWork({ client, costs, results, confirm, clock }: Known, op
       line.attempt = begun.attempt;
       try {
         await results.append(line);
+        const { state } = row;
+        for (const attempt of state.kind === "new" ? state.dismissed : [])
+          await journal?.append({ kind: "dismissed", attempt });
         await confirm();
       } catch (error) {
         // Aborted before it is sent, so that the journal has it as unsent.
