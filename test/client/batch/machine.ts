@@ -113,6 +113,7 @@ export function createMachine(service: Service, name = "a", isAlive = (pid: numb
       const { clock } = service;
       const io = {
         ...clock,
+        date: () => clock.date(),
         ...{ processes, unsettled: new Set<string>(), sleep: alive(clock.sleep), fetch: alive(service.fetch) },
       };
       const notes: string[] = [];
