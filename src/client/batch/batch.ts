@@ -1,6 +1,6 @@
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { usage } from "../../errors.ts";
+import { usage, VidgenError } from "../../errors.ts";
 import type { Clock, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
@@ -11,9 +11,10 @@ import { findPlace, isFolder } from "../place.ts";
 import { kindOf } from "../target.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { mergeAttempts, type PlannedRow, type PlanOptions, planRows, throwFaults } from "./plan.ts";
-import { openResults, readResults, type Source } from "./results.ts";
+import { openResults, type ResultLine, readResults, resultsError, type Source } from "./results.ts";
 import type { KeyedRow } from "./row.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
+import { kindOfRow } from "./status.ts";
 import { createWork, type Running, type WorkOptions } from "./work.ts";
 
 export type BatchOptions = PlanOptions & {
@@ -48,7 +49,10 @@ export type Batch = {
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
-  /** Starts what is to be started, and collects what runs. Never rejects. */
+  /**
+   * Starts what is to be started, and collects what runs. Rejects, before anything is sent, with `usage` for a bad option, and with `output`
+   * when the results file cannot be written.
+   */
   run(options: RunOptions & Omit<WorkOptions, "overwrite">): Promise<RunEnd>;
   /** Ends the lease of the results file. */
   close(): Promise<void>;
@@ -67,6 +71,7 @@ type Known = {
 export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
   const { client, journal, io } = known;
   const path = await findRealPath(resolve(options.results));
+  await checkKind(path);
   const lease = options.isDryRun ? undefined : await holdResults(path, io);
   try {
     const found = await readResults(path);
@@ -75,28 +80,38 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
     const entries = await client.entries();
     const attempts = mergeAttempts(found.attempts, entries, path);
     const planned = await checkOutputs(await planRows(rows, attempts.open, options), options, known);
+    noteOrphans(planned, attempts.open, options.onNote);
     const costs = createCosts(attempts.all, entries, io.date());
     return {
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
       async run(how) {
+        if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
         const results = openResults(path, io);
         await results.begin({ ...options.source, rows: planned.length, service: client.baseUrl });
         const isNews = createEventFilter(io.now);
+        let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
-          if (isNews(event)) how.onEvent(event);
+          try {
+            if (isNews(event)) how.onEvent(event);
+          } catch (cause) {
+            // What was paid for is saved all the same.
+            listenerError ??= new VidgenError("bug", `The listener of the batch has thrown: ${cause}`, { cause });
+          }
         };
+        const signal = lease ? AbortSignal.any([how.signal, lease.lost]) : how.signal;
         const confirm = async () => lease?.confirm();
         const work = createWork(
           { client, journal, costs, results, confirm, clock: io },
-          { ...how, overwrite: options.overwrite, onEvent },
+          { ...how, signal, overwrite: options.overwrite, onEvent },
         );
         const toStart = planned.filter(({ state }) => state.kind === "new");
         const running = planned.flatMap((row): Running[] =>
           row.state.kind === "running" ? [{ row, line: row.state.attempt }] : [],
         );
-        return runRows({ running, toStart }, how, { work, costs, clock: io });
+        const faultOf = () => listenerError;
+        return runRows({ running, toStart }, { ...how, signal }, { work, costs, clock: io, faultOf });
       },
       close: async () => lease?.release(),
     };
@@ -122,13 +137,35 @@ function checkService(source: Source | undefined, path: string, baseUrl: string)
   );
 }
 
+/** Throws `usage` for a folder, a pipe or a device: reading it fails, or waits for ever. */
+async function checkKind(path: string): Promise<void> {
+  const kind = await kindOf(path).catch((cause) => {
+    throw resultsError(path, cause);
+  });
+  if (kind === "folder" || kind === "other") throw usage(`${path} is not a file: the results cannot be written there.`);
+}
+
 async function holdResults(path: string, io: LeaseIo) {
-  const acquired = await acquireLease(`${path}.lock`, io);
+  const acquired = await acquireLease(`${path}.lock`, io).catch((cause) => {
+    throw resultsError(path, cause);
+  });
   if (acquired.kind === "acquired") return acquired.lease;
   throw usage(`Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`);
 }
 
-/** Throws `usage` for rows that are not done and whose output exists, unless it is their own video. */
+/** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */
+function noteOrphans(rows: PlannedRow[], attempts: readonly ResultLine[], onNote: BatchOptions["onNote"]): void {
+  const keys = new Set(rows.map(({ key }) => key));
+  const orphans = attempts.filter((attempt) => !keys.has(attempt.row) && kindOfRow(attempt) === "running");
+  if (orphans.length === 0) return;
+  const ids = orphans.slice(0, 3).map(({ id }) => id);
+  const count = orphans.length === 1 ? "1 generation" : `${orphans.length} generations`;
+  onNote(
+    `${count} of rows that the file no longer has may be unsaved: ${ids.join(", ")}${orphans.length > 3 ? " ..." : ""}. \`vidgen wait <id> -o ...\` saves one.`,
+  );
+}
+
+/** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
 async function checkOutputs(
   rows: PlannedRow[],
   { overwrite }: BatchOptions,
@@ -141,7 +178,8 @@ async function checkOutputs(
   for (const row of rows) {
     const { state, place } = row;
     const file = place === undefined ? undefined : await findOutput(place, row, today);
-    if (file === undefined || state.kind === "done" || (await kindOf(file)) === "none") {
+    const isWritten = state.kind === "new" || state.kind === "running";
+    if (!isWritten || file === undefined || (await kindOf(file)) === "none") {
       checked.push(row);
       continue;
     }

@@ -46,9 +46,14 @@ export type ResultsFile = {
 export function openResults(path: string, io: Pick<Clock, "date">): ResultsFile {
   const append = (line: object) =>
     appendLine(path, { at: io.date().toISOString(), ...line }).catch((cause) => {
-      throw new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
+      throw resultsError(path, cause);
     });
   return { path, append, begin: (batch) => append({ batch }) };
+}
+
+/** The error for a results file that cannot be written. */
+export function resultsError(path: string, cause: unknown): VidgenError {
+  return new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
 }
 
 /**

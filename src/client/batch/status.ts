@@ -60,7 +60,7 @@ export function isUnclear({ id, status }: ResultLine): boolean {
 }
 
 /** A row that was not charged is missing: the next run starts it. */
-function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
+export function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
   if (status === "completed") return error === null ? "done" : "running";
   if (status === "unsent" || (status === "refused" && isGeneral(error?.code))) return "missing";
   if (status === "failed" || status === "refused") return "failed";
