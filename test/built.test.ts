@@ -10,6 +10,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { spawnProcess } from "./faults/spawned.ts";
+import { aPng } from "./server/jobs/pictures.ts";
 
 // The program as it is installed: bin/vidgen.js over dist/, in processes of their own, over real sockets on loopback.
 
@@ -200,6 +201,41 @@ test("a pipe that is closed before it has the whole video has not saved it: exit
   ]);
 });
 
+test("a reader of events that goes away stops nothing that is paid for", async () => {
+  const { child, ended } = run(["generate", "a fox", "-d", "1", "-o", "unread.mp4", "--events"], remote());
+  await once(child.stdout as NodeJS.ReadableStream, "data");
+  child.stdout?.destroy();
+  const { code, stderr } = await ended;
+  expect([code, stderr]).toEqual([0, expect.not.stringContaining("error")]);
+  expect(existsSync(join(folder, "unread.mp4"))).toBe(true);
+});
+
+test("a full disk behind the events is exit 9, and the video is saved", {
+  skip: !existsSync("/dev/full"),
+}, async () => {
+  const line = `"$0" "$1" generate "a fox" -d 1 -o unwritten.mp4 --events > /dev/full`;
+  const env = { PATH: process.env.PATH, HOME: folder, VIDGEN_HOME: join(folder, "home"), ...remote() };
+  const child = spawn("sh", ["-c", line, process.execPath, bin], { cwd: folder, env });
+  let stderr = "";
+  child.stderr.on("data", (chunk) => (stderr += chunk));
+  const [code] = await once(child, "close");
+  expect([code, stderr]).toEqual([9, expect.stringContaining("Cannot write to stdout: ENOSPC")]);
+  expect(existsSync(join(folder, "unwritten.mp4"))).toBe(true);
+});
+
+test("SIGINT with --events: the last lines are the error and the summary, and it ends by that signal", async () => {
+  const { child, ended } = run(["generate", "a slow fox", "-d", "60", "-r", "1080p", "--events"], remote());
+  while (!/"state"/.test(String(await once(child.stdout as NodeJS.ReadableStream, "data")))) {}
+  child.kill("SIGINT");
+  const { signal, stdout } = await ended;
+  const last = stdout.trimEnd().split("\n").slice(-2);
+  expect([signal, ...last.map((line) => JSON.parse(line))]).toEqual([
+    "SIGINT",
+    expect.objectContaining({ event: "error", error: expect.objectContaining({ code: "interrupted" }) }),
+    expect.objectContaining({ event: "summary", exit_code: 130, running: 1 }),
+  ]);
+});
+
 const printing = ["models", "--help", "--version", "help exit-codes"];
 test.each(printing)("a full disk behind stdout of %s is an error", { skip: !existsSync("/dev/full") }, async (line) => {
   const child = spawn("sh", ["-c", `"$0" "$1" ${line} > /dev/full`, process.execPath, bin], { cwd: folder });
@@ -315,4 +351,15 @@ test("a port in use is a usage error that names the flag", async () => {
     code: 2,
     stderr: expect.stringMatching(/is in use.*--port/s),
   });
+});
+
+test("a picture of this folder becomes a video, with its info beside it", async () => {
+  writeFileSync(join(folder, "fox.png"), aPng(64, 48));
+  const argv = ["generate", "a fox", "-i", "fox.png", "--duration", "1", "--local", "-o", "pictured.mp4"];
+  const { code, stdout, stderr } = await vidgen([...argv, "--write-info-json"]);
+  expect([code, stdout]).toEqual([0, "pictured.mp4\n"]);
+  expect(stderr).toContain("fox.png is sent as a data: URL");
+  expect(readFileSync(join(folder, "pictured.mp4")).toString("latin1", 4, 8)).toBe("ftyp");
+  const info = JSON.parse(readFileSync(join(folder, "pictured.mp4.json"), "utf8"));
+  expect(info.request).toMatchObject({ prompt: "a fox", imageUrl: expect.stringMatching(/^sha256:/), duration: 1 });
 });

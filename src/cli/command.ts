@@ -74,6 +74,14 @@ export const resolutionOption = () =>
     ["480p", "720p", "1080p"].map((name) => [name, ""]),
   );
 
+export const imageOption = () =>
+  new Option("-i, --image <url|file>", "source image: a URL or a PNG, JPEG or WebP file; may be repeated").argParser(
+    collectValues,
+  );
+
+export const setOption = () =>
+  new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
+
 export const callbackUrlOption = () => new Option("--callback-url <url>", "the service POSTs the result there");
 
 /** The others: */
@@ -82,6 +90,9 @@ export const saveOption = () =>
     "-o, --output <place>",
     "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
   );
+
+export const infoJsonOption = () =>
+  new Option("--write-info-json", "with -o, also write <file>.json: the request, times and credits");
 
 export const timeoutOption = () =>
   new Option("--timeout <time>", "maximum time to wait: 90s, 5m, 1h30m or plain seconds").default("15m");
@@ -92,6 +103,9 @@ export const intervalOption = () =>
 export const openOption = () => new Option("--open", "open the video in the default player when it is ready");
 
 export const bellOption = () => new Option("--bell", "ring the terminal bell after a wait of more than 15 s");
+
+/** Read before the command line is parsed: see `readGlobalFlags`. */
+export const eventsOption = () => new Option("--events", "print events as they happen, one JSON object per line");
 
 export const localOption = (description = "use the local service") => new Option("--local", description);
 

@@ -14,7 +14,13 @@ import { type Output, programName } from "./terminal/output.ts";
 import { createProgressDisplay, type ProgressDisplay } from "./terminal/progress.ts";
 import { traceFetch } from "./terminal/trace.ts";
 
-export type SessionOptions = { local?: boolean; baseUrl?: string; overwrite?: boolean; output: Output };
+export type SessionOptions = {
+  local?: boolean;
+  baseUrl?: string;
+  overwrite?: boolean;
+  writeInfoJson?: boolean;
+  output: Output;
+};
 
 /** What all sessions of a command share. */
 export type Shared = { journal: Journal; display: ProgressDisplay };
@@ -51,6 +57,8 @@ type CollectOptions = {
   target: Target | undefined;
   /** Called with the status of the generation, as often as the service reports it. */
   onStatus?: (status: string) => void;
+  /** Called with the bytes of the video so far; `total` is `undefined` when the size is not known. */
+  onProgress?: (received: number, total: number | undefined) => void;
 };
 
 /** A generation that has completed, and the file it was saved to. */
@@ -112,12 +120,14 @@ export function createSession(service: Service, options: SessionOptions & Shared
     async findAlreadySaved(id, place) {
       if (place === undefined || options.overwrite) return undefined;
       const file = await client.findSaved(id, place).catch(() => undefined);
-      if (file !== undefined) output.note(`${id} is already saved.`);
+      if (file === undefined) return undefined;
+      output.note(`${id} is already saved.`);
+      if (options.writeInfoJson) await client.addInfo(id, file, io);
       return file;
     },
     recordStreamed: (id) =>
       journal.append({ kind: "saved", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
-    async collect(id, { target, onStatus, ...times }) {
+    async collect(id, { target, onStatus, onProgress, ...times }) {
       // A video that was paid for is saved even where the journal cannot be read.
       recent ??= client.entries(() => false).catch(() => []);
       const entries = await recent;
@@ -128,7 +138,12 @@ export function createSession(service: Service, options: SessionOptions & Shared
         onStatus?.(status);
         listeners.onState(status);
       };
-      const how = { ...times, signal: io.signal, ...listeners, onState };
+      const { overwrite, writeInfoJson: infoJson } = options;
+      const onBytes = (received: number, total: number | undefined) => {
+        onProgress?.(received, total);
+        listeners.onProgress(received, total);
+      };
+      const how = { ...times, overwrite, infoJson, signal: io.signal, ...listeners, onState, onProgress: onBytes };
       try {
         if (target) return await client.download(id, target, how);
         return { ...(await client.follow(id, how)), file: undefined };
@@ -181,12 +196,13 @@ export type ResumeOptions = Omit<SessionOptions, "output"> & {
 
 /** The hint with the command that resumes these generations, or with "--all" those that are open. */
 export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
-  const { local, baseUrl, place, overwrite } = options;
+  const { local, baseUrl, place, overwrite, writeInfoJson } = options;
   const flags = [
     ...(local ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
     ...(place === undefined ? [] : ["-o", place]),
     ...(overwrite ? ["--overwrite"] : []),
+    ...(writeInfoJson ? ["--write-info-json"] : []),
   ];
   const words = typeof ids === "string" ? [ids] : ids;
   const isOdd = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));

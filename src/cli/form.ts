@@ -1,3 +1,4 @@
+import { readImages } from "../client/images.ts";
 import {
   aspectRatios,
   defaultModel,
@@ -35,13 +36,14 @@ type FormOptions = {
  */
 export async function askForInput(known: KnownInput, options: FormOptions, { io, output }: Context) {
   const { local, dryRun, open = false } = options;
-  // Skips the check of the images, which are asked for below.
+  await readImages(known.images);
+  // Skips the check of the number of images, which are asked for below.
   const set = ["imageUrl=", ...known.set];
   buildRequest({ ...known, prompt: "still to come", model: known.model ?? defaultModel, set });
   if (!local && !dryRun) await resolveService(options, io);
 
   const input = await fillForm(known, local ? maxLocalSeconds : undefined, io);
-  buildRequest(input);
+  buildRequest({ ...input, images: await readImages(input.images) });
   const check = (place: string) => checkPlace(place, { output, open }, io);
   const place = options.isPlaceAsked ? await askPlace(check, io) : undefined;
   const { prompt, images: image, ...values } = input;
@@ -69,8 +71,7 @@ async function fillForm(
 
 /** Asks where to save the video, as `-o` takes it; `undefined` for its URL alone. `check` throws for a place that cannot be used. */
 async function askPlace(check: (place: string) => void, io: Io): Promise<string | undefined> {
-  // No shell expands what is typed here.
-  const read = (text: string) => text.trim().replace(/^~(?=\/)/, () => io.home || "~");
+  const read = (text: string) => readPath(text, io);
   const wrong = "Enter a file such as fox.mp4, a folder/, or . for this folder.";
   const isPlace = checkedBy(check, wrong);
   const validate: Check = (text) => {
@@ -84,6 +85,11 @@ async function askPlace(check: (place: string) => void, io: Io): Promise<string 
   if (place === "none") return undefined;
   const isBare = /(^|\/)[^/.]+$/.test(place) && place !== "-" && !(await isFolder(place));
   return isBare ? `${place}.mp4` : place || ".";
+}
+
+/** A path as it was typed, where no shell expands it. */
+function readPath(text: string, { home }: Pick<Io, "home">): string {
+  return text.trim().replace(/^~(?=\/)/, () => home || "~");
 }
 
 /** What an input comes to, for a person to look over. */
@@ -142,11 +148,12 @@ async function askImages(model: string, given: string[], io: Io): Promise<string
   const { min, max } = findModel(model)?.images ?? { min: 0, max: 0 };
   while (images.length < max) {
     const isEnough = images.length >= min;
-    const check = checkedBy((text) => {
-      if (!isEnough || text.trim() !== "") checkImage(text.trim());
-    }, "Enter an http(s) URL.");
+    const check = checkedBy(async (text) => {
+      if (isEnough && text.trim() === "") return;
+      for (const image of await readImages([...images, readPath(text, io)])) checkImage(image);
+    }, "Enter an http(s) URL or a file: PNG, JPEG or WebP, 20 MB in all.");
     const hint = isEnough ? `Enter: no more, at most ${max}` : `${min} to ${max}`;
-    const answer = (await askText(`URL of image ${images.length + 1}? (${hint})`, check, io)).trim();
+    const answer = readPath(await askText(`URL or file of image ${images.length + 1}? (${hint})`, check, io), io);
     if (answer === "") break;
     images.push(answer);
   }

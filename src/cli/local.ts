@@ -143,8 +143,8 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
 }
 
 /** The local service's credits are for tests: nobody can buy more. */
-export function explainLocalCredits(error: unknown): unknown {
-  if (!(error instanceof VidgenError) || error.code !== "credits") return error;
+export function explainLocalCredits(error: VidgenError): VidgenError {
+  if (error.code !== "credits") return error;
   const hint = "`vidgen serve --credits 1000` gives the local account more; they cost nothing.";
   return new VidgenError(error.code, error.message, { ...error, hint });
 }

@@ -16,11 +16,13 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   const program = createProgram({ io, output, input, defer: (close) => void deferred.unshift(close) });
   let code = 0;
   try {
+    if (output.events && output.json) throw usage("--events and --json cannot be combined: both write to stdout.");
     await program.parseAsync(argv, { from: "user" }).catch(ignoreHelpShown);
     await output.printed();
   } catch (error) {
-    code = await output.fail(explain(error, program, argv));
+    code = output.fail(explain(error, program, argv));
   }
+  code = await output.end(code);
   // Clean-up runs after everything is printed, and cannot change the exit code.
   for (const close of deferred) await close(code === 0).catch(() => {});
   await output.flush();

@@ -1,6 +1,7 @@
 import { Command, type CommandUnknownOpts, Help } from "@commander-js/extra-typings";
 import packageJson from "../../package.json" with { type: "json" };
 import { type Context, detailsOf, withDetails } from "./command.ts";
+import { addBatch } from "./commands/batch.ts";
 import { addComplete } from "./commands/complete.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addDoctor } from "./commands/doctor.ts";
@@ -19,7 +20,7 @@ import type { OutputFlags } from "./terminal/output.ts";
 
 /** In the order of the help. */
 const commands = [
-  ...[addGenerate, addStatus, addWait, addList, addModels, addLogin, addLogout],
+  ...[addGenerate, addBatch, addStatus, addWait, addList, addModels, addLogin, addLogout],
   ...[addServe, addDoctor, addCompletion, addComplete, addHelp],
 ];
 
@@ -73,6 +74,7 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
   const color = flags.findLast((flag) => flag === "--color" || flag === "--no-color");
   return {
     json: flags.includes("--json"),
+    events: flags.includes("--events"),
     quiet: flags.includes("--quiet"),
     verbose: flags.includes("--verbose"),
     color: color === undefined ? undefined : color === "--color",

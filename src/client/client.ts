@@ -5,10 +5,11 @@ import type { Clock, Io } from "../io.ts";
 import { createApi } from "./api.ts";
 import { type BeginOptions, type Begun, begin } from "./begin.ts";
 import { type ClaimOptions, createClaims } from "./claims.ts";
-import { checkApiKey, checkBaseUrl, createRedaction, isLoopback, shortenAddresses } from "./credentials.ts";
+import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./credentials.ts";
 import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
 import { type Entry, type Line, recordOf } from "./history.ts";
-import type { Journal } from "./journal.ts";
+import { hasInfo, writeInfo } from "./info.ts";
+import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
 import { guessModel } from "./models.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
@@ -56,6 +57,9 @@ export type FollowOptions = {
 
 export type DownloadOptions = FollowOptions & {
   overwrite?: boolean | undefined;
+  /** Also writes the info file beside the video (see `info.ts`); `credits` is what the generation cost, where that is known. */
+  infoJson?: boolean | undefined;
+  credits?: number | undefined;
   /** Both in bytes; `total` is `undefined` where the media address does not say. */
   onProgress?: ((received: number, total: number | undefined) => void) | undefined;
 };
@@ -76,6 +80,8 @@ export type Client = {
   entries: Journal["entries"];
   /** Where the video of a generation is saved already, if `place` would save it there. */
   findSaved(id: string, place: string): Promise<string | undefined>;
+  /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
+  addInfo(id: string, file: string, options: { signal: AbortSignal }): Promise<void>;
 };
 
 /** A client of the service, for the CLI and for the library. Throws `usage` for an address or a key that cannot be used. */
@@ -83,7 +89,9 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
   const apiKey = checkApiKey(options.apiKey);
   const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
-  const journal = withoutSecrets(options.journal ?? noJournal, apiKey);
+  const { hide, redact } = createRedaction();
+  hide(apiKey);
+  const journal = withoutSecrets(options.journal ?? noJournal, redact);
   const onNote = options.onNote ?? (() => {});
   const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
@@ -103,8 +111,9 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     const leave = how.leave ?? new AbortController().signal;
     const end = await start(api, request, { ...how, leave, attempt, journal, onNote }, io);
     if (end.kind !== "accepted") return end;
-    const { id } = end.started.generation;
-    fresh.set(id, { id, attempt, at, base_url: baseUrl, request: recordOf(request), status: "processing" });
+    const { generation, remaining_credits } = end.started;
+    const entry = { attempt, at, base_url: baseUrl, request: recordOf(request), remaining_credits };
+    fresh.set(generation.id, { ...entry, id: generation.id, status: "processing" });
     return end;
   }
 
@@ -182,17 +191,13 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
         await record({ kind: "part", id, file, holder: hold.holder, inode, ...version });
       };
       const version = await claims.versionIn(target);
-      const options = {
-        target,
-        entry,
-        version,
-        timeoutMs: timeoutMs - (io.now() - start),
-        signal,
-        onVersion,
-        freshUrl,
-      };
+      const leftMs = timeoutMs - (io.now() - start);
+      const options = { target, entry, version, timeoutMs: leftMs, signal, onVersion, freshUrl };
       const file = await save(completed, { ...options, onProgress: how.onProgress ?? (() => {}), onNote }, io);
-      if (target.place !== "-") await record({ kind: "saved", id, file: resolve(file), size: (await stat(file)).size });
+      if (target.place === "-") return { ...completed, file };
+      await record({ kind: "saved", id, file: resolve(file), size: (await stat(file)).size });
+      const known = { id, entry, generation: completed.generation, credits: how.credits };
+      if (how.infoJson) await writeInfo(file, known, { overwrite: how.overwrite, redact });
       return { ...completed, file };
     } finally {
       await hold?.release();
@@ -231,6 +236,13 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       const entry = await find(id);
       return entry && claims.findSaved({ ...entry, id }, place);
     },
+    async addInfo(id, file, { signal }) {
+      if (await hasInfo(file, id)) return;
+      // The journal knows enough when the service cannot be asked.
+      const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(() => undefined);
+      signal.throwIfAborted();
+      await writeInfo(file, { id, entry: await find(id), generation }, { redact });
+    },
   };
 }
 
@@ -240,28 +252,4 @@ function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: FollowOptions, pa
   if (!(timeoutMs > 0)) throw usage("timeoutMs must be a number above 0.");
   if (intervalMs !== undefined && !(intervalMs >= 1000)) throw usage("intervalMs must be at least 1000.");
   return { timeoutMs, intervalMs: intervalMs === undefined ? pace : () => intervalMs };
-}
-
-const noJournal: Omit<Journal, "path"> = {
-  append: async () => {},
-  entries: async () => [],
-  findLast: async () => undefined,
-  lock: (work) => work({ confirm: async () => {} }),
-  hold: async () => ({
-    holder: "",
-    lost: new AbortController().signal,
-    confirm: async () => {},
-    release: async () => {},
-  }),
-  isHeld: async () => false,
-  forget: async () => {},
-};
-
-/** The reasons in the lines are the service's own words, which may repeat the key, or an address or image of the request. */
-function withoutSecrets(journal: Omit<Journal, "path">, apiKey: string): Omit<Journal, "path"> {
-  const { hide, redact } = createRedaction();
-  hide(apiKey);
-  const redacted = (line: Line): Line =>
-    "reason" in line ? { ...line, reason: shortenAddresses(redact(line.reason)) } : line;
-  return { ...journal, append: (line) => journal.append(redacted(line)) };
 }

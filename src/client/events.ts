@@ -96,12 +96,6 @@ export function createEventListeners(id: string, tell: (event: GenerationEvent) 
   };
 }
 
-/** How a start has ended that was not accepted: by the error of `ReadyStart.send`. */
-export function endOfStart({ code, httpStatus }: VidgenError): "refused" | "unsent" | "unknown" {
-  if (code === "unknown") return code;
-  return httpStatus === undefined ? "unsent" : "refused";
-}
-
 /** The fields of an error as a program gets them. */
 export function errorFieldsOf({ code, message, hint, id, httpStatus }: VidgenError): ErrorFields {
   return { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null };

@@ -3,6 +3,7 @@ import { type FileHandle, open, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import { acquireLease, type Lease, type LockIo, readHolder, withLock } from "../lease.ts";
+import { shortenAddresses } from "./credentials.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
 import { appendLine } from "./lines.ts";
 
@@ -149,4 +150,30 @@ async function blank(path: string, isGone: (line: DatedLine) => boolean): Promis
   } finally {
     await file.close();
   }
+}
+
+/** For a client that writes nothing down. */
+export const noJournal: Omit<Journal, "path"> = {
+  append: async () => {},
+  entries: async () => [],
+  findLast: async () => undefined,
+  lock: (work) => work({ confirm: async () => {} }),
+  hold: async () => ({
+    holder: "",
+    lost: new AbortController().signal,
+    confirm: async () => {},
+    release: async () => {},
+  }),
+  isHeld: async () => false,
+  forget: async () => {},
+};
+
+/** The reasons in the lines are the service's own words, which may repeat the key, or an address or image of the request. */
+export function withoutSecrets(
+  journal: Omit<Journal, "path">,
+  redact: (text: string) => string,
+): Omit<Journal, "path"> {
+  const redacted = (line: Line): Line =>
+    "reason" in line ? { ...line, reason: shortenAddresses(redact(line.reason)) } : line;
+  return { ...journal, append: (line) => journal.append(redacted(line)) };
 }

@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import { usage } from "../errors.ts";
+import { findSimilar } from "./models.ts";
 
 /** The prompt and the model that a file is named after. */
 export type Words = { prompt?: string | undefined; model?: string | undefined };
@@ -20,9 +21,23 @@ function firstPart(id: string): string {
   return id.replace(/[^A-Za-z0-9]+/g, "").slice(0, 40) || "video";
 }
 
-/** A word that can be a file's whole name: Windows treats some as devices, with any extension. An empty one becomes `fallback`. */
+/** Windows treats these names as devices, with any extension. */
+const devices = /^(con|prn|aux|nul|com[\d¹²³]|lpt[\d¹²³])(?= *(\.|$))/i;
+
+/** A word that can be a file's whole name. An empty one becomes `fallback`. */
 function safeWord(word: string, fallback: string): string {
-  return /^(con|prn|aux|nul|com\d|lpt\d)$/i.test(word) ? `${word}_` : word || fallback;
+  return word.replace(devices, "$1_") || fallback;
+}
+
+const maxWordBytes = 100;
+
+/** Any text as a part of a path: letters, digits, spaces and `. _ -`, without a dot or a space at either end. It is never empty and no path. */
+export function safeName(text: string): string {
+  const letters = text
+    .slice(0, maxWordBytes)
+    .normalize("NFC")
+    .replace(/[^\p{L}\p{M}\p{N}._ -]+/gu, "-");
+  return safeWord(cutBytes(letters, maxWordBytes).replace(/^[. ]+|[. ]+$/g, ""), "_");
 }
 
 /** Lower-case words joined by hyphens, cut between two of them where they are longer than `maxBytes`. */
@@ -37,38 +52,59 @@ function slug(text: string, maxBytes: number): string {
     .replace(/\.+(?=-|$)|(?<=-|^)\.+/g, "")
     .replace(/-+/g, "-")
     .replace(/^-|-$/g, "");
-  if (byteLength(whole) <= maxBytes) return whole;
+  const cut = cutBytes(whole, maxBytes);
+  return cut === whole ? whole : cut.replace(/-[^-]*$/, "");
+}
+
+/** The text, or as much of its start as has room. */
+function cutBytes(text: string, maxBytes: number): string {
+  let left = maxBytes;
   let cut = "";
-  for (const letter of whole) {
-    if (byteLength(cut + letter) > maxBytes) break;
+  for (const letter of text) {
+    left -= byteLength(letter);
+    if (left < 0) break;
     cut += letter;
   }
-  return cut.replace(/-[^-]*$/, "");
+  return cut;
 }
 
 function byteLength(text: string): number {
-  return new TextEncoder().encode(text).byteLength;
+  return Buffer.byteLength(text);
 }
 
-const names = ["slug", "model", "id", "date", "n"] as const;
-
 /** What a template for `-o` may hold in braces. */
-export type Name = (typeof names)[number];
-
-const anyName = names.join("|");
-
-const hint = `The placeholders are ${names.map((name) => `{${name}}`).join(", ")}.`;
+export const names = ["slug", "model", "id", "date", "n"] as const;
 
 /** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in a folder's name: the folder must exist before the start. */
 export function checkTemplate(place: string): void {
-  for (const [, name = ""] of place.matchAll(/\{([^{}]*)\}/g)) {
-    if (names.some((known) => known === name)) continue;
-    throw usage(`-o has an unknown placeholder {${name}}.`, hint);
-  }
-  const [, half] = new RegExp(`\\{(${anyName})\\b(?!\\})`).exec(place) ?? [];
-  if (half !== undefined) throw usage(`-o has {${half} without a closing brace.`, hint);
-  if (/\{id\}.*[/\\]/s.test(place))
-    throw usage("-o accepts {id} only in the file name: the folder must exist before the generation is paid for.");
+  const fault = findNameFault(place, names);
+  if (fault) throw usage(`-o ${fault.text}.`, fault.hint);
+  if (hasIdInFolder(place)) throw usage(`-o ${idInFolder}`);
+}
+
+/** What is wrong with the names in braces, after the name of the flag or column with the template. */
+export function findNameFault(template: string, known: readonly string[]): { text: string; hint: string } | undefined {
+  const unknown = namesIn(template).find((name) => !known.includes(name));
+  const isCut = (rest: string) => known.some((name) => rest.startsWith(name) && !/^\w/.test(rest.slice(name.length)));
+  const half = [...template.matchAll(/\{([^{}]+)(?=\{|$)/g)].map(([, rest = ""]) => rest).find(isCut);
+  if (unknown === undefined && half === undefined) return undefined;
+  const similar = unknown === undefined ? undefined : findSimilar(unknown, known);
+  const guess = similar === undefined ? "" : `Did you mean {${similar}}? `;
+  const text =
+    unknown === undefined ? `has {${half} without a closing brace` : `has an unknown placeholder {${unknown}}`;
+  return { text, hint: `${guess}The placeholders are ${known.map((name) => `{${name}}`).join(", ")}.` };
+}
+
+/** The names in braces. */
+export function namesIn(template: string): string[] {
+  return [...template.matchAll(/\{([^{}]*)\}/g)].map(([, name = ""]) => name);
+}
+
+export const idInFolder =
+  "accepts {id} only in the file name: the folder must exist before the generation is paid for.";
+
+export function hasIdInFolder(place: string): boolean {
+  return /\{id\}.*[/\\]/s.test(place);
 }
 
 /** Whether two generations never get the same name. */
@@ -76,9 +112,9 @@ export function isDistinct(place: string): boolean {
   return /\{(id|n)\}/.test(place);
 }
 
-/** Replaces the names in braces that have a value, and leaves the others. The values must hold no path. */
-export function fillIn(place: string, values: Partial<Record<Name, string>>): string {
-  return place.replace(new RegExp(`\\{(${anyName})\\}`, "g"), (whole, name: Name) => values[name] ?? whole);
+/** Replaces the names in braces that have a value, and leaves the others. In a path the values must hold no path. */
+export function fillIn(template: string, values: ReadonlyMap<string, string>): string {
+  return template.replace(/\{([^{}]*)\}/g, (whole, name: string) => values.get(name) ?? whole);
 }
 
 /** The longest name of a file, in bytes, on all usual file systems. */
@@ -90,12 +126,25 @@ const maxIdLength = 64;
  * only once the generation is paid for.
  */
 export function fillWords(place: string, { prompt = "", model = "" }: Words, date: string): string {
-  const words = { slug: safeWord(slug(prompt, 48), "video"), model: safeWord(slug(model, 24), "model") };
-  const filled = fillIn(place, { ...words, date });
-  const longest = basename(fillIn(filled, { id: "x".repeat(maxIdLength) }));
-  if (filled.includes("{id}") && byteLength(`${longest}.part`) > maxNameBytes)
+  const filled = fillNames(place, { prompt, model }, date);
+  if (filled.includes("{id}") && isTooLong(filled))
     throw usage("The file name in -o is too long: more than 255 bytes with {id} and .part.");
   return filled;
+}
+
+/** The same for a name of any length. */
+export function fillNames(place: string, { prompt = "", model = "" }: Words, date: string): string {
+  if (!place.includes("{")) return place;
+  const values = new Map([["date", date]]);
+  if (place.includes("{slug}")) values.set("slug", safeWord(slug(prompt, 48), "video"));
+  if (place.includes("{model}")) values.set("model", safeWord(slug(model, 24), "model"));
+  return fillIn(place, values);
+}
+
+/** Whether the file's name has no room for `.part`, and for `{id}` where that is still in it. */
+export function isTooLong(place: string): boolean {
+  const longest = basename(fillIn(place, new Map([["id", "x".repeat(maxIdLength)]])));
+  return byteLength(`${longest}.part`) > maxNameBytes;
 }
 
 /** Fills in `{id}`, without the characters that could make it a path. */
@@ -104,5 +153,5 @@ export function fillId(place: string, id: string): string {
     .replace(/[^A-Za-z0-9-]+/g, "")
     .replace(/^-+|-+$/g, "")
     .slice(0, maxIdLength);
-  return fillIn(place, { id: safeWord(word, "video") });
+  return fillIn(place, new Map([["id", safeWord(word, "video")]]));
 }

@@ -29,7 +29,7 @@ type PlaceOptions = ClaimOptions & {
  */
 export async function claimPlace(place: string, options: PlaceOptions): Promise<Target> {
   for (let n = options.first; ; n++) {
-    const numbered = fillIn(place, { n: String(n) });
+    const numbered = fillIn(place, new Map([["n", String(n)]]));
     const filled = fillWords(numbered, options.words, options.date);
     const isNumbered = numbered !== place;
     try {

@@ -115,8 +115,8 @@ function unlessMissing<Found>(found: Promise<Found>): Promise<Found | undefined>
   });
 }
 
-/** Renames, but never over a file that has appeared since the check. */
-async function renameNew(from: string, to: string): Promise<void> {
+/** Renames, but never over a file that exists. Throws `output` then. */
+export async function renameNew(from: string, to: string): Promise<void> {
   try {
     await link(from, to);
   } catch (error) {

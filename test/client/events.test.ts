@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { createEventFilter, createEventListeners, endOfStart, type GenerationEvent } from "../../src/client/events.ts";
-import { VidgenError } from "../../src/errors.ts";
+import { createEventFilter, createEventListeners, type GenerationEvent } from "../../src/client/events.ts";
 
 const state = (status: string, id = "a"): GenerationEvent => ({ event: "state", id, status });
 const progress = (received: number, total: number | null = 100, id = "a"): GenerationEvent => ({
@@ -95,14 +94,4 @@ test("what the client reports becomes events", () => {
   onProgress(5, 100);
   onProgress(5, undefined);
   expect(told).toEqual([state("processing"), progress(5), progress(5, null)]);
-});
-
-test.each([
-  ["unknown", new VidgenError("unknown", "", { httpStatus: 502 })],
-  ["refused", new VidgenError("credits", "", { httpStatus: 402 })],
-  ["refused", new VidgenError("interrupted", "", { httpStatus: 429 })],
-  ["unsent", new VidgenError("network", "")],
-  ["unsent", new VidgenError("interrupted", "")],
-])("a start is %s", (status, error) => {
-  expect(endOfStart(error)).toBe(status);
 });

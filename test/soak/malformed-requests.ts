@@ -334,7 +334,7 @@ const types = fc
   }));
 
 const sizes = fc.integer({ min: 1_000_001, max: 3_000_000 }).map((length) => ({
-  text: lines(start, "Host: <%h>", key, json, `Content-Length: ${length}`) + foxText.padEnd(length),
+  text: lines("POST /accounts HTTP/1.1", "Host: <%h>", key, json, `Content-Length: ${length}`) + foxText.padEnd(length),
 }));
 
 const pipelined = fc

@@ -1,43 +1,55 @@
-import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import type { Earlier, Started } from "../../client/attempts.ts";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
-import type { Entry } from "../../client/history.ts";
-import { aspectRatios, defaultModel, models } from "../../client/models.ts";
+import { defaultModel } from "../../client/models.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
-import type { Io } from "../../io.ts";
 import {
+  aspectRatioOption,
   baseUrlOption,
   bellOption,
   type Context,
-  collectValues,
+  callbackUrlOption,
+  durationOption,
+  eventsOption,
   flagWords,
+  imageOption,
+  infoJsonOption,
   intervalOption,
   localOption,
+  modelOption,
   openOption,
   readTimes,
+  resolutionOption,
   saveOption,
+  setOption,
   timeoutOption,
   withDetails,
-  withSuggestions,
 } from "../command.ts";
 import type { Session } from "../context.ts";
-import { explainLocalCredits, localBaseUrl } from "../local.ts";
-import { findBaseUrl, findModelSetting } from "../settings.ts";
+import { explainLocalCredits } from "../local.ts";
+import { findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
-import { checkPlace, collectedResult, printResult, savedResult } from "../terminal/result.ts";
+import {
+  checkInfoPlace,
+  checkPlace,
+  collectedResult,
+  earlierDocument,
+  formatAge,
+  printResult,
+  savedResult,
+} from "../terminal/result.ts";
+import { createTeller, type Teller } from "../terminal/teller.ts";
 import type { RequestInput } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
-  command.action((prompt, options) => generate(prompt, options, { command, ...context }));
+  const teller = createTeller(context.output, context.io);
+  command.action((prompt, options) => generate(prompt, options, { command, teller, ...context }));
 }
 
 function declare(program: CommandUnknownOpts) {
-  const model = new Option("-m, --model <id>", "the model (default: VIDGEN_MODEL, else wan-2.5)");
-  const aspectRatio = new Option("-a, --aspect-ratio <w:h>", "such as 16:9 or 9:16");
-  const resolution = new Option("-r, --resolution <name>", "such as 720p");
   const command = program
     .command("generate")
     .summary("start a generation, wait for it, save it")
@@ -45,16 +57,17 @@ function declare(program: CommandUnknownOpts) {
       "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints where.",
     )
     .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file')
-    .addOption(withSuggestions(model, () => models.map(({ id, characteristic }) => [id, characteristic])))
-    .addOption(withSuggestions(aspectRatio, () => aspectRatios.map((ratio) => [ratio, ""])))
-    .option("-d, --duration <length>", "length in seconds, e.g. 8")
-    .addOption(withSuggestions(resolution, () => ["480p", "720p", "1080p"].map((name) => [name, ""])))
-    .option("-i, --image <url>", "source image; may be repeated", collectValues)
-    .option("--callback-url <url>", "the service POSTs the result there")
-    .option("--set <field=value>", "another field of the request; may be repeated", collectValues)
+    .addOption(modelOption())
+    .addOption(aspectRatioOption())
+    .addOption(durationOption())
+    .addOption(resolutionOption())
+    .addOption(imageOption())
+    .addOption(callbackUrlOption())
+    .addOption(setOption())
     .addOption(saveOption())
     .option("--download", "the same as -o .")
     .option("--overwrite", "replace the file if it exists")
+    .addOption(infoJsonOption())
     .option("--no-wait", "print the id and exit")
     .option("--again", "start a new generation instead of resuming an interrupted run")
     .option("--reuse", "resume any generation of the same request from the last 24 hours instead of paying for another")
@@ -62,6 +75,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(intervalOption())
     .addOption(openOption())
     .addOption(bellOption())
+    .addOption(eventsOption())
     .option("--dry-run", "print the request, send nothing")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(baseUrlOption());
@@ -81,7 +95,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
 async function generate(typed: string | undefined, options: Options, context: GenerateContext): Promise<void> {
-  const { io, output } = context;
+  const { io, output, teller } = context;
   const ready = await prepare(typed, options, context).catch((error) => {
     throw beforePaying(error);
   });
@@ -90,32 +104,41 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   const { id, document } = earlier ?? (await startOnce(ready, context));
   try {
     if (!options.wait) return await printId(session, { id, document }, context);
-    const follow = () => session.collect(id, { ...times, target: begun.target });
+    const { onState: onStatus, onProgress } = teller.follow(id);
+    const follow = () => session.collect(id, { ...times, target: begun.target, onStatus, onProgress });
     const collected = await ringAfter(options.bell ?? false, follow, io);
     const print = { place, extra: document, open: options.open ?? false, output };
-    await printResult(collectedResult(collected, session.isInProcess(), output), print, io);
+    const result = collectedResult(collected, session.isInProcess(), output);
+    await printResult(result, print, io);
+    teller.ended(id, result, { isNew: true });
   } catch (error) {
     const { explain } = await import("../context.ts");
-    throw explain(error, id, { ...options, place }, io);
+    throw teller.stopped(id, explain(error, id, { ...options, place }, io));
   }
   if (place === "-") await session.recordStreamed(id);
 }
 
-type GenerateContext = Context & { command: ReturnType<typeof declare> };
+type GenerateContext = Context & { command: ReturnType<typeof declare>; teller: Teller };
 
 /** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
-  const { io, output, defer } = context;
+  const { io, output, defer, teller } = context;
+  if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("./request.ts");
   const { openSession } = await import("../context.ts");
+  const { readImages } = await import("../../client/images.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
   const given = choosePlace(options, context);
   const { input, place: asked } = await resolveInput(typed, options, context);
   const place = asked ?? given;
-  const request = buildRequest(input);
+  checkInfoPlace(place, options);
+  const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
   const how = howEarlier(options);
-  if (options.dryRun) return await printDryRun(request, options, context);
+  if (options.dryRun) {
+    const { printDryRun } = await import("./dry-run.ts");
+    return await printDryRun(request, options, context);
+  }
   const session = await openSession({ ...options, output }, io);
   defer(session.close);
   const begin = { place, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
@@ -126,12 +149,17 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
     output.note(`The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`);
   const earlier = begun.earlier && { id: begun.earlier.id, document: earlierDocument(begun.earlier) };
   if (begun.earlier) {
+    const { id, attempt, request } = begun.earlier;
+    teller.started({ id, attempt, model: request.model, resumed: true });
     const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
     output.note(`Resuming ${begun.earlier.id}, started ${formatAge(begun.earlier, io)} ago; ${outcome}.`);
   }
   if (earlier && begun.file !== undefined) {
     output.note(`${earlier.id} is already saved.`);
-    await printResult(savedResult(earlier.id, begun.file), { place, extra: earlier.document, open, output }, io);
+    if (options.writeInfoJson) await session.client.addInfo(earlier.id, begun.file, io);
+    const result = savedResult(earlier.id, begun.file);
+    await printResult(result, { place, extra: earlier.document, open, output }, io);
+    teller.ended(earlier.id, result, { isNew: false });
     return undefined;
   }
   return { session, request, begun, earlier, place: begun.target?.place ?? place, times };
@@ -141,14 +169,6 @@ function howEarlier({ again, reuse }: Options): Earlier {
   if (again && reuse) throw usage("--again and --reuse cannot be combined.");
   if (again) return "again";
   return reuse ? "reuse" : "resume";
-}
-
-/** How long ago an attempt was started, such as "40 s". */
-function formatAge({ at }: Entry, { date }: Pick<Io, "date">): string {
-  const seconds = Math.max(0, Math.round((date().getTime() - new Date(at).getTime()) / 1000));
-  if (seconds < 120) return `${seconds} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
 
 /** Where the video goes; `undefined` when it is not to be saved. */
@@ -186,16 +206,21 @@ async function resolveInput(
 /** Sends the request, and prints the id as soon as it is known. */
 async function startOnce(
   { session, begun, request }: { session: Session; begun: ReadyStart; request: StartRequest },
-  { io, output }: Context,
+  { io, output, teller }: GenerateContext,
 ): Promise<StartResult> {
   // Without a terminal the first line is the one with the id.
   if (output.isLive) output.progress("Starting...");
-  const { generation, remaining_credits } = await begun
-    .send(io)
-    .catch((error) => {
-      throw session.isLocal ? explainLocalCredits(error) : error;
-    })
-    .finally(output.clearProgress);
+  const end = await begun.sendUntilKnown(io).finally(output.clearProgress);
+  if (end.kind !== "accepted")
+    throw teller.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
+  const { generation, remaining_credits } = end.started;
+  teller.started({
+    id: generation.id,
+    attempt: begun.attempt,
+    model: request.model,
+    resumed: false,
+    remaining_credits,
+  });
   const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   output.note(`Started ${generation.id} (${request.model}${session.isLocal ? ", free" : credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
@@ -211,41 +236,3 @@ async function printId(session: Session, { id, document }: StartResult, { io, ou
 
 /** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
 type StartResult = { id: string; document: object };
-
-/** What `--json` prints of a generation that is resumed. */
-function earlierDocument({ id, status, at, remaining_credits, request: { model, prompt } }: Started): object {
-  return { id, status, model, prompt, created_at: at, remaining_credits };
-}
-
-/**
- * `--dry-run`: prints the request as it would be sent, without the key; with `--reuse` the generation that would be resumed, if there is one.
- * Needs neither key nor base URL, and notes a missing base URL.
- */
-async function printDryRun(request: StartRequest, options: Options, { io, output }: Context): Promise<void> {
-  const { local = false, reuse } = options;
-  const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
-  if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
-  if (reuse) {
-    const { findJournal } = await import("../context.ts");
-    const { chooseAttempt, isRecent } = await import("../../client/attempts.ts");
-    const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
-    if (note !== undefined) output.note(note);
-    const origin = local ? localBaseUrl : baseUrl;
-    const now = io.date();
-    const entries = await journal.entries((part) => part.some((entry) => isRecent(entry, now)));
-    const known = entries.filter((entry) => entry.base_url === origin);
-    const wanted = { request, place: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
-    const choice = await journal.lock(() => chooseAttempt(known, wanted));
-    if (choice.kind === "resume") {
-      const text = `Would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;
-      return await output.result(text, { reuse: earlierDocument(choice.entry) });
-    }
-  }
-  const { startInit } = await import("../../client/api.ts");
-  const { method, headers, body } = startInit(request, crypto.randomUUID());
-  const url = `${local ? "{local service}" : (baseUrl ?? "{base_url}")}/api/generate`;
-  const all = { Authorization: "Bearer [key left out]", ...headers };
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
-  const text = [`${method} ${url}`, ...lines, "", JSON.stringify(JSON.parse(body), null, 2)].join("\n");
-  await output.result(text, { method, url, headers: all, body: request });
-}

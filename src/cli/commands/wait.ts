@@ -1,10 +1,12 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { isDistinct } from "../../client/naming.ts";
-import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
+import { usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
   type Context,
+  eventsOption,
+  infoJsonOption,
   intervalOption,
   localOption,
   openOption,
@@ -17,7 +19,15 @@ import type { Session } from "../context.ts";
 import type { Found, Sessions } from "../sessions.ts";
 import { errorDocument } from "../terminal/output.ts";
 import { ringAfter } from "../terminal/progress.ts";
-import { checkPlace, collectedResult, printResult, type Result, savedResult } from "../terminal/result.ts";
+import {
+  checkInfoPlace,
+  checkPlace,
+  collectedResult,
+  printResult,
+  type Result,
+  savedResult,
+} from "../terminal/result.ts";
+import { createTeller, type Teller } from "../terminal/teller.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));
@@ -34,10 +44,12 @@ function declare(program: CommandUnknownOpts) {
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
+    .addOption(infoJsonOption())
     .addOption(timeoutOption())
     .addOption(intervalOption())
     .addOption(openOption())
     .addOption(bellOption())
+    .addOption(eventsOption())
     .addOption(localOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
@@ -55,6 +67,7 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");
   if (typed.includes("")) throw usage("An id is empty.");
   checkPlace(options.output, { output, open }, io);
+  checkInfoPlace(options.output, options);
   readTimes(options);
   const { openSessions } = await import("../sessions.ts");
   const sessions = await openSessions({ ...options, output }, io);
@@ -62,13 +75,13 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   const found = await (all ? sessions.findOpen() : findTyped(typed, sessions));
   const isOne = !all && found.length < 2;
   if (open && !isOne) throw usage("--open works with one id only.");
-  const waiting = { ...context, options };
+  const waiting = { ...context, options, teller: createTeller(output, io) };
   const follow = async () =>
     isOne ? waitForOne(found[0] ?? (await sessions.findRunning()), waiting) : waitForAll(found, waiting);
   await ringAfter(options.bell ?? false, follow, io);
 }
 
-type Waiting = Context & { options: Options };
+type Waiting = Context & { options: Options; teller: Teller };
 
 /** Each generation once, even if two of the typed ids stand for the same one. */
 async function findTyped(typed: string[], sessions: Sessions): Promise<Found[]> {
@@ -77,19 +90,22 @@ async function findTyped(typed: string[], sessions: Sessions): Promise<Found[]> 
 }
 
 async function waitForOne({ id, open }: Found, waiting: Waiting): Promise<void> {
-  const { options, io, output } = waiting;
+  const { options, io, output, teller } = waiting;
   const { output: place } = options;
-  const session = await open();
+  const stop = (error: unknown) => {
+    throw teller.stopped(id, error);
+  };
+  const session = await open().catch(stop);
   const { explain } = await import("../context.ts");
   const show = (result: Result) => printResult(result, { place, open: options.open ?? false, output }, io);
   const explainWith: Collecting["explainWith"] = (error, place) => explain(error, id, { ...options, place }, io);
-  await collectOne(id, { ...waiting, session, index: 0, show, explainWith });
+  await collectOne(id, { ...waiting, session, index: 0, show, explainWith }).catch(stop);
   if (place === "-") await session.recordStreamed(id);
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
 async function waitForAll(found: Found[], waiting: Waiting): Promise<void> {
-  const { options, io, output } = waiting;
+  const { options, io, output, teller } = waiting;
   const { output: place } = options;
   const { isFolder } = await import("../../client/place.ts");
   if (place !== undefined && !isDistinct(place) && !(await isFolder(place)))
@@ -108,7 +124,7 @@ async function waitForAll(found: Found[], waiting: Waiting): Promise<void> {
       const { document } = await collectOne(id, { ...waiting, session, index, show, onStatus });
       return { id, document };
     } catch (thrown) {
-      const error = asVidgenError(thrown).with({ id });
+      const error = teller.stopped(id, thrown);
       const document = { id, status: error.code === "failed" ? error.code : status, ...errorDocument(error) };
       return { id, document, error };
     }
@@ -153,20 +169,30 @@ type Collecting = Waiting & {
 
 /** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it. */
 async function collectOne(id: string, collecting: Collecting): Promise<Result> {
-  const { session, options, output, defer, index, show, onStatus = () => {}, explainWith } = collecting;
+  const { session, options, output, defer, index, show, onStatus, explainWith, teller } = collecting;
   const saved = await session.findAlreadySaved(id, options.output);
   if (saved !== undefined) {
     const result = savedResult(id, saved);
     await show(result);
+    teller.ended(id, result, { isNew: false });
     return result;
   }
   const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true };
   const target = options.output === undefined ? undefined : await session.client.claim(options.output, claim);
   defer(async () => target?.release());
+  const { onState, onProgress } = teller.follow(id);
+  const listeners = {
+    onStatus(status: string) {
+      onStatus?.(status);
+      onState(status);
+    },
+    onProgress,
+  };
   try {
-    const collected = await session.collect(id, { ...readTimes(options), target, onStatus });
+    const collected = await session.collect(id, { ...readTimes(options), target, ...listeners });
     const result = collectedResult(collected, session.isInProcess(), output);
     await show(result);
+    teller.ended(id, result, { isNew: true });
     return result;
   } catch (error) {
     throw explainWith?.(error, target?.place ?? options.output) ?? error;

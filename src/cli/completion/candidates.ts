@@ -46,7 +46,7 @@ function valuesOf(parameter: Option | Argument | undefined): Candidates {
   if (parameter === undefined) return [];
   const known = suggestionsFor(parameter) ?? parameter.argChoices?.map((choice): Suggestion => [choice, ""]);
   if (known) return known;
-  if ("flags" in parameter) return parameter.flags.includes("<place>") ? files : [];
+  if ("flags" in parameter) return /(<place|\|file)>/.test(parameter.flags) ? files : [];
   return parameter.name() === "id" ? "ids" : [];
 }
 

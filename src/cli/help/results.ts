@@ -1,3 +1,5 @@
+import { exits } from "../../errors.ts";
+
 const text = { type: "string" };
 const textOrNull = { type: ["string", "null"] };
 const number = { type: "number" };
@@ -20,6 +22,49 @@ const waited = object({ id: text }, { status: textOrNull, ...generation, file: t
 const attempt = { attempt: text, at: text, base_url: text, status: text, model: text, prompt: text };
 const outcome = { id: text, error: text, remaining_credits: number, took_ms: number, file: text, size: number };
 const check = object({ name: text, state: { enum: ["pass", "warn", "fail"] }, says: text, fix: textOrNull });
+
+const whole = { type: "integer", minimum: 0 };
+const error = object({
+  code: { enum: Object.keys(exits).filter((name) => name !== "ok") },
+  message: text,
+  hint: textOrNull,
+  id: textOrNull,
+  http_status: { type: ["integer", "null"] },
+});
+const ends = { enum: ["completed", "failed", "refused", "unsent", "unknown", "processing"] };
+const counts = { done: whole, running: whole, failed: whole, refused: whole, unsent: whole, unknown: whole };
+
+function event(name: string, required: Record<string, object>, optional: Record<string, object> = {}): object {
+  const at = { type: "string", format: "date-time" };
+  return object({ event: { const: name }, at, ...required }, { row: text, line: whole, ...optional });
+}
+
+/** The JSON Schema of one line of `--events`. */
+export const eventSchema = {
+  anyOf: [
+    event(
+      "started",
+      { id: text, resumed: boolean },
+      { attempt: text, model: text, remaining_credits: number, credits: number },
+    ),
+    event("state", { id: text, status: text }),
+    event("progress", { id: text, received: whole, total: { type: ["integer", "null"] } }),
+    event("saved", { id: text, file: text }),
+    event(
+      "ended",
+      {
+        id: textOrNull,
+        status: ends,
+        file: textOrNull,
+        video_url: textOrNull,
+        error: { anyOf: [error, { type: "null" }] },
+      },
+      { credits: number },
+    ),
+    event("error", { error }),
+    event("summary", { exit_code: whole, total: whole, ...counts }),
+  ],
+};
 
 /** The JSON Schema of what each command prints with `--json`, unless a flag such as --dry-run asks for something else. */
 export const results: Readonly<Record<string, object>> = {

@@ -25,6 +25,7 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
     const { prints } = detailsOf(command);
     return prints === undefined ? [] : [[command.name(), prints]];
   });
+  const withEvents = program.commands.filter((command) => command.options.some(({ long }) => long === "--events"));
   const contents: Record<(typeof topicNames)[number], Omit<Topic, "name">> = {
     "exit-codes": {
       summary: "exit codes and their meaning",
@@ -42,7 +43,7 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
       document: variables,
     },
     output: {
-      summary: "stdout and stderr, -o and --json",
+      summary: "stdout and stderr, -o, --json and --events",
       sections: [
         {
           text: "Results go to stdout; progress, prompts, hints and errors go to stderr. On stdout, each command prints:",
@@ -53,11 +54,16 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
           text: "With --json, stdout is one JSON document in the service's own field names, and an error is one JSON document on stderr: an object `error` with the fields",
           rows: errorFields,
         },
+        {
+          text: `With --events, ${withEvents.map((command) => command.name()).join(", ")} ${eventsText}`,
+          rows: events,
+        },
       ],
       document: {
         stdout: Object.fromEntries(stdout),
         places: Object.fromEntries(places),
         error: Object.fromEntries(errorFields),
+        events: Object.fromEntries(events),
       },
     },
     directives: {
@@ -111,6 +117,29 @@ export const errorFields: readonly Row[] = [
   ["hint", "what to do next, often a command; or null"],
   ["id", "the id of the generation; or null"],
   ["http_status", "the HTTP status of the response; or null"],
+];
+
+const eventsText =
+  "print nothing on stdout but events as they happen, one JSON object per line; stderr keeps its text. Each event has `event` (its name) and `at` (ISO 8601, UTC). The last line is always the summary: without one, vidgen was killed. A reader that closes the pipe stops nothing. More fields may be added. `vidgen help --json` has the JSON Schema. The other fields of each event:";
+
+/** The events of `--events`, each with its fields. */
+export const events: readonly Row[] = [
+  [
+    "started",
+    "id, attempt, model, resumed (true when an earlier run has started it: nothing is charged), remaining_credits, credits (what it cost); the last two where they are known",
+  ],
+  ["state", "id, status: the service's own word; only when it has changed"],
+  ["progress", "id, received, total: bytes of the video, total may be null; once a second, and when it is complete"],
+  ["saved", "id, file: saved by this run"],
+  [
+    "ended",
+    "id (null when none is known), status, file, video_url, error (its fields are above), each of these null where there is none, and credits where known. status is completed (with an error: not saved), failed, processing (still running), or of a start: refused, unsent, unknown (it may have been charged)",
+  ],
+  ["error", "error: what ended the command; its fields are above"],
+  [
+    "summary",
+    "exit_code, total, done, running (or not saved yet: `vidgen wait` resumes them), failed, refused, unsent, unknown",
+  ],
 ];
 
 /** The words in a prompt that the local service obeys; a test compares the rows with what the service reads. */

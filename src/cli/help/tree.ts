@@ -1,6 +1,6 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { collectValues, detailsOf, suggestionsFor } from "../command.ts";
-import { results } from "./results.ts";
+import { eventSchema, results } from "./results.ts";
 import { createTopics } from "./topics.ts";
 
 export type Flag = ReturnType<typeof describeFlag>;
@@ -35,6 +35,7 @@ function describe(command: CommandUnknownOpts) {
     flags: helper.visibleOptions(command).map(describeFlag),
     examples: detailsOf(command).examples,
     result: results[command.name()] ?? null,
+    events: command.options.some(({ long }) => long === "--events") ? eventSchema : null,
   };
 }
 

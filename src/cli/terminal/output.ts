@@ -1,12 +1,20 @@
 import { Chalk, type ChalkInstance } from "chalk";
 import { createRedaction, plain } from "../../client/credentials.ts";
-import { errorFieldsOf } from "../../client/events.ts";
+import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
 import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { createEventLog } from "./events.ts";
 import { createSpinner } from "./spinner.ts";
 
 /** The global flags that control what is printed. */
-export type OutputFlags = { json: boolean; quiet: boolean; verbose: boolean; color: boolean | undefined };
+export type OutputFlags = {
+  json: boolean;
+  /** stdout gets events, and nothing else. */
+  events: boolean;
+  quiet: boolean;
+  verbose: boolean;
+  color: boolean | undefined;
+};
 
 /** Results go to stdout, everything for a person to stderr. */
 export type Output = OutputFlags & {
@@ -14,12 +22,20 @@ export type Output = OutputFlags & {
   isLive: boolean;
   /**
    * Prints the result of a command: `text`, as a link to `href` where the terminal shows links; with `--json` the document.
-   * Throws `output` when stdout cannot be written.
+   * With `--events` it prints nothing. Throws `output` when stdout cannot be written.
    */
   result(text: string, document: unknown, href?: string): Promise<void>;
-  /** Prints text on stdout as it is, such as help. */
+  /** With `--events` prints an event as one line on stdout. A failure to write it is reported by `printed`. */
+  event(event: GenerationEvent): void;
+  /** Sets the counts of the summary, which otherwise follow from the events; there may be further ones. */
+  summarize(counts: EventCounts & Record<string, number | null>): void;
+  /** With `--events` prints the summary. Returns the exit code, which becomes that of `output` when stdout could not take all events. */
+  end(code: number): Promise<number>;
+  /** Prints one of several results of a command as a line, unless `--json` or `--events`. A failure to write it is reported by `printed`. */
+  line(text: string): void;
+  /** Prints text on stdout as it is, such as help; with `--events` on stderr. */
   print(text: string): void;
-  /** Resolves once everything given to `print` is written. Throws `output` when stdout cannot be written. */
+  /** Resolves once everything given to `print` and `event` is written. Throws `output` when stdout cannot be written. */
   printed(): Promise<void>;
   /** Prints a line on stderr, unless `--quiet`. */
   note(text: string): void;
@@ -33,20 +49,21 @@ export type Output = OutputFlags & {
   hide(secret: string): void;
   /** The text with the hidden secrets replaced. */
   redact(text: string): string;
-  /** Prints an error and returns the exit code. */
+  /** Prints an error, with `--events` as an event too, and returns the exit code. */
   fail(error: unknown): number;
   /** Resolves once everything written has left the process. */
   flush(): Promise<void>;
 };
 
-type OutputIo = Pick<Io, "stdout" | "stderr" | "env">;
+type OutputIo = Pick<Io, "stdout" | "stderr" | "env" | "date">;
 
-export function createOutput(flags: OutputFlags, { stdout, stderr, env }: OutputIo): Output {
+export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: OutputIo): Output {
   const { hide, redact } = createRedaction();
   // With --json a program reads stderr, so only the error's document goes there, unless stderr is a terminal.
   const isQuiet = flags.quiet || (flags.json && !stderr.isTTY);
   // ora would clear lines in an endless loop at a terminal that reports 0 columns.
-  const isLive = stderr.isTTY === true && stderr.columns !== 0 && env.TERM !== "dumb" && !env.CI && !isQuiet;
+  const isPlain = stderr.columns === 0 || env.TERM === "dumb" || Boolean(env.CI) || isQuiet || flags.events;
+  const isLive = stderr.isTTY === true && !isPlain;
   const color = new Chalk({ level: colorLevel(flags, stderr, env) });
   const spinner = createSpinner(stderr, color.level > 0);
   const withLink = (text: string, href: string | undefined) => {
@@ -57,20 +74,46 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env }: Output
   const writeLine = (text: string) => void stderr.write(`${show(plain(text))}\n`);
   let printed: Promise<unknown> = Promise.resolve();
   let lastState = "";
+  /** `printed` reports the failure; until it is called, the rejection counts as handled. */
+  const keepFailure = (writing: Promise<void>) => {
+    printed = Promise.all([printed, writing]);
+    printed.catch(() => {});
+  };
+  const events = createEventLog((event) => keepFailure(writeEvent(stdout, jsonText(event, show))), { date });
+  const report = (error: VidgenError) => {
+    if (flags.json) stderr.write(`${jsonText(errorDocument(error), show, 2)}\n`);
+    else stderr.write(show(errorText(error, color)));
+    if (flags.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
+    return error.exit;
+  };
 
   return {
     ...flags,
     isLive,
     async result(text, document, href) {
       spinner.stop();
-      const body = flags.json ? jsonText(document, redact) : withLink(redact(plain(text)), href);
+      if (flags.events) return;
+      const body = flags.json ? jsonText(document, redact, 2) : withLink(redact(plain(text)), href);
       if (body !== "") await write(stdout, `${body}\n`);
     },
-    print(text) {
-      printed = Promise.all([printed, write(stdout, text)]);
-      // `printed` reports the failure; until it is called, the rejection counts as handled.
-      printed.catch(() => {});
+    event(event) {
+      if (flags.events) events.tell(event);
     },
+    summarize: events.setCounts,
+    async end(code) {
+      if (!flags.events) return code;
+      events.end(code);
+      return printed.then(
+        () => code,
+        (error) => (code === 0 ? report(error) : code),
+      );
+    },
+    line(text) {
+      if (flags.json || flags.events) return;
+      spinner.stop();
+      keepFailure(write(stdout, `${redact(plain(text))}\n`));
+    },
+    print: (text) => keepFailure(write(flags.events ? stderr : stdout, text)),
     printed: async () => void (await printed),
     note(text) {
       if (!isQuiet) writeLine(text);
@@ -90,10 +133,8 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env }: Output
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
-      if (flags.json) stderr.write(`${jsonText(errorDocument(error), show)}\n`);
-      else stderr.write(show(errorText(error, color)));
-      if (flags.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
-      return error.exit;
+      if (flags.events) events.tell({ event: "error", ...errorDocument(error) });
+      return report(error);
     },
     async flush() {
       spinner.stop();
@@ -145,17 +186,17 @@ function showsLinks(env: Io["env"]): boolean {
 }
 
 /**
- * JSON that also escapes control characters which JSON allows. Strings are redacted before they are encoded: encoding changes a secret
- * with a quote in it.
+ * JSON on one line, unless it is indented, that also escapes control characters which JSON allows. Strings are redacted before they are
+ * encoded: encoding changes a secret with a quote in it.
  */
-function jsonText(document: unknown, redact: (text: string) => string): string {
+function jsonText(document: unknown, redact: (text: string) => string, indent = 0): string {
   const redacted = (_: string, value: unknown) => {
     if (typeof value === "string") return redact(value);
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
     return Object.fromEntries(Object.entries(value).map(([name, inner]) => [redact(name), inner]));
   };
   const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(document, redacted, 2).replace(
+  return JSON.stringify(document, redacted, indent).replace(
     /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     escaped,
   );
@@ -170,6 +211,14 @@ function write(stream: Io["stdout"], text: string): Promise<void> {
         new VidgenError("output", `Cannot write to stdout: ${systemCode(error) ?? error.message}.`, { cause: error }),
       );
     });
+  });
+}
+
+/** Writes one line at once, so that no other output can end up inside it. Rejects as `write` does. */
+function writeEvent(stdout: Io["stdout"], line: string): Promise<void> {
+  return write(stdout, `${line}\n`).catch((error) => {
+    const hint = "Events are missing, but no video: `vidgen list` shows what was started and saved.";
+    throw asVidgenError(error).with({ hint });
   });
 }
 

@@ -12,13 +12,13 @@ export function canAsk(options: AskOptions, io: Io): boolean {
 }
 
 /** Validates an answer: `true`, or the message that is shown before the question is asked again. */
-export type Check = (answer: string) => true | string;
+export type Check = (answer: string) => true | string | Promise<true | string>;
 
-/** Makes a `Check` of a function that throws for a wrong answer; `message` replaces the error's own. */
+/** Makes a `Check` of a function that throws, or rejects, for a wrong answer; `message` replaces the error's own. */
 export function checkedBy(check: (answer: string) => unknown, message?: string): Check {
-  return (answer) => {
+  return async (answer) => {
     try {
-      check(answer);
+      await check(answer);
       return true;
     } catch (error) {
       return message ?? asVidgenError(error).message;
@@ -76,10 +76,17 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
 
 /** All of stdin, at most 1 MB of it. Throws `usage` for more. */
 export function readStdin(io: Io): Promise<Buffer> {
-  return readAll(io.stdin, "The input on stdin", io);
+  return readAll(io.stdin, "The input on stdin", { signal: io.signal });
 }
 
-async function readAll(input: Readable, name: string, { signal }: Pick<Io, "signal">): Promise<Buffer> {
+type ReadOptions = Pick<Io, "signal"> & { maxMegabytes?: number };
+
+/** All of a stream. Throws `usage` for more than the limit. */
+export async function readAll(
+  input: Readable,
+  name: string,
+  { signal, maxMegabytes = 1 }: ReadOptions,
+): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;
   const onAbort = () => input.destroy(signal.reason);
@@ -87,8 +94,8 @@ async function readAll(input: Readable, name: string, { signal }: Pick<Io, "sign
   try {
     for await (const chunk of input) {
       length += chunk.length;
-      if (length > 1_000_000) throw usage(`${name} is larger than 1 MB.`);
-      chunks.push(Buffer.from(chunk));
+      if (length > maxMegabytes * 1_000_000) throw usage(`${name} is larger than ${maxMegabytes} MB.`);
+      chunks.push(typeof chunk === "string" ? Buffer.from(chunk) : chunk);
     }
   } finally {
     signal.removeEventListener("abort", onAbort);
@@ -116,7 +123,7 @@ function textOf(bytes: Buffer, source: string): string {
 
 async function readPromptFile(path: string, io: Io): Promise<string> {
   try {
-    return textOf(await readAll(createReadStream(path), `The prompt in ${path}`, io), `in ${path}`);
+    return textOf(await readAll(createReadStream(path), `The prompt in ${path}`, { signal: io.signal }), `in ${path}`);
   } catch (error) {
     if (error instanceof VidgenError) throw error;
     const reason = systemReason(error, { ENOENT: "there is no such file" });

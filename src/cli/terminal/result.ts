@@ -2,6 +2,8 @@ import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
+import type { Started } from "../../client/attempts.ts";
+import type { Entry } from "../../client/history.ts";
 import { checkTemplate } from "../../client/naming.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -82,9 +84,16 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
   if (place !== undefined) checkTemplate(place);
   if (place !== "-") return;
   if (open) throw usage("--open and -o - cannot be combined.");
+  if (output.events) throw usage("--events and -o - cannot be combined: both write to stdout.");
   if (output.json) throw usage("--json and -o - cannot be combined: both write to stdout.");
   if (io.stdout.isTTY)
     throw usage("-o - writes the video to stdout, which is a terminal: pipe it, or save it to a file.");
+}
+
+/** Throws `usage` when `--write-info-json` has no saved file that it could write beside. */
+export function checkInfoPlace(place: string | undefined, { writeInfoJson }: { writeInfoJson?: boolean }): void {
+  if (!writeInfoJson || (place !== undefined && place !== "-")) return;
+  throw usage("--write-info-json writes a file beside the saved video: it needs -o with a file or a folder.");
 }
 
 /** Throws `output` also where the reader closes the pipe early: then the video is not saved. */
@@ -99,4 +108,17 @@ async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
     const reason = isClosed ? "the reader closed the pipe" : code;
     throw new VidgenError("output", `Cannot write the video to stdout: ${reason}.`, { cause: error });
   }
+}
+
+/** What `--json` prints of a generation that is resumed. */
+export function earlierDocument({ id, status, at, remaining_credits, request: { model, prompt } }: Started): object {
+  return { id, status, model, prompt, created_at: at, remaining_credits };
+}
+
+/** How long ago an attempt was started, such as "40 s". */
+export function formatAge({ at }: Entry, { date }: Pick<Io, "date">): string {
+  const seconds = Math.max(0, Math.round((date().getTime() - new Date(at).getTime()) / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }

@@ -1,6 +1,6 @@
-import { realpath } from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
-import { usage, VidgenError } from "../../errors.ts";
+import { mkdir } from "node:fs/promises";
+import { dirname } from "node:path";
+import { systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
@@ -11,7 +11,7 @@ import { findPlace, isFolder } from "../place.ts";
 import { kindOf } from "../target.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { mergeAttempts, type PlannedRow, type PlanOptions, planRows, throwFaults } from "./plan.ts";
-import { openResults, type ResultLine, readResults, resultsError, type Source } from "./results.ts";
+import { findResults, openResults, type ResultLine, readResults, resultsError, type Source } from "./results.ts";
 import type { KeyedRow } from "./row.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
@@ -70,8 +70,7 @@ type Known = {
  */
 export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
   const { client, journal, io } = known;
-  const path = await findRealPath(resolve(options.results));
-  await checkKind(path);
+  const path = await findResults(options.results);
   const lease = options.isDryRun ? undefined : await holdResults(path, io);
   try {
     const found = await readResults(path);
@@ -80,6 +79,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
     const entries = await client.entries();
     const attempts = mergeAttempts(found.attempts, entries, path);
     const planned = await checkOutputs(await planRows(rows, attempts.open, options), options, known);
+    if (!options.isDryRun) await createFolders(planned);
     noteOrphans(planned, attempts.open, options.onNote);
     const costs = createCosts(attempts.all, entries, io.date());
     return {
@@ -121,13 +121,6 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
   }
 }
 
-/** The one path of a file that links lead to too, also of one that does not exist yet: two processes must not both hold it. */
-async function findRealPath(path: string): Promise<string> {
-  const found = await realpath(path).catch(() => undefined);
-  if (found !== undefined || dirname(path) === path) return found ?? path;
-  return join(await findRealPath(dirname(path)), basename(path));
-}
-
 /** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */
 function checkService(source: Source | undefined, path: string, baseUrl: string): void {
   if (source === undefined || source.service === baseUrl) return;
@@ -135,14 +128,6 @@ function checkService(source: Source | undefined, path: string, baseUrl: string)
     `${path} has the results of another service, ${source.service}. Nothing was sent.`,
     "Choose another file with --results.",
   );
-}
-
-/** Throws `usage` for a folder, a pipe or a device: reading it fails, or waits for ever. */
-async function checkKind(path: string): Promise<void> {
-  const kind = await kindOf(path).catch((cause) => {
-    throw resultsError(path, cause);
-  });
-  if (kind === "folder" || kind === "other") throw usage(`${path} is not a file: the results cannot be written there.`);
 }
 
 async function holdResults(path: string, io: LeaseIo) {
@@ -163,6 +148,17 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly ResultLine[], onNote
   onNote(
     `${count} of rows that the file no longer has may be unsaved: ${ids.join(", ")}${orphans.length > 3 ? " ..." : ""}. \`vidgen wait <id> -o ...\` saves one.`,
   );
+}
+
+/** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
+async function createFolders(rows: readonly PlannedRow[]): Promise<void> {
+  const folders = new Set(rows.flatMap(({ place }) => (place === undefined ? [] : dirname(place))));
+  for (const folder of folders) {
+    if (folder.includes("{")) continue;
+    await mkdir(folder, { recursive: true }).catch((cause) => {
+      throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
+    });
+  }
 }
 
 /** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */

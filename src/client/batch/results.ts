@@ -1,10 +1,13 @@
 import { createReadStream } from "node:fs";
+import { realpath } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { EndStatus } from "../events.ts";
 import { appendLine } from "../lines.ts";
 import { isRecord, parseJson } from "../schema.ts";
+import { kindOf } from "../target.ts";
 
 /** Which rows a results file is about: of which file, which part of it, and the base URL of the service that makes them. */
 export type Source = { file: string; rows: number; total: number; shard: string | null; service: string };
@@ -23,7 +26,6 @@ export type ResultLine = {
   /** `starting` before the request is sent. */
   status: EndStatus | "starting";
   file: string | null;
-  video_url: string | null;
   error: { code: ErrorCode; message: string } | null;
   /** What it cost, where that is known. */
   credits: number | null;
@@ -42,6 +44,26 @@ export type ResultsFile = {
   /** Writes down that a run begins. Throws `output`. */
   begin(source: Source): Promise<void>;
 };
+
+/**
+ * The real path of a results file, under which it is held and the journal names it, whatever links lead to it. Throws `usage` for a folder,
+ * a pipe or a device: to read one may wait for ever.
+ */
+export async function findResults(results: string): Promise<string> {
+  const path = await findRealPath(resolve(results));
+  const kind = await kindOf(path).catch((cause) => {
+    throw resultsError(path, cause);
+  });
+  if (kind === "folder" || kind === "other") throw usage(`${path} is not a file: the results cannot be written there.`);
+  return path;
+}
+
+/** Also of a file that does not exist yet. */
+async function findRealPath(path: string): Promise<string> {
+  const found = await realpath(path).catch(() => undefined);
+  if (found !== undefined || dirname(path) === path) return found ?? path;
+  return join(await findRealPath(dirname(path)), basename(path));
+}
 
 export function openResults(path: string, io: Pick<Clock, "date">): ResultsFile {
   const append = (line: object) =>

@@ -44,11 +44,15 @@ type Known = {
 export function createWork({ client, journal, costs, results, confirm, clock }: Known, options: WorkOptions) {
   const { signal, leave, overwrite, onEvent } = options;
 
-  async function end(row: PlannedRow, line: Line, ended: Ended & Partial<Line>): Promise<Ended> {
-    const { status, error, file = line.file, video_url = line.video_url } = ended;
+  async function end(
+    row: PlannedRow,
+    line: Line,
+    ended: Ended & Partial<Pick<Line, "file">> & { video_url?: string },
+  ): Promise<Ended> {
+    const { status, error, file = line.file, video_url = null } = ended;
     const told = error && errorFieldsOf(error);
     const short = told ? { code: told.code, message: told.message } : null;
-    const last = { ...line, status, file, video_url, error: short, ended_at: clock.date().toISOString() };
+    const last = { ...line, status, file, error: short, ended_at: clock.date().toISOString() };
     // What has happened is told even where it can no longer be written down: the journal has it.
     const failure = await results.append(last).then(() => undefined, asVidgenError);
     const credits = line.credits ?? undefined;
@@ -61,7 +65,7 @@ export function createWork({ client, journal, costs, results, confirm, clock }: 
     async start(row: PlannedRow): Promise<Sent> {
       const started_at = clock.date().toISOString();
       let begun: ReadyStart;
-      const empty = { id: null, file: null, video_url: null, error: null, credits: null, remaining_credits: null };
+      const empty = { id: null, file: null, error: null, credits: null, remaining_credits: null };
       const about = { row: row.key, line: row.line, request: row.hash, model: row.record.model, started_at };
       const line: Line = { ...about, ...empty, attempt: randomUUID(), status: "starting", ended_at: null };
       const batch = { path: results.path, row: row.key };

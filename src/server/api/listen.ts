@@ -41,7 +41,7 @@ const defaultLimits = {
   /** Counted here, because with its own limit Node answers a request that has already arrived with an empty 503. */
   maxRequestsPerConnection: 1_000,
   /** More than the API reads, so that a body that is only a little too large gets the API's own refusal. */
-  maxBodyBytes: 8_000_000,
+  maxBodyBytes: 36_000_000,
 };
 
 /**
@@ -158,7 +158,7 @@ function limitBody(outgoing: ServerResponse, maxBytes: number): void {
     length += chunk.length;
     if (length <= maxBytes) return;
     incoming.off("data", count);
-    const refusal = refuse(400, "body_too_large", "the body is larger than 1 MB");
+    const refusal = refuse(400, "body_too_large", "the body is too large");
     if (!outgoing.headersSent) await send(errorResponse(refusal), outgoing);
     incoming.destroy(new Error(`the body is larger than ${maxBytes} bytes`));
   };

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -55,31 +56,35 @@ export async function streamResponse(
   return RESPONSE_ALREADY_SENT;
 }
 
-const maxBodyBytes = 1_000_000;
+/** The largest body that is read where a route does not say otherwise. */
+export const usualBodyBytes = 1_000_000;
 
-/** Returns a request's JSON as the text that was sent and as its value. Throws a refusal when it is not JSON or larger than 1 MB. */
-export async function readJson({ req, env }: ApiContext): Promise<{ text: string; json: unknown }> {
+/** Returns a request's JSON as the text that was sent and as its value. Throws a refusal when it is not JSON or has more than `maxBytes`. */
+export async function readJson(
+  { req, env }: ApiContext,
+  maxBytes = usualBodyBytes,
+): Promise<{ text: string; json: unknown }> {
   if (!/^application\/json\s*(;|$)/i.test(req.header("Content-Type") ?? "")) {
     throw refuse(415, "unsupported_media_type", "the body must be application/json");
   }
-  const bytes = await readBytes(req.raw);
-  if (env.log) env.log.requestBody = new TextDecoder().decode(bytes);
+  const bytes = await readBytes(req.raw, maxBytes);
+  const text = new TextDecoder().decode(bytes);
+  if (env.log) env.log.requestBody = text;
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-    return { text, json: JSON.parse(text) };
-  } catch {
-    throw refuse(400, "invalid_json", "the body is not JSON");
-  }
+    if (isUtf8(bytes)) return { text, json: JSON.parse(text) };
+  } catch {}
+  throw refuse(400, "invalid_json", "the body is not JSON");
 }
 
 /** Reads a body that is too large to its end as well: many clients send all of it before they read the reply. */
-async function readBytes(request: Request): Promise<Uint8Array> {
+async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of request.body ?? []) {
     length += chunk.byteLength;
-    if (length <= maxBodyBytes) chunks.push(chunk);
+    if (length <= maxBytes) chunks.push(chunk);
+    else chunks.length = 0;
   }
-  if (length > maxBodyBytes) throw refuse(400, "body_too_large", "the body is larger than 1 MB");
+  if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
   return Buffer.concat(chunks);
 }

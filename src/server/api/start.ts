@@ -3,14 +3,21 @@ import { Readable } from "node:stream";
 import * as z from "zod";
 import { findModel, maxLocalSeconds, models } from "../../client/models.ts";
 import type { Clock } from "../../io.ts";
+import { createCapacity } from "../capacity.ts";
 import type { RenderRequest } from "../engines/engine.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { StartOutcome, Store, StoredGeneration } from "../store/store.ts";
-import { type ApiContext, readJson, refuse, streamResponse } from "./message.ts";
+import { type ApiContext, readJson, refuse, streamResponse, usualBodyBytes } from "./message.ts";
 
 /** What one generation costs at the local service; the interface shows no prices (section 8). */
 const costPerGeneration = 10;
+
+/** Enough for images of 20 MB in `data:` URLs, and a prompt. */
+const maxBodyBytes = 28_000_000;
+
+/** So many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others are read later. */
+const maxLargeBodies = 4;
 
 export type StartOptions = { store: Pick<Store, "start">; queue: Pick<Queue, "add">; clock: Pick<Clock, "date"> };
 
@@ -18,9 +25,10 @@ export type StartOptions = { store: Pick<Store, "start">; queue: Pick<Queue, "ad
 export function createStartRoute(options: StartOptions): (c: ApiContext) => Promise<Response> {
   /** The starts that were answered with the one 429 that their prompt asks for. */
   const refusedOnce = new Set<string>();
-  return async (c) => {
+  const largeBodies = createCapacity(maxLargeBodies);
+  const accept = async (c: ApiContext) => {
     const { account } = c.var;
-    const { text, json } = await readJson(c);
+    const { text, json } = await readJson(c, maxBodyBytes);
     const { render, callback_url } = readStartBody(json);
     c.env.log?.about.push(render.model);
     const directives = readDirectives(render.prompt);
@@ -34,11 +42,21 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
     const body = startBody(outcome);
     c.env.log?.about.push(body.data.id.slice(0, 8));
-    if (outcome.replayed) return c.json(body);
+    if (outcome.replayed) return { body };
     options.queue.add(outcome.generation);
-    if (directives.hang) await untilDisconnected(c.req.raw.signal);
-    return directives.cut ? cutResponse(body, c) : c.json(body);
+    return { body, directives };
   };
+  return async (c) => {
+    const work = () => accept(c);
+    const { body, directives } = await (mayBeLarge(c) ? largeBodies(1, work) : work());
+    if (directives?.hang) await untilDisconnected(c.req.raw.signal);
+    return directives?.cut ? cutResponse(body, c) : c.json(body);
+  };
+}
+
+/** Without its length, such as a chunked one, a body may be large. */
+function mayBeLarge({ req }: ApiContext): boolean {
+  return !(Number(req.header("Content-Length") ?? Number.NaN) <= usualBodyBytes);
 }
 
 function newGeneration(account: string, { render, callback_url }: StartRequest, date: Date): StoredGeneration {

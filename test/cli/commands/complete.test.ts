@@ -83,6 +83,7 @@ test.each([
     ["bash", "zsh", "fish", "powershell"],
   ],
   [["generate", "x", "-o", ""], [":files"]],
+  [["generate", "x", "-i", ""], [":files"]],
   [["wait", "--output=clips/"], [":files"]],
   [["generate", "x", "-d", ""], []],
   [["generate", ""], []],

@@ -143,7 +143,7 @@ test.each([
   [[one], "not 1"],
   [[one, two, three, four, five], "not 5"],
 ])("kling-1.6-elements with the images %j is refused", (images, message) => {
-  refuses({ model: elements, images }, `kling-1.6-elements needs 2 to 4 images, each with --image <url>, ${message}.`);
+  refuses({ model: elements, images }, `kling-1.6-elements needs 2 to 4 images, ${message}.`);
   refuses({ set: [`model=${elements}`], images }, message);
 });
 

@@ -42,7 +42,7 @@ test("roff finds nothing to complain about in it, and shows quotes as they are t
 });
 
 test("no text of ours is taken for a request of roff", { skip: !groff }, () => {
-  const blank = { usage: "vidgen", arguments: [], flags: [], examples: [], result: null, commands: [] };
+  const blank = { usage: "vidgen", arguments: [], flags: [], examples: [], result: null, events: null, commands: [] };
   const words = ".so /etc/passwd: 'so \\n[.g] \\fIx ~^";
   const tree: CommandTree = {
     ...blank,

@@ -17,11 +17,13 @@ type Scene = Partial<OutputFlags> & {
 /** Both streams, and what was written to them so far. */
 function createStreams({ isTTY = false, columns = 80, failing, isSlow }: Scene = {}) {
   const written = { stdout: "", stderr: "" };
+  const writes: string[] = [];
   const stream = (name: keyof typeof written, code?: string) => {
     const write = (chunk: unknown, _: unknown, done: (error?: Error) => void) => {
       if (code !== undefined) return done(Object.assign(new Error(`write ${code}`), { code }));
       const finish = () => {
         written[name] += String(chunk);
+        if (name === "stdout") writes.push(String(chunk));
         done();
       };
       if (isSlow) setImmediate(finish);
@@ -31,15 +33,15 @@ function createStreams({ isTTY = false, columns = 80, failing, isSlow }: Scene =
     const clearLine = () => stream.write("\u001b[K");
     return Object.assign(stream, { isTTY, columns, clearLine, cursorTo: () => true, moveCursor: () => true });
   };
-  return { written, streams: { stdout: stream("stdout", failing), stderr: stream("stderr") } };
+  return { written, writes, streams: { stdout: stream("stdout", failing), stderr: stream("stderr") } };
 }
 
 /** An output, and what it has written so far. */
 function createScene(scene: Scene = {}) {
   const { isTTY: _, columns: __, env = {}, failing: ___, isSlow: ____, ...given } = scene;
-  const { written, streams } = createStreams(scene);
-  const flags = { json: false, quiet: false, verbose: false, color: undefined, ...given };
-  return { output: createOutput(flags, { ...streams, env }), written };
+  const { written, writes, streams } = createStreams(scene);
+  const flags = { json: false, events: false, quiet: false, verbose: false, color: undefined, ...given };
+  return { output: createOutput(flags, { ...streams, env, date: () => new Date(0) }), written, writes };
 }
 
 test.each([
@@ -232,6 +234,57 @@ test.each(["ENOSPC", "EIO"])("a stdout that cannot take the result (%s) is an ou
   });
 });
 
+test("with --events stdout has one event a line, each written at once, and nothing else", async () => {
+  const { output, written, writes } = createScene({ events: true });
+  output.hide(secret);
+  const odd = `a\n\u0000\u001b[31m\u007f\u009b\u061c\u200e\u202e\u2028\u2066 ${secret} 🦊`;
+  output.event({ event: "state", id: "1b4e", status: odd });
+  output.print("help");
+  await output.result("text", { id: "1b4e" });
+  expect(output.fail(new VidgenError("failed", odd))).toBe(4);
+  expect(await output.end(4)).toBe(4);
+  output.event({ event: "state", id: "1b4e", status: "too late" });
+  await output.flush();
+  const lines = written.stdout.trimEnd().split("\n");
+  expect(writes).toEqual(lines.map((line) => `${line}\n`));
+  expect(written.stdout.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u);
+  const at = "1970-01-01T00:00:00.000Z";
+  const shown = odd.replace(secret, "[key]");
+  expect(lines.map((line) => JSON.parse(line))).toEqual([
+    { event: "state", at, id: "1b4e", status: shown },
+    { event: "error", at, error: { code: "failed", message: shown, hint: null, id: null, http_status: null } },
+    expect.objectContaining({ event: "summary", at, exit_code: 4, total: 0 }),
+  ]);
+  expect(written.stderr).toMatch(/^help/);
+});
+
+test("without --events no event is printed, and the exit code stays", async () => {
+  const { output, written } = createScene();
+  output.event({ event: "state", id: "1b4e", status: "processing" });
+  expect([await output.end(5), written.stdout]).toEqual([5, ""]);
+});
+
+test("a batch sets the counts of the summary", async () => {
+  const { output, written } = createScene({ events: true });
+  output.event({ event: "started", id: "1b4e", resumed: false });
+  const counts = { total: 9, done: 3, running: 1, failed: 1, refused: 1, unsent: 2, unknown: 1 };
+  output.summarize(counts);
+  await output.end(6);
+  expect(JSON.parse(written.stdout.split("\n")[1] ?? "")).toMatchObject({ exit_code: 6, ...counts });
+});
+
+test.each([
+  ["EPIPE", 0, 0],
+  ["ERR_STREAM_DESTROYED", 0, 0],
+  ["ENOSPC", 0, 9],
+  ["EIO", 6, 6],
+])("events that cannot be written (%s) make exit code %i %i", async (failing, code, end) => {
+  const { output, written } = createScene({ events: true, failing });
+  output.event({ event: "state", id: "1b4e", status: "processing" });
+  expect(await output.end(code)).toBe(end);
+  expect(written.stderr.includes("Cannot write to stdout: ENOSPC.")).toBe(end === 9);
+});
+
 test("elsewhere than at a terminal a state is a line, said once", () => {
   const { output, written } = createScene();
   for (const _ of ["once", "again"]) output.progress("Generating");
@@ -248,6 +301,7 @@ test.each([
   ["a terminal with --quiet", { isTTY: true, quiet: true }, false],
   ["a terminal", { isTTY: true, env: { TERM: "xterm" } }, true],
   ["a terminal with --json", { isTTY: true, json: true }, true],
+  ["a terminal with --events", { isTTY: true, events: true }, false],
 ])("at %s with %j a moving line is shown: %s", (_, scene: Scene, isLive) => {
   expect(createScene(scene).output.isLive).toBe(isLive);
 });

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
@@ -179,7 +179,7 @@ test.each([
   { what: "null", body: "null", code: "invalid_body", says: "the body must be an object" },
   { what: "an array", body: "[]", code: "invalid_body", says: "the body must be an object" },
   { what: "a string", body: '"a fox"', code: "invalid_body", says: "the body must be an object" },
-  { what: "over 1 MB", body: "x".repeat(1_000_001), code: "body_too_large", says: "the body is larger than 1 MB" },
+  { what: "over 28 MB", body: "x".repeat(28_000_001), code: "body_too_large", says: "the body is larger than 28 MB" },
 ])("refuses a body that is $what, and answers the next request normally", async ({ body, code, says }) => {
   const service = await createTestService();
   const response = await service.api(startRequest(body));
@@ -197,10 +197,37 @@ test("a body that is not UTF-8 is refused: its prompt would be another one", asy
   expect((await readError(response)).code).toBe("invalid_json");
 });
 
-test("a body of just 1 MB is read", async () => {
+test("a body of just 28 MB is read", async () => {
   const service = await createTestService();
-  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" }).padEnd(1_000_000);
+  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" }).padEnd(28_000_000);
   expect((await service.api(startRequest(body))).status).toBe(200);
+});
+
+test("large bodies are handled four at a time, since each takes memory; small ones do not wait for them", async () => {
+  const store = await openStore(":memory:");
+  const [begun, waiting]: [string[], (() => void)[]] = [[], []];
+  const start: Store["start"] = async (generation, ...rest) => {
+    const { prompt } = generation.request;
+    begun.push(prompt);
+    if (prompt === "large") await new Promise<void>((resolve) => waiting.push(resolve));
+    return store.start(generation, ...rest);
+  };
+  const service = await createTestService({ store: { ...store, start } });
+  onTestFinished(store.close);
+  const send = async (prompt: string, size: number) => {
+    const body = JSON.stringify({ prompt, model: "sora-2" }).padEnd(size);
+    return (await service.api(startRequest(body, { "Content-Length": String(size) }))).status;
+  };
+  const large = Array.from({ length: 6 }, () => send("large", 1_000_001));
+  while (begun.length < 4) await new Promise(setImmediate);
+  expect(await send("small", 1_000_000)).toBe(200);
+  expect(begun).toEqual(["large", "large", "large", "large", "small"]);
+  while (begun.length < 7) {
+    waiting.shift()?.();
+    await new Promise(setImmediate);
+  }
+  for (const finish of waiting) finish();
+  expect(await Promise.all(large)).toEqual([200, 200, 200, 200, 200, 200]);
 });
 
 test("what is not asked for has defaults: 16:9, 5 seconds, 480p", async () => {

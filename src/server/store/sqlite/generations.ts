@@ -89,7 +89,7 @@ function createIdempotencyKeys(database: Database) {
       ) as (KeyUse & { body_hash: string }) | undefined;
       return row && { ...row, isOtherBody: row.body_hash !== hash("sha256", body) };
     },
-    /** Only the hash of a body is stored, since a body may have 1 MB. */
+    /** Only the hash of a body is stored, since a body may have 28 MB. */
     add(account: string, { key, body }: Idempotency, { generation, remaining_credits }: KeyUse): void {
       database.run(
         `INSERT INTO idempotency_keys (account, key, generation, remaining_credits, body_hash)

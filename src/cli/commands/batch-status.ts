@@ -1,0 +1,60 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { BatchStatus } from "../../client/batch/status.ts";
+import { type ErrorCode, VidgenError } from "../../errors.ts";
+import { type Context, withDetails } from "../command.ts";
+
+export function addBatchStatus(batch: CommandUnknownOpts, { output }: Context): void {
+  const command = batch
+    .command("status")
+    .summary("what the results files of a batch say")
+    .description("Counts the rows in the results files of a batch or of its shards, and names those that are not done.")
+    .argument("<results...>", "results files")
+    .action(async (paths) => {
+      const { readStatus } = await import("../../client/batch/status.ts");
+      const status = await readStatus(paths);
+      await output.result(describe(status), status);
+      const error = endOf(status);
+      if (error) throw error;
+    });
+  withDetails(command, { examples: ["vidgen batch status shots.csv.*.results.jsonl"] });
+}
+
+function describe({ rows, done, running, failed, unknown, missing, open, shards, double_rows }: BatchStatus): string {
+  const list = (numbers: number[]) => numbers.map((number) => `${number}/${shards?.of}`).join(", ");
+  const notes = [
+    ...(shards && shards.missing.length > 0 ? [`missing shards: ${list(shards.missing)}`] : []),
+    ...(shards && shards.double.length > 0 ? [`double shards: ${list(shards.double)}`] : []),
+    ...(double_rows.length > 0 ? [`in more than one file: ${double_rows.slice(0, 10).join(", ")}`] : []),
+  ];
+  const lines = open.map(
+    ({ line, row, status, id, attempt, error }) =>
+      `line ${line}\t${row}\t${status}\t${id ?? attempt}\t${error?.message ?? ""}`,
+  );
+  const counts = `${rows} rows: ${done} done, ${running} running, ${failed} failed, ${unknown} unknown, ${missing} missing`;
+  return [counts, ...notes, ...lines].join("\n");
+}
+
+/** As `batch` would end: `pending` when rows are only to be started or followed. */
+function endOf({
+  rows,
+  done,
+  unknown,
+  failed,
+  missing,
+  running,
+  shards,
+  double_rows,
+}: BatchStatus): VidgenError | undefined {
+  const isOdd = double_rows.length > 0 || (shards !== null && shards.missing.length + shards.double.length > 0);
+  if (done === rows && !isOdd) return undefined;
+  const codes: [ErrorCode, number][] = [
+    ["unknown", unknown],
+    ["failed", failed],
+    ["pending", missing + running + Number(isOdd)],
+  ];
+  const code = codes.find(([, count]) => count > 0)?.[0] ?? "pending";
+  return new VidgenError(
+    code,
+    done === rows ? "The results files do not fit together." : `${done} of ${rows} rows are done.`,
+  );
+}

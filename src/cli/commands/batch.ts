@@ -1,0 +1,208 @@
+import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import type { Batch, Plan } from "../../client/batch/batch.ts";
+import type { GenerationEvent } from "../../client/events.ts";
+import { defaultModel } from "../../client/models.ts";
+import { usage } from "../../errors.ts";
+import {
+  aspectRatioOption,
+  baseUrlOption,
+  type Context,
+  callbackUrlOption,
+  collectValues,
+  durationOption,
+  eventsOption,
+  imageOption,
+  infoJsonOption,
+  intervalOption,
+  localOption,
+  modelOption,
+  readTimes,
+  resolutionOption,
+  saveOption,
+  setOption,
+  timeoutOption,
+  withDetails,
+} from "../command.ts";
+import type { Session } from "../context.ts";
+import { findModelSetting } from "../settings.ts";
+import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
+import { createTally, describe } from "../terminal/tally.ts";
+import { addBatchStatus } from "./batch-status.ts";
+
+export function addBatch(program: CommandUnknownOpts, context: Context): void {
+  const command = declare(program);
+  command.action((file, options) => batch(file, options, { command, ...context }));
+  addBatchStatus(command, context);
+}
+
+function declare(program: CommandUnknownOpts) {
+  const format = new Option("--format <name>", "how to read it, whatever its name").choices([
+    "csv",
+    "tsv",
+    "jsonl",
+    "txt",
+  ]);
+  const command = program
+    .command("batch")
+    .summary("start a generation for each row of a file")
+    .description(
+      "Starts a generation for each row of a file, and saves the videos. Killed at any moment and run again, it goes on: no row is paid for twice. Columns: id, prompt, model, aspectRatio, duration, resolution, imageUrl, callback_url, output, set.<field>; any other column is a word for templates in braces.",
+    )
+    .argument("<file>", '.csv, .tsv, .jsonl, or .txt with a prompt a line; "-" reads stdin')
+    .addOption(format)
+    .option("--prompt <template>", 'the prompt of rows without one, e.g. "a {animal} in {place}"')
+    .option(
+      "--each <field=values>",
+      "each row with each of these values, such as model=wan-2.5,ray-3; may be repeated",
+      collectValues,
+    )
+    .addOption(modelOption())
+    .addOption(aspectRatioOption())
+    .addOption(durationOption())
+    .addOption(resolutionOption())
+    .addOption(imageOption())
+    .addOption(callbackUrlOption())
+    .addOption(setOption())
+    .addOption(saveOption())
+    .option("--overwrite", "replace files that exist")
+    .addOption(infoJsonOption())
+    .option("-j, --jobs <n>", "how many generations run at once", "4")
+    .option("--max-credits <n>", "stop before the batch, over all its runs, spends more")
+    .option("--keep-credits <n>", "stop before fewer are left on the account")
+    .option("--fail-fast", "start nothing more once a row was refused or failed")
+    .option("--retry-failed", "start refused and failed rows again")
+    .option("--retry-unknown", "start rows again that may have been charged")
+    .option("--results <file>", "where results are written (default: <file>.results.jsonl)")
+    .option("--shard <i/n>", "only the i-th of n parts, for n machines")
+    .option("-y, --yes", "do not ask before starting")
+    .option("--dry-run", "print the plan, send nothing")
+    .addOption(timeoutOption())
+    .addOption(intervalOption())
+    .addOption(eventsOption())
+    .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
+    .addOption(baseUrlOption());
+  return withDetails(command, {
+    prints: "each saved file, or URL, as it is ready",
+    examples: [
+      "vidgen batch shots.csv -o 'clips/{id}.mp4' --jobs 4 --max-credits 2000",
+      "vidgen batch shots.csv --dry-run",
+      "vidgen batch animals.csv --prompt 'a {animal} in {place}' --each model=wan-2.5,ray-3 -o '{animal}-{model}.mp4'",
+      "vidgen batch shots.csv --shard 2/8 -o clips/",
+      "vidgen batch status shots.csv.results.jsonl",
+    ],
+  });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+
+type BatchContext = Context & { command: ReturnType<typeof declare> };
+
+/** Starts a generation for each row of a file that is not done, and collects those that run. Throws the error that decides the exit code. */
+async function batch(file: string, options: Options, context: BatchContext): Promise<void> {
+  const { io, output, defer } = context;
+  const limits = readLimits(options);
+  const shard = readShard(options.shard);
+  const results = options.results ?? nameResults(file, shard);
+  const { readRows } = await import("../rows/rows.ts");
+  const { keyRows, shardOf } = await import("../../client/batch/row.ts");
+  const { openBatch } = await import("../../client/batch/batch.ts");
+  const { openSession } = await import("../context.ts");
+  const place = options.output ?? (options.local ? "." : undefined);
+  if (options.writeInfoJson && place === undefined)
+    throw usage("--write-info-json needs -o: the file goes beside the video.");
+  const model = options.model ?? (await findModelSetting(io)) ?? defaultModel;
+  const { image: images = [], set = [], each = [] } = options;
+  const { rows, notes } = await readRows(file, { ...options, images, set, each, model, output: place }, io);
+  for (const note of notes) output.note(note);
+  const keyed = keyRows(rows);
+  const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
+  const session = await openSession({ ...options, output }, io);
+  defer(session.close);
+  const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };
+  const opened = await openBatch(
+    own,
+    { ...pickPlanning(options), results, source, onNote: output.note },
+    { client: session.client, journal: session.journal, io },
+  );
+  defer(opened.close);
+  const text = describePlan(opened, { results, isLocal: session.isLocal });
+  if (options.dryRun) return output.result(text, { ...opened.plan, results });
+  output.note(text);
+  await confirm(opened.plan, options, context);
+  await run(opened, { ...limits, results, file, options, session }, context);
+}
+
+type Running = ReturnType<typeof readLimits> & { results: string; file: string; options: Options; session: Session };
+
+async function run(opened: Batch, running: Running, { command, io, output }: BatchContext): Promise<void> {
+  const { results, file, options, session, ...limits } = running;
+  const tally = createTally(opened.plan, { output, isLocal: session.isLocal }, io);
+  const generations: object[] = [];
+  const onEvent = (told: GenerationEvent) => {
+    // The URLs of a local service that runs in this process end with it.
+    const isOver = told.event === "ended" && session.isInProcess();
+    const event = isOver ? { ...told, video_url: null } : told;
+    tally.tell(event);
+    output.event(event);
+    if (event.event !== "ended") return;
+    if (output.json) generations.push({ ...event, event: undefined });
+    if (event.status === "completed" && event.error === null) output.line(event.file ?? event.video_url ?? "");
+  };
+  const { failFast, writeInfoJson } = options;
+  const how = {
+    ...limits,
+    failFast,
+    infoJson: writeInfoJson,
+    signal: io.signal,
+    leave: io.leave,
+    onNote: output.note,
+    onEvent,
+  };
+  const end = await opened.run(how);
+  output.clearProgress();
+  const { counts } = tally;
+  output.summarize(counts);
+  if (output.json) await output.result("", { ...counts, results, generations });
+  output.note(`${describe(counts, { isLocal: session.isLocal })}; ${results}`);
+  const error = endOfBatch(opened, { end, counts }, { ...options, file, command }, io);
+  if (error) throw error;
+}
+
+function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options) {
+  return { overwrite, retryFailed, retryUnknown, isDryRun: dryRun };
+}
+
+async function confirm({ to_start }: Plan, { yes }: Options, context: Context): Promise<void> {
+  const { canAsk, askYes } = await import("../terminal/prompts.ts");
+  if (yes || to_start === 0 || !canAsk(context, context.io)) return;
+  await askYes(`Start ${to_start === 1 ? "1 generation" : `${to_start} generations`}?`, context.io);
+}
+
+function readLimits({ jobs, maxCredits, keepCredits, ...times }: Options) {
+  return {
+    ...readTimes(times),
+    jobs: readNumber(jobs, "--jobs", 1),
+    maxCredits: maxCredits === undefined ? undefined : readNumber(maxCredits, "--max-credits", 1),
+    keepCredits: keepCredits === undefined ? undefined : readNumber(keepCredits, "--keep-credits", 0),
+  };
+}
+
+function readNumber(text: string, flag: string, least: number): number {
+  if (/^\d{1,9}$/.test(text) && Number(text) >= least) return Number(text);
+  throw usage(`${flag} must be a whole number, at least ${least}, not "${text}".`);
+}
+
+type Shard = { index: number; of: number };
+
+function readShard(text: string | undefined): Shard | undefined {
+  if (text === undefined) return undefined;
+  const [, index = "", of = ""] = /^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? [];
+  const shard = { index: Number(index), of: Number(of) };
+  if (shard.index >= 1 && shard.index <= shard.of) return shard;
+  throw usage(`--shard must be such as 2/8, the second of eight parts, not "${text}".`);
+}
+
+function nameResults(file: string, shard: Shard | undefined): string {
+  if (file === "-") throw usage("--results is missing: rows from stdin have no file that it could be named after.");
+  return `${file}${shard ? `.${shard.index}-of-${shard.of}` : ""}.results.jsonl`;
+}

@@ -1,0 +1,80 @@
+import { Readable } from "node:stream";
+import type { Faults } from "./faults.ts";
+
+/** A record with the number of its first line. */
+export type CsvRecord = { line: number; cells: string[] };
+
+export type CsvFormat = "csv" | "tsv";
+
+/** The records of a CSV or TSV (RFC 4180), one after another, the header included. Blank lines are no records. */
+export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults): AsyncGenerator<CsvRecord> {
+  const { parse } = await import("csv-parse");
+  const lineAt = createLineFinder(bytes);
+  const parser = parse({
+    bom: true,
+    delimiter: format === "csv" ? "," : "\t",
+    record_delimiter: ["\r\n", "\n", "\r"],
+    skip_empty_lines: true,
+    relax_column_count: true,
+    skip_records_with_error: true,
+    info: true,
+    on_skip: (error) => {
+      if (!error) return undefined;
+      const line = lineAt(startOfText(bytes, Number(error.bytes)));
+      const where = `, column ${Number(error.column) + 1}`;
+      faults.add(describeError(error.code), { line, where });
+      return undefined;
+    },
+  });
+  for await (const found of Readable.from(split(bytes), { objectMode: false }).pipe(parser)) {
+    const { record: cells, info }: Found = found;
+    // csv-parse counts the lines of a quoted CRLF twice, but its offsets are right.
+    yield { line: lineAt(endOfText(bytes, info.bytes)) - countLineEnds(cells), cells };
+  }
+}
+
+type Found = { record: string[]; info: { bytes: number } };
+
+/** In one piece the parser would return all records at once. */
+function* split(bytes: Buffer): Generator<Buffer> {
+  const size = 2 ** 16;
+  for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);
+}
+
+function describeError(code: string): string {
+  if (code === "CSV_QUOTE_NOT_CLOSED") return "the cell's quote is not closed";
+  if (code === "CSV_INVALID_CLOSING_QUOTE")
+    return 'text follows the closing quote; a quote inside a cell is written ""';
+  return 'a cell with a quote inside must be in quotes, with the quote written ""';
+}
+
+/** Tells the line of an offset; offsets must rise. */
+function createLineFinder(bytes: Buffer): (offset: number) => number {
+  let at = 0;
+  let line = 1;
+  return (offset) => {
+    for (; at < offset; at++) if (bytes[at] === lf || (bytes[at] === cr && bytes[at + 1] !== lf)) line++;
+    return line;
+  };
+}
+
+const lf = 10;
+const cr = 13;
+
+/** The end of a record without its line end. */
+function endOfText(bytes: Buffer, end: number): number {
+  if (bytes[end - 1] === cr) return end - 1;
+  if (bytes[end - 1] !== lf) return end;
+  return bytes[end - 2] === cr ? end - 2 : end - 1;
+}
+
+/** The next character that is no line end. */
+function startOfText(bytes: Buffer, start: number): number {
+  let at = start;
+  while (bytes[at] === lf || bytes[at] === cr) at++;
+  return at;
+}
+
+function countLineEnds(cells: string[]): number {
+  return cells.reduce((sum, cell) => sum + (cell.match(/\r\n|\r|\n/g)?.length ?? 0), 0);
+}

@@ -1,0 +1,69 @@
+import type { Plan } from "../../client/batch/batch.ts";
+import { type BatchCounts, createCounts } from "../../client/batch/counts.ts";
+import type { GenerationEvent } from "../../client/events.ts";
+import type { Io } from "../../io.ts";
+import type { Output } from "./output.ts";
+
+/** Shows how far a batch is: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */
+export function createTally(
+  plan: Plan,
+  { output, isLocal }: { output: Output; isLocal: boolean },
+  io: Pick<Io, "now">,
+) {
+  const { counts, take } = createCounts(plan);
+  const start = io.now();
+  let ended = 0;
+  const draw = () =>
+    output.progress(describe(counts, { isLocal, leftMs: findLeftMs(counts, ended, io.now() - start) }));
+  return {
+    counts,
+    tell(event: GenerationEvent): void {
+      take(event);
+      if (event.event === "ended") ended++;
+      if (event.event === "ended" && (!output.isLive || event.error !== null)) output.note(rowLine(event, counts));
+      if (output.isLive && (event.event === "ended" || event.event === "started")) draw();
+    },
+  };
+}
+
+type EndedEvent = GenerationEvent & { event: "ended" };
+
+/** Such as "[37/200] line 12, fox: clips/fox.mp4". */
+function rowLine({ row, line, id, status, file, video_url, error }: EndedEvent, { done, total }: BatchCounts): string {
+  const name = row === undefined || /^[0-9a-f]{16}-\d+$/.test(row) ? "" : `, ${row}`;
+  const outcome =
+    error === null ? (file ?? video_url ?? status) : `${status}: ${error.message}${id === null ? "" : ` (${id})`}`;
+  return `[${done}/${total}] line ${line}${name}: ${outcome}`;
+}
+
+/** By how long the rows of this run took so far; `undefined` before the first one has ended. */
+function findLeftMs({ to_start, running }: BatchCounts, ended: number, elapsedMs: number): number | undefined {
+  return ended === 0 ? undefined : ((to_start + running) * elapsedMs) / ended;
+}
+
+/** Such as "37 of 200 done, 4 running, 1 failed, 1,630 credits left, about 12 min". */
+export function describe(
+  counts: BatchCounts,
+  { isLocal, leftMs }: { isLocal: boolean; leftMs?: number | undefined },
+): string {
+  const { total, done, running, failed, refused, unknown, remaining_credits } = counts;
+  const parts = [
+    `${done} of ${total} done`,
+    ...(running === 0 ? [] : [`${running} running`]),
+    ...(failed + refused === 0 ? [] : [`${failed + refused} failed`]),
+    ...(unknown === 0 ? [] : [`${unknown} unknown`]),
+    ...(isLocal || remaining_credits === null ? [] : [`${formatNumber(remaining_credits)} credits left`]),
+    ...(leftMs === undefined || leftMs === 0 ? [] : [`about ${formatMinutes(leftMs)}`]),
+  ];
+  return parts.join(", ");
+}
+
+export function formatNumber(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
+function formatMinutes(ms: number): string {
+  const minutes = Math.round(ms / 60_000);
+  if (minutes < 1) return "1 min";
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}

@@ -1,0 +1,81 @@
+import { randomUUID } from "node:crypto";
+import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { systemReason, VidgenError } from "../errors.ts";
+import type { Entry } from "./history.ts";
+import { wordsOf } from "./save.ts";
+import { type Generation, isRecord, parseJson } from "./schema.ts";
+import { isExistsError, kindOf, renameNew } from "./target.ts";
+
+/** What is known of a generation whose video is saved. */
+export type Known = {
+  id: string;
+  /** What the journal knows. */
+  entry: Entry | undefined;
+  /** What the service says. */
+  generation: Generation | undefined;
+  /** What it cost. */
+  credits?: number | undefined;
+};
+
+type WriteOptions = {
+  /** Replaces a file that holds anything else, too. */
+  overwrite?: boolean | undefined;
+  /** Removes what is secret from a text. */
+  redact(text: string): string;
+};
+
+/**
+ * Puts the info file of `--write-info-json` beside a saved video: `fox.mp4.json` with the request as the journal keeps it, the times and the
+ * credits; null is what nobody knows. Replaces an earlier info of the same generation, and anything else only with `overwrite`. Throws
+ * `output` when it cannot be written.
+ */
+export async function writeInfo(video: string, known: Known, { overwrite, redact }: WriteOptions): Promise<void> {
+  const path = infoPath(video);
+  const temporary = join(dirname(path), `.vidgen-${randomUUID()}.part`);
+  try {
+    const mayReplace = (await hasInfo(video, known.id)) || (overwrite && (await kindOf(path)) === "file");
+    await writeFile(temporary, redact(`${JSON.stringify(infoOf(known), null, 2)}\n`), { flag: "wx", flush: true });
+    await (mayReplace ? rename : renameNew)(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true }).catch(() => {});
+    throw infoError(error, video);
+  }
+}
+
+/** Whether the info file beside a video is there and about this generation. */
+export async function hasInfo(video: string, id: string): Promise<boolean> {
+  const path = infoPath(video);
+  const found = await stat(path).catch(() => undefined);
+  if (!found?.isFile() || found.size > maxInfoBytes) return false;
+  const json = parseJson(await readFile(path, "utf8").catch(() => ""));
+  return isRecord(json) && json.id === id;
+}
+
+/** A longer file is none of ours: the command line that a request comes from is shorter. */
+const maxInfoBytes = 10_000_000;
+
+function infoPath(video: string): string {
+  return `${video}.json`;
+}
+
+function infoOf({ id, entry, generation, credits }: Known) {
+  const { model, prompt } = wordsOf(entry, generation);
+  return {
+    ...{ id, model: model ?? null, prompt: prompt ?? null },
+    request: entry?.request ?? null,
+    started_at: entry?.at ?? null,
+    created_at: generation?.created_at ?? null,
+    completed_at: generation?.completed_at ?? null,
+    credits: credits ?? null,
+    remaining_credits: entry?.remaining_credits ?? null,
+  };
+}
+
+function infoError(cause: unknown, video: string): VidgenError {
+  const path = infoPath(video);
+  const saved = `The video is saved as ${video}, but its info file is not`;
+  if (!isExistsError(cause)) return new VidgenError("output", `${saved}: ${path}: ${systemReason(cause)}.`, { cause });
+  const hint = `Move ${path} away, or add --overwrite to replace both.`;
+  return new VidgenError("output", `${saved}: ${path} exists and is not about this generation.`, { hint, cause });
+}
