@@ -50,14 +50,14 @@ export function createWork({ client, journal, costs, results, confirm, clock }: 
     ended: Ended & Partial<Pick<Line, "file">> & { video_url?: string },
   ): Promise<Ended> {
     const { status, error, file = line.file, video_url = null } = ended;
-    const told = error && errorFieldsOf(error);
-    const short = told ? { code: told.code, message: told.message } : null;
+    const short = error ? { code: error.code, message: error.message } : null;
     const last = { ...line, status, file, error: short, ended_at: clock.date().toISOString() };
     // What has happened is told even where it can no longer be written down: the journal has it.
     const failure = await results.append(last).then(() => undefined, asVidgenError);
-    const credits = line.credits ?? undefined;
-    onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, credits, error: told ?? null });
-    return { status, error: error ?? failure };
+    const fault = error ?? failure;
+    const told = { error: fault ? errorFieldsOf(fault) : null, credits: line.credits ?? undefined };
+    onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, ...told });
+    return { status, error: fault };
   }
 
   return {

@@ -144,3 +144,15 @@ test("the iterator tells why nothing more was started", async () => {
     events.push(each.event === "error" ? each.error.code : each.event);
   expect(events.slice(-2)).toEqual(["credits", "summary"]);
 });
+
+test("a row whose end cannot be written down is not told as done", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const running = machine.run(machine.rows("a"));
+  await service.clock.sleep(20_000);
+  rmSync(machine.results);
+  mkdirSync(machine.results);
+  const { end, events } = await running;
+  expect(end.failures).toMatchObject([{ ended: { error: { code: "output" } } }]);
+  expect(events.at(-1)).toMatchObject({ event: "ended", status: "completed", error: { code: "output" } });
+});
