@@ -47,21 +47,19 @@ const staleMs = 60_000;
 export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired> {
   const name = formatName(await io.processes.self());
   for (;;) {
-    const [current] = await holdersIn(path);
-    const holder = current === undefined ? undefined : await findHolder(path, current, io);
+    const { holder, stale } = await findHolder(path, io);
     if (holder) return { kind: "held", holder };
     const isOurs =
-      current === undefined
+      stale === undefined
         ? await createLease(path, name, io)
-        : await replaceHolder(path, { from: current, to: name }, io);
+        : await replaceHolder(path, { from: stale, to: name }, io);
     if (isOurs) return { kind: "acquired", lease: refreshUntilReleased(join(path, name), path, io) };
   }
 }
 
 /** The process that holds the lease at a path; `undefined` when none does. */
 export async function readHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
-  const [current] = await holdersIn(path);
-  return current === undefined ? undefined : findHolder(path, current, io);
+  return (await findHolder(path, io)).holder;
 }
 
 /** A holder elsewhere that was killed keeps the lock until it is stale. */
@@ -105,7 +103,9 @@ async function createLease(path: string, name: string, io: LeaseIo): Promise<boo
   try {
     await writeFile(join(fresh, name), "", { mode: 0o600 });
     await refresh(join(fresh, name), io);
-    // An empty folder is what a release leaves for a moment.
+    // A release leaves an empty folder for a moment, and other programs leave files there, such as .DS_Store.
+    for (const other of await namesIn(path))
+      if (!parseName(other)) await rm(join(path, other), { recursive: true, force: true });
     await rmdir(path).catch(() => {});
     await rename(fresh, path);
     return true;
@@ -134,6 +134,8 @@ async function replaceHolder(path: string, { from, to }: { from: string; to: str
 
 function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
   const lost = new AbortController();
+  const lostError = () =>
+    new VidgenError("output", `This process no longer holds ${path}: another may have taken over.`);
   const over = new AbortController();
   const run = async () => {
     while (!over.signal.aborted && !lost.signal.aborted) {
@@ -141,15 +143,18 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
       if (over.signal.aborted) return;
       await refresh(file, io).catch((error) => {
         // Other errors are ignored: the next refresh may succeed before the lease is stale.
-        if (systemCode(error) === "ENOENT")
-          lost.abort(new VidgenError("output", `This process no longer holds ${path}: another may have taken over.`));
+        if (systemCode(error) === "ENOENT") lost.abort(lostError());
       });
     }
   };
   void run();
   return {
     lost: lost.signal,
-    confirm: () => refresh(file, io),
+    async confirm() {
+      await refresh(file, io).catch((error) => {
+        throw systemCode(error) === "ENOENT" ? lostError() : error;
+      });
+    },
     async release() {
       over.abort();
       await unlink(file).catch(() => {});
@@ -171,8 +176,19 @@ async function refresh(file: string, { date }: Pick<LeaseIo, "date">): Promise<v
   await utimes(file, date(), date());
 }
 
-/** The process that holds the lease; `undefined` when it has ended or the lease is stale. */
-async function findHolder(path: string, name: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
+/** The process that holds the lease at a path, else the file of one that has ended, which is to be replaced. */
+async function findHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<{ holder?: Holder; stale?: string }> {
+  const names = (await namesIn(path)).filter(parseName).sort();
+  for (const name of names) {
+    const holder = await findLiving(path, name, io);
+    if (holder) return { holder };
+  }
+  // The first, so that of several processes only one can replace it.
+  return names[0] === undefined ? {} : { stale: names[0] };
+}
+
+/** The process that a file names; `undefined` when it has ended or the lease is stale. */
+async function findLiving(path: string, name: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
   const holder = parseName(name);
   const self = await io.processes.self();
   const isHere = holder?.machine === self.machine && holder.namespace === self.namespace;
@@ -188,7 +204,7 @@ async function findHolder(path: string, name: string, io: Omit<LeaseIo, "limit">
   return isHere ? holder : { ...holder, refreshedMs: modified.mtimeMs };
 }
 
-async function holdersIn(path: string): Promise<string[]> {
+async function namesIn(path: string): Promise<string[]> {
   try {
     return await readdir(path);
   } catch (error) {

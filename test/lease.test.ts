@@ -128,6 +128,21 @@ test.each(["free", "held by one that has ended"])(
   },
 );
 
+test("a file that is no holder's beside that of a live one changes nothing", async () => {
+  const path = makePath();
+  const { as } = container({ 7: "a", 8: "b" });
+  await acquireLease(path, worldOf(as(7)));
+  for (const name of [".DS_Store", "~", "boot-1_1_99_gone_token", "zzz"]) writeFileSync(join(path, name), "");
+  expect(await acquireLease(path, worldOf(as(8)))).toMatchObject({ kind: "held", holder: { pid: 7 } });
+});
+
+test("a process that has lost its lease is told so in words", async () => {
+  const path = makePath();
+  const lease = leaseOf(await acquireLease(path, worldOf(container({ 7: "a" }).as(7))));
+  rmSync(path, { recursive: true });
+  await expect(lease.confirm()).rejects.toMatchObject({ code: "output", message: /no longer holds/ });
+});
+
 test.each([
   ["an empty folder", () => {}],
   ["a file that is no holder's", (path: string) => writeFileSync(join(path, "what is this"), "")],

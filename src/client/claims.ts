@@ -73,10 +73,23 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     const { overwrite = false, id, entry, hold, first = 1, resume = false } = claiming;
     const words = entry ? wordsOf(entry) : (claiming.words ?? {});
     const naming = id === undefined ? undefined : { id, ...words };
+    /** Every partial file of this claim, also one that could not be opened then. */
+    const owned = new Set<string>();
+    const disown = (except?: string) => {
+      for (const file of owned) if (file !== except && owned.delete(file)) parts.delete(file);
+    };
     const target = await claimPlace(place, {
       ...{ overwrite, unique: randomUUID(), naming, words, first, date: dayOf(entry, io) },
-      own: (file, found) => own(file, found, claiming),
+      async own(file, found) {
+        const isOwn = await own(file, found, claiming);
+        if (isOwn) owned.add(file);
+        return isOwn;
+      },
+    }).catch((error) => {
+      disown();
+      throw error;
     });
+    disown(target.partPath());
     /** Rejects when another process has taken over the file, because this one had stopped for a minute. */
     const confirm = async () => {
       await hold?.confirm().catch((cause) => {
@@ -87,16 +100,14 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       ...target,
       keep: resume ? target.keep : () => {},
       async settle(settled) {
-        const before = target.partPath();
         // Without the lock the video keeps the temporary name until it is whole.
         await (hold ? journal.lock(() => target.settle(settled)).catch(() => {}) : target.settle(settled));
-        if (target.partPath() !== before) parts.delete(before);
+        disown(target.partPath());
       },
       commit: async (naming) => confirm().then(() => target.commit(naming)),
       async release() {
         await confirm().catch(target.keep);
-        await target.release();
-        parts.delete(target.partPath());
+        await target.release().finally(disown);
       },
     };
   }

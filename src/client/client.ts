@@ -97,13 +97,17 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
   const fresh = new Map<string, Entry>();
   const claims = createClaims(journal, io);
+  /** The models that a note was given about: a batch sends the same one a thousand times. */
+  const doubted = new Set<string>();
   /** Cached: a command that follows a thousand generations looks each of them up. */
   let recent: Promise<Entry[]> | undefined;
   let all: Promise<Entry[]> | undefined;
 
   async function sendUntilKnown(request: StartRequest, { attempt, at }: Begun, how: SendOptions): Promise<End> {
     const guess = guessModel(request.model);
-    if (guess !== undefined) onNote(`Unknown model "${request.model}"; did you mean ${guess}? Sent as typed.`);
+    if (guess !== undefined && !doubted.has(request.model))
+      onNote(`Unknown model "${request.model}"; did you mean ${guess}? Sent as typed.`);
+    doubted.add(request.model);
     const leave = how.leave ?? new AbortController().signal;
     const end = await start(api, request, { ...how, leave, attempt, journal, onNote }, io);
     if (end.kind !== "accepted") return end;

@@ -154,6 +154,22 @@ test("two claims of one client never share a file, though both may resume what a
   await target.release();
 });
 
+test("a place that could not be claimed can be claimed later by the same client", async () => {
+  const { open, place } = createWorld();
+  // Another program saves its file there between the two checks.
+  let lines = 0;
+  const append = async () => {
+    if (lines++ === 0) writeFileSync(place, "a diary");
+  };
+  const client = open(honest, { append });
+  await expect(client.claim(place)).rejects.toMatchObject({ code: "output", message: /exists/ });
+  rmSync(place);
+  const target = await client.claim(place);
+  await expect(client.claim(place)).rejects.toMatchObject({ code: "output", message: /part exists/ });
+  await target.release();
+  await (await client.claim(place)).release();
+});
+
 test.each([
   ["taken over from a process that is gone", { pid: 2, running: [2] }, true, "taken"],
   ["left to a process that runs", { pid: 2, running: [1, 2] }, true, "refused"],

@@ -1,5 +1,5 @@
 import { mkdir } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
@@ -11,15 +11,16 @@ import { findPlace, isFolder } from "../place.ts";
 import { kindOf } from "../target.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { mergeAttempts, type PlannedRow, type PlanOptions, planRows, throwFaults } from "./plan.ts";
-import { openResults, readResults, type Source } from "./results.ts";
+import { findResults, openResults, type ResultLine, readResults, resultsError, type Source } from "./results.ts";
 import type { KeyedRow } from "./row.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
+import { kindOfRow } from "./status.ts";
 import { createWork, type Running, type WorkOptions } from "./work.ts";
 
 export type BatchOptions = PlanOptions & {
   /** The path of the results file. */
   results: string;
-  source: Omit<Source, "rows">;
+  source: Omit<Source, "rows" | "service">;
   overwrite?: boolean | undefined;
   /** Only plans: takes no lease, and leaves the results file alone. */
   isDryRun?: boolean | undefined;
@@ -48,14 +49,17 @@ export type Batch = {
   /** The rows with their states. */
   rows: PlannedRow[];
   costs: Costs;
-  /** Starts what is to be started, and collects what runs. Never rejects. */
+  /**
+   * Starts what is to be started, and collects what runs. Rejects, before anything is sent, with `usage` for a bad option, and with `output`
+   * when the results file cannot be written.
+   */
   run(options: RunOptions & Omit<WorkOptions, "overwrite">): Promise<RunEnd>;
   /** Ends the lease of the results file. */
   close(): Promise<void>;
 };
 
 type Known = {
-  client: Pick<Client, "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
+  client: Pick<Client, "baseUrl" | "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
   journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };
@@ -66,47 +70,49 @@ type Known = {
  */
 export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
   const { client, journal, io } = known;
-  const path = resolve(options.results);
+  const path = await findResults(options.results);
   const lease = options.isDryRun ? undefined : await holdResults(path, io);
   try {
     const found = await readResults(path);
     if (found.unreadable > 0) options.onNote(`${path}: ${found.unreadable} lines cannot be read, and are ignored.`);
+    checkService(found.source, path, client.baseUrl);
     const entries = await client.entries();
     const attempts = mergeAttempts(found.attempts, entries, path);
-    const planned = await checkOutputs(await planRows(rows, attempts, options), options, known);
+    const planned = await checkOutputs(await planRows(rows, attempts.open, options), options, known);
     if (!options.isDryRun) await createFolders(planned);
-    const costs = createCosts(attempts, entries, io.date());
+    noteOrphans(planned, attempts.open, options.onNote);
+    const costs = createCosts(attempts.all, entries, io.date());
     return {
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
       async run(how) {
+        if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
         const results = openResults(path, io);
-        await results.begin({ ...options.source, rows: planned.length });
+        await results.begin({ ...options.source, rows: planned.length, service: client.baseUrl });
         const isNews = createEventFilter(io.now);
+        let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
-          if (isNews(event)) how.onEvent(event);
+          try {
+            if (isNews(event)) how.onEvent(event);
+          } catch (cause) {
+            // What was paid for is saved all the same.
+            listenerError ??= new VidgenError("bug", `The listener of the batch has thrown: ${cause}`, { cause });
+          }
         };
+        const signal = lease ? AbortSignal.any([how.signal, lease.lost]) : how.signal;
         const confirm = async () => lease?.confirm();
         const work = createWork(
-          { client, costs, results, confirm, clock: io },
-          { ...how, overwrite: options.overwrite, onEvent },
+          { client, journal, costs, results, confirm, clock: io },
+          { ...how, signal, overwrite: options.overwrite, onEvent },
         );
-        const toStart: PlannedRow[] = [];
-        const running: Running[] = [];
-        const failures: RunEnd["failures"] = [];
-        for (const row of planned) {
-          const { state } = row;
-          if (state.kind === "done" && how.infoJson && state.file !== null)
-            await client.addInfo(state.id, state.file, how).catch((error) => {
-              failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
-            });
-          if (state.kind === "running") running.push({ row, line: state.attempt });
-          if (state.kind !== "new") continue;
-          toStart.push(row);
-          for (const attempt of state.dismissed) await journal?.append({ kind: "dismissed", attempt });
-        }
-        const end = await runRows({ running, toStart }, how, { work, costs, clock: io });
+        const toStart = planned.filter(({ state }) => state.kind === "new");
+        const running = planned.flatMap((row): Running[] =>
+          row.state.kind === "running" ? [{ row, line: row.state.attempt }] : [],
+        );
+        const faultOf = () => listenerError;
+        const failures = how.infoJson ? await addInfos(planned, client, signal) : [];
+        const end = await runRows({ running, toStart }, { ...how, signal }, { work, costs, clock: io, faultOf });
         return { ...end, failures: [...failures, ...end.failures] };
       },
       close: async () => lease?.release(),
@@ -117,10 +123,50 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
   }
 }
 
+/** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */
+function checkService(source: Source | undefined, path: string, baseUrl: string): void {
+  if (source === undefined || source.service === baseUrl) return;
+  throw usage(
+    `${path} has the results of another service, ${source.service}. Nothing was sent.`,
+    "Choose another file with --results.",
+  );
+}
+
+/** Writes the info files that videos of earlier runs lack. */
+async function addInfos(
+  rows: readonly PlannedRow[],
+  client: Pick<Client, "addInfo">,
+  signal: AbortSignal,
+): Promise<RunEnd["failures"]> {
+  const failures: RunEnd["failures"] = [];
+  for (const row of rows) {
+    const { state } = row;
+    if (state.kind !== "done" || state.file === null || signal.aborted) continue;
+    await client.addInfo(state.id, state.file, { signal }).catch((error) => {
+      failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
+    });
+  }
+  return failures;
+}
+
 async function holdResults(path: string, io: LeaseIo) {
-  const acquired = await acquireLease(`${path}.lock`, io);
+  const acquired = await acquireLease(`${path}.lock`, io).catch((cause) => {
+    throw resultsError(path, cause);
+  });
   if (acquired.kind === "acquired") return acquired.lease;
   throw usage(`Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`);
+}
+
+/** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */
+function noteOrphans(rows: PlannedRow[], attempts: readonly ResultLine[], onNote: BatchOptions["onNote"]): void {
+  const keys = new Set(rows.map(({ key }) => key));
+  const orphans = attempts.filter((attempt) => !keys.has(attempt.row) && kindOfRow(attempt) === "running");
+  if (orphans.length === 0) return;
+  const ids = orphans.slice(0, 3).map(({ id }) => id);
+  const count = orphans.length === 1 ? "1 generation" : `${orphans.length} generations`;
+  onNote(
+    `${count} of rows that the file no longer has may be unsaved: ${ids.join(", ")}${orphans.length > 3 ? " ..." : ""}. \`vidgen wait <id> -o ...\` saves one.`,
+  );
 }
 
 /** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
@@ -134,7 +180,7 @@ async function createFolders(rows: readonly PlannedRow[]): Promise<void> {
   }
 }
 
-/** Throws `usage` for rows that are not done and whose output exists, unless it is their own video. */
+/** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
 async function checkOutputs(
   rows: PlannedRow[],
   { overwrite }: BatchOptions,
@@ -147,7 +193,8 @@ async function checkOutputs(
   for (const row of rows) {
     const { state, place } = row;
     const file = place === undefined ? undefined : await findOutput(place, row, today);
-    if (file === undefined || state.kind === "done" || (await kindOf(file)) === "none") {
+    const isWritten = state.kind === "new" || state.kind === "running";
+    if (!isWritten || file === undefined || (await kindOf(file)) === "none") {
       checked.push(row);
       continue;
     }

@@ -1,10 +1,11 @@
-import type { GenerationEvent } from "../events.ts";
+import { VidgenError } from "../../errors.ts";
+import { errorFieldsOf, type GenerationEvent } from "../events.ts";
 import type { Batch } from "./batch.ts";
 import { type BatchCounts, createCounts } from "./counts.ts";
 import type { RunOptions } from "./run.ts";
 import type { WorkOptions } from "./work.ts";
 
-/** What happens in a batch; the summary comes last. */
+/** What happens in a batch; the summary comes last, after the error that stopped the starts if one did. */
 export type BatchEvent = { at: string } & (GenerationEvent | ({ event: "summary" } & BatchCounts));
 
 type IterateOptions = RunOptions & Omit<WorkOptions, "overwrite" | "onEvent">;
@@ -41,10 +42,11 @@ export async function* iterateBatch(
         wake = resolve;
       });
     }
-    await running;
+    const { stopped } = await running;
+    if (stopped) yield { at: now().toISOString(), event: "error", error: errorFieldsOf(stopped) };
     yield { at: now().toISOString(), event: "summary", ...counts };
   } finally {
-    left.abort();
+    left.abort(new VidgenError("interrupted", "The caller has stopped iterating."));
     await running.catch(() => {});
   }
 }

@@ -4,7 +4,7 @@ import { type ErrorCode, usage } from "../../errors.ts";
 import type { Entry } from "../history.ts";
 import type { ResultLine } from "./results.ts";
 import { hashRequest, type KeyedRow } from "./row.ts";
-import { isGeneral } from "./status.ts";
+import { findDeciding, isGeneral, isUnclear } from "./status.ts";
 
 /** What is to be done about a row. */
 export type RowState =
@@ -23,17 +23,25 @@ export type PlanOptions = { retryFailed?: boolean | undefined; retryUnknown?: bo
 
 /**
  * The attempts of a batch, the oldest first: what the journal says, which is written before anything else, and what the results file adds,
- * which another machine may have written. Dismissed ones are left out.
+ * which another machine may have written. `open` leaves out the dismissed ones, which may have been charged all the same.
  */
-export function mergeAttempts(results: readonly ResultLine[], entries: readonly Entry[], path: string): ResultLine[] {
+export function mergeAttempts(
+  results: readonly ResultLine[],
+  entries: readonly Entry[],
+  path: string,
+): { all: ResultLine[]; open: ResultLine[] } {
   const merged = new Map(results.map((line) => [line.attempt, line]));
+  const dismissed = new Set<string>();
   for (const entry of entries) {
-    const line = merged.get(entry.attempt);
-    if (line === undefined && entry.batch !== path) continue;
-    if (entry.dismissed && entry.id === undefined) merged.delete(entry.attempt);
-    else merged.set(entry.attempt, mergeLine(line ?? lineOf(entry), entry));
+    const known = merged.get(entry.attempt);
+    if (known === undefined && entry.batch !== path) continue;
+    const line = mergeLine(known ?? lineOf(entry), entry);
+    merged.set(entry.attempt, line);
+    // Where the journal could not be written, the results file alone may have the id.
+    if (entry.dismissed && line.id === null) dismissed.add(entry.attempt);
   }
-  return [...merged.values()].sort((a, b) => a.started_at.localeCompare(b.started_at));
+  const all = [...merged.values()].sort((a, b) => a.started_at.localeCompare(b.started_at));
+  return { all, open: all.filter(({ attempt }) => !dismissed.has(attempt)) };
 }
 
 /** From what is least known of an attempt to what is most. */
@@ -93,8 +101,8 @@ export async function planRows(
     lines.set(row.key, row.line);
     const known = byRow.get(row.key) ?? [];
     const state = await stateOf(row, known, options);
-    const last = known.at(-1);
-    if (last && last.request !== row.hash && state.kind !== "new") faults.push(changedFault(row, last));
+    const earlier = findDeciding(known);
+    if (earlier && earlier.request !== row.hash && state.kind !== "new") faults.push(changedFault(row, earlier));
     planned.push({ ...row, state });
   }
   throwFaults(faults);
@@ -102,7 +110,7 @@ export async function planRows(
 }
 
 async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions): Promise<RowState> {
-  const attempt = known.at(-1);
+  const attempt = findDeciding(known);
   if (attempt === undefined) return { kind: "new", dismissed: [] };
   const { id, status } = attempt;
   if (status === "failed" || status === "refused" || status === "unsent") {
@@ -112,8 +120,7 @@ async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions)
   }
   if (id === null) {
     if (!options.retryUnknown) return { kind: "unknown", attempt };
-    const unclear = known.filter((each) => each.id === null && ["starting", "unknown"].includes(each.status));
-    return { kind: "new", dismissed: unclear.map((each) => each.attempt) };
+    return { kind: "new", dismissed: known.filter(isUnclear).map((each) => each.attempt) };
   }
   const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt.file)));
   if (isDone) return { kind: "done", id, file: attempt.file };
@@ -128,10 +135,10 @@ async function isThere(file: string | null): Promise<boolean> {
   );
 }
 
-function changedFault({ line, id = "" }: KeyedRow, last: ResultLine): string {
-  const earlier = last.line > 0 ? `line ${last.line} of an earlier run` : "an earlier run";
-  const outcome = last.id === null ? `attempt ${last.attempt}` : `generation ${last.id}`;
-  return `line ${line}: "${id.slice(0, 60)}" asks for something else than ${earlier}, which was started at ${last.started_at.slice(0, 16)}Z (${outcome}); give it another id`;
+function changedFault({ line, id = "" }: KeyedRow, earlier: ResultLine): string {
+  const where = earlier.line > 0 ? `line ${earlier.line} of an earlier run` : "an earlier run";
+  const outcome = earlier.id === null ? `attempt ${earlier.attempt}` : `generation ${earlier.id}`;
+  return `line ${line}: "${id.slice(0, 60)}" asks for something else than ${where}, which was started at ${earlier.started_at.slice(0, 16)}Z (${outcome}); give it another id`;
 }
 
 const maxFaults = 50;

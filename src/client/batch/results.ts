@@ -1,13 +1,16 @@
 import { createReadStream } from "node:fs";
+import { realpath } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { EndStatus } from "../events.ts";
 import { appendLine } from "../lines.ts";
 import { isRecord, parseJson } from "../schema.ts";
+import { kindOf } from "../target.ts";
 
-/** Which rows a results file is about: of which file, and which part of it. */
-export type Source = { file: string; rows: number; total: number; shard: string | null };
+/** Which rows a results file is about: of which file, which part of it, and the base URL of the service that makes them. */
+export type Source = { file: string; rows: number; total: number; shard: string | null; service: string };
 
 /** A line about a row; the newest one about an attempt counts. Times are ISO 8601, UTC. */
 export type ResultLine = {
@@ -42,12 +45,37 @@ export type ResultsFile = {
   begin(source: Source): Promise<void>;
 };
 
+/**
+ * The real path of a results file, under which it is held and the journal names it, whatever links lead to it. Throws `usage` for a folder,
+ * a pipe or a device: to read one may wait for ever.
+ */
+export async function findResults(results: string): Promise<string> {
+  const path = await findRealPath(resolve(results));
+  const kind = await kindOf(path).catch((cause) => {
+    throw resultsError(path, cause);
+  });
+  if (kind === "folder" || kind === "other") throw usage(`${path} is not a file: the results cannot be written there.`);
+  return path;
+}
+
+/** Also of a file that does not exist yet. */
+async function findRealPath(path: string): Promise<string> {
+  const found = await realpath(path).catch(() => undefined);
+  if (found !== undefined || dirname(path) === path) return found ?? path;
+  return join(await findRealPath(dirname(path)), basename(path));
+}
+
 export function openResults(path: string, io: Pick<Clock, "date">): ResultsFile {
   const append = (line: object) =>
     appendLine(path, { at: io.date().toISOString(), ...line }).catch((cause) => {
-      throw new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
+      throw resultsError(path, cause);
     });
   return { path, append, begin: (batch) => append({ batch }) };
+}
+
+/** The error for a results file that cannot be written. */
+export function resultsError(path: string, cause: unknown): VidgenError {
+  return new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
 }
 
 /**
@@ -81,14 +109,17 @@ const statuses = ["starting", "processing", "completed", "failed", "refused", "u
 
 function isResultLine(line: unknown): line is ResultLine {
   if (!isRecord(line)) return false;
-  const { row, attempt, request, model, id, file, error, credits } = line;
-  const isText = [line.at, row, attempt, request, model].every((value) => typeof value === "string");
+  const { row, attempt, request, model, id, file, error, credits, remaining_credits, started_at } = line;
+  const isText = [line.at, row, attempt, request, model, started_at].every((value) => typeof value === "string");
   const isRead = [id, file].every((value) => value === null || typeof value === "string");
-  const isNumber = credits === null || typeof credits === "number";
+  const isNumber = [credits, remaining_credits].every((value) => value === null || typeof value === "number");
   const isError = error === null || (isRecord(error) && typeof error.message === "string");
   return isText && isRead && isNumber && isError && statuses.includes(String(line.status));
 }
 
 function isSource(value: unknown): value is Source {
-  return isRecord(value) && typeof value.rows === "number" && typeof value.total === "number";
+  if (!isRecord(value)) return false;
+  const { rows, total, shard, service } = value;
+  const isNumber = typeof rows === "number" && typeof total === "number";
+  return isNumber && (shard === null || typeof shard === "string") && typeof service === "string";
 }

@@ -25,10 +25,18 @@ export type RunEnd = {
   failures: { row: PlannedRow; ended: Ended }[];
 };
 
-type Known = { work: ReturnType<typeof createWork>; costs: Costs; clock: Clock };
+type Known = {
+  work: ReturnType<typeof createWork>;
+  costs: Costs;
+  clock: Clock;
+  /** The error of a listener, after which nothing more is started. */
+  faultOf(): VidgenError | undefined;
+};
 
 /** After so many in a row, something is wrong that concerns all rows. */
 const maxInRow = 3;
+/** The longest Retry-After that is waited for: a daily quota is not. */
+const maxRetryAfterMs = 3600_000;
 /** How long a service may accept nothing. */
 const refusedLimitMs = 15 * 60_000;
 
@@ -39,7 +47,7 @@ const refusedLimitMs = 15 * 60_000;
 export async function runRows(
   { running, toStart }: { running: Running[]; toStart: PlannedRow[] },
   options: RunOptions,
-  { work, costs, clock }: Known,
+  { work, costs, clock, faultOf }: Known,
 ): Promise<RunEnd> {
   const { jobs, signal } = options;
   const slots = createSlots(jobs, clock);
@@ -77,6 +85,10 @@ export async function runRows(
         options.onNote("The service accepts no further generation at the moment; waiting.");
       slots.refused(inFlight, sent.afterMs);
       rows.push(row);
+      if ((sent.afterMs ?? 0) > maxRetryAfterMs)
+        stop(
+          new VidgenError("network", "The service accepts nothing for more than an hour: run the batch again then."),
+        );
       if (slots.refusedForMs() > refusedLimitMs)
         stop(new VidgenError("network", "The service has accepted nothing for 15 minutes."));
       return;
@@ -108,15 +120,15 @@ export async function runRows(
     const waitMs = row && slots.waitMs(inFlight);
     if (row && waitMs === 0) {
       rows.pop();
-      const refused = checkBudget(row, options, costs);
-      if (refused) stop(refused);
+      const fault = faultOf() ?? checkBudget(row, options, costs);
+      if (fault) stop(fault);
       else await start(row).catch((error) => stop(asVidgenError(error)));
       continue;
     }
     await pause(waitMs);
   }
   signal.removeEventListener("abort", onAbort);
-  return { stopped, failures };
+  return { stopped: stopped ?? faultOf(), failures };
 
   /** Resolves when a generation has ended, at a signal, or when another may start. */
   async function pause(waitMs: number | undefined) {
@@ -150,12 +162,16 @@ function checkBudget(
   if (left === undefined && costs.charged() > 0)
     return new VidgenError(
       "credits",
-      "The service does not tell how many credits are left, so no budget can be kept: nothing more is started.",
+      "No start has told how many credits are left, so no budget can be kept: nothing more is started.",
+      { hint: "Run it without --max-credits and --keep-credits." },
     );
   if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
     return new VidgenError(
       "credits",
       `${left} credits are left, and --keep-credits is ${keepCredits}: nothing more is started.`,
+      {
+        hint: "The service tells the balance only at a start: if credits were bought since the last one, run once without it.",
+      },
     );
   return undefined;
 }

@@ -10,7 +10,7 @@ export type Slots = {
   refused(inFlight: number, afterMs: number | undefined): void;
   /** One of those in flight has ended. */
   ended(): void;
-  /** For how long, in milliseconds, the service has accepted nothing. */
+  /** For how long, in milliseconds, the service has accepted nothing although nothing of the batch has ended meanwhile. */
   refusedForMs(): number;
 };
 
@@ -42,6 +42,7 @@ export function createSlots(jobs: number, clock: Pick<Clock, "now">): Slots {
       notBefore = clock.now() + Math.max(afterMs, 500, backoffMs(refusals++));
     },
     ended() {
+      refusedSince = undefined;
       limit = Math.min(jobs, limit + 1);
       if (++ended % endedBeforeTrial === 0) accepted = Math.min(jobs, accepted + 1);
     },

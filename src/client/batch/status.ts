@@ -8,7 +8,7 @@ export type RowCounts = { done: number; running: number; failed: number; unknown
 export type BatchStatus = RowCounts & {
   /** As far as the files say how many there are. */
   rows: number;
-  /** The rows that are not done, at their newest attempt. */
+  /** The rows that are not done, each at the attempt that tells how it stands. */
   open: ResultLine[];
   shards: { of: number; missing: number[]; double: number[] } | null;
   /** Rows that more than one file has. */
@@ -17,33 +17,50 @@ export type BatchStatus = RowCounts & {
 
 /** Reads what the runs of a batch, or of its shards, have written down. Throws `usage` and `output` as `readResults` does. */
 export async function readStatus(paths: readonly string[]): Promise<BatchStatus> {
-  const newest = new Map<string, ResultLine>();
+  const byRow = new Map<string, ResultLine[]>();
   const doubles = new Set<string>();
   const sources: Source[] = [];
   for (const path of paths) {
     const { source, attempts } = await readResults(path, { mustExist: true });
     if (source) sources.push(source);
-    const own = new Map(attempts.map((attempt) => [attempt.row, attempt]));
-    for (const [row, attempt] of own) {
-      if (newest.has(row)) doubles.add(row);
-      newest.set(row, attempt);
+    for (const row of new Set(attempts.map(({ row }) => row))) if (byRow.has(row)) doubles.add(row);
+    for (const attempt of attempts) {
+      const known = byRow.get(attempt.row);
+      if (known) known.push(attempt);
+      else byRow.set(attempt.row, [attempt]);
     }
   }
   const counts: RowCounts = { done: 0, running: 0, failed: 0, unknown: 0, missing: 0 };
   const open: ResultLine[] = [];
-  for (const attempt of newest.values()) {
+  for (const attempts of byRow.values()) {
+    const attempt = findDeciding(attempts);
+    if (attempt === undefined) continue;
     const kind = kindOfRow(attempt);
     counts[kind]++;
     if (kind !== "done") open.push(attempt);
   }
   const shards = findShards(sources);
-  const rows = Math.max(newest.size, ...sources.map((source) => (shards ? source.total : source.rows)));
-  counts.missing += rows - newest.size;
+  const rows = Math.max(byRow.size, ...sources.map((source) => (shards ? source.total : source.rows)));
+  counts.missing += rows - byRow.size;
   return { rows, ...counts, open, shards, double_rows: [...doubles] };
 }
 
+/**
+ * The attempt that tells how a row stands: one that was paid for, else one that may have been, else the last. Not the last in any case: the
+ * clocks of two machines, or one that is set back, may put a refused attempt after one that was paid for.
+ */
+export function findDeciding(attempts: readonly ResultLine[]): ResultLine | undefined {
+  const isPaid = ({ id, status }: ResultLine) => id !== null && status !== "failed";
+  return attempts.findLast(isPaid) ?? attempts.findLast(isUnclear) ?? attempts.at(-1);
+}
+
+/** Whether an attempt may have been charged, and has no id. */
+export function isUnclear({ id, status }: ResultLine): boolean {
+  return id === null && (status === "starting" || status === "unknown");
+}
+
 /** A row that was not charged is missing: the next run starts it. */
-function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
+export function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
   if (status === "completed") return error === null ? "done" : "running";
   if (status === "unsent" || (status === "refused" && isGeneral(error?.code))) return "missing";
   if (status === "failed" || status === "refused") return "failed";

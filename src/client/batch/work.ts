@@ -4,6 +4,7 @@ import type { Clock } from "../../io.ts";
 import type { Client, DownloadOptions, ReadyStart } from "../client.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
 import { recordOf } from "../history.ts";
+import type { Journal } from "../journal.ts";
 import type { Target } from "../target.ts";
 import type { Costs } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
@@ -31,6 +32,7 @@ type Line = Omit<ResultLine, "at">;
 
 type Known = {
   client: Pick<Client, "begin" | "claim" | "download" | "follow">;
+  journal: Pick<Journal, "append"> | undefined;
   costs: Costs;
   results: ResultsFile;
   /** Rejects when another process has taken over the results file. */
@@ -39,7 +41,7 @@ type Known = {
 };
 
 /** What a batch does with one row: each step is in the results file before the next one depends on it. */
-export function createWork({ client, costs, results, confirm, clock }: Known, options: WorkOptions) {
+export function createWork({ client, journal, costs, results, confirm, clock }: Known, options: WorkOptions) {
   const { signal, leave, overwrite, onEvent } = options;
 
   async function end(
@@ -48,14 +50,14 @@ export function createWork({ client, costs, results, confirm, clock }: Known, op
     ended: Ended & Partial<Pick<Line, "file">> & { video_url?: string },
   ): Promise<Ended> {
     const { status, error, file = line.file, video_url = null } = ended;
-    const told = error && errorFieldsOf(error);
-    const short = told ? { code: told.code, message: told.message } : null;
+    const short = error ? { code: error.code, message: error.message } : null;
     const last = { ...line, status, file, error: short, ended_at: clock.date().toISOString() };
     // What has happened is told even where it can no longer be written down: the journal has it.
     const failure = await results.append(last).then(() => undefined, asVidgenError);
-    const credits = line.credits ?? undefined;
-    onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, credits, error: told ?? null });
-    return { status, error: error ?? failure };
+    const fault = error ?? failure;
+    const told = { error: fault ? errorFieldsOf(fault) : null, credits: line.credits ?? undefined };
+    onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, ...told });
+    return { status, error: fault };
   }
 
   return {
@@ -78,6 +80,9 @@ export function createWork({ client, costs, results, confirm, clock }: Known, op
       line.attempt = begun.attempt;
       try {
         await results.append(line);
+        const { state } = row;
+        for (const attempt of state.kind === "new" ? state.dismissed : [])
+          await journal?.append({ kind: "dismissed", attempt });
         await confirm();
       } catch (error) {
         // Aborted before it is sent, so that the journal has it as unsent.

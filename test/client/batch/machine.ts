@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
@@ -13,7 +13,7 @@ import type { FetchInit } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { tinyMp4 } from "../../mp4.ts";
 
-const baseUrl = "https://api.video.example";
+const serviceUrl = "https://api.video.example";
 
 type Generation = { id: string; prompt: string; model: string; endsAt: number };
 
@@ -78,12 +78,12 @@ export function createService(options: ServiceOptions = {}) {
 
 export type Service = ReturnType<typeof createService>;
 
-type Options = Partial<BatchOptions & RunOptions & Omit<WorkOptions, "overwrite">>;
+type Options = Partial<BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string }>;
 
 export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };
 
 /** A folder on a machine with a journal; `run` is one process, the one before has ended. */
-export function createMachine(service: Service, name = "a") {
+export function createMachine(service: Service, name = "a", isAlive = (pid: number, newest: number) => pid === newest) {
   const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   let pid = 0;
@@ -108,16 +108,18 @@ export function createMachine(service: Service, name = "a") {
           self === pid ? work(...args) : new Promise<never>(() => {});
       const processes = {
         self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
-        startOf: async (other: number) => (other === pid ? "0" : undefined),
+        startOf: async (other: number) => (isAlive(other, pid) ? "0" : undefined),
       };
       const { clock } = service;
       const io = {
         ...clock,
+        date: () => clock.date(),
         ...{ processes, unsettled: new Set<string>(), sleep: alive(clock.sleep), fetch: alive(service.fetch) },
       };
       const notes: string[] = [];
       const onNote = (text: string) => void notes.push(text);
       const journal = openJournal(machine.journal, io);
+      const { baseUrl = serviceUrl } = options;
       const client = createClient({ baseUrl, apiKey: "canary-key-0123456789", journal, onNote }, io);
       const source = { file: "shots.csv", total: rows.length, shard: null };
       const how = { results: machine.results, source, onNote, ...options };
@@ -133,6 +135,7 @@ export function createMachine(service: Service, name = "a") {
       const ended = events.flatMap((event) => (event.event === "ended" ? [[String(event.line), event.status]] : []));
       return { batch, end, events, statuses: Object.fromEntries(ended) };
     },
+    rewriteJournal: (lines: string[]) => writeFileSync(machine.journal, lines.map((line) => `${line}\n`).join("")),
     /** The process dies. */
     kill: () => void pid++,
     lines: () =>

@@ -1,0 +1,88 @@
+import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { basename, join } from "node:path";
+import { expect, test } from "vitest";
+import { createMachine, createService } from "./machine.ts";
+
+test.each([
+  ["the clock is set back after a refusal", 402],
+  ["the service was busy, and the clock is set back", 429],
+])("a row is started once although %s", async (_, status) => {
+  const service = createService();
+  const machine = createMachine(service);
+  const { date } = service.clock;
+  service.fault = () => {
+    service.fault = undefined;
+    service.clock.date = () => new Date(date().getTime() - 3600_000);
+    return Response.json({ error: status === 402 ? "no credits" : "busy" }, { status });
+  };
+  for (let runs = 0; runs < 3; runs++) await machine.run([machine.row("a fox", { place: undefined })]);
+  expect(service.charges("a fox")).toBe(1);
+});
+
+test("a results file is held and found by its real path, whatever links lead to it", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a fox", "a bear");
+  await machine.run(shots.slice(0, 1));
+  const folder = join(machine.folder, "link");
+  symlinkSync(machine.folder, folder);
+  const linked = join(machine.folder, "linked.jsonl");
+  symlinkSync(machine.results, linked);
+  const first = await machine.open(shots);
+  const other = createMachine(service, "a", () => true);
+  for (const results of [linked, join(folder, basename(machine.results))])
+    await expect(other.open(shots, { results })).rejects.toMatchObject({ code: "usage", message: /holds/ });
+  await first.close();
+  rmSync(machine.results);
+  const { batch } = await machine.run(shots, { results: join(folder, basename(machine.results)) });
+  expect(batch.plan).toMatchObject({ done: 1, to_start: 1 });
+});
+
+test("an attempt that the journal has as dismissed is followed where the results file knows its id", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a fox");
+  void machine.run(shots);
+  await service.clock.sleep(10_000);
+  machine.kill();
+  const journal = readFileSync(machine.journal, "utf8").split("\n").filter(Boolean);
+  const { attempt } = JSON.parse(journal.find((line) => line.includes('"accepted"')) ?? "");
+  const dismissed = JSON.stringify({ at: "2026-01-01T00:00:20.000Z", kind: "dismissed", attempt });
+  machine.rewriteJournal([...journal.filter((line) => !line.includes('"accepted"')), dismissed]);
+  const { batch } = await machine.run(shots);
+  expect(batch.plan).toMatchObject({ running: 1, to_start: 0 });
+  expect(service.charges("a fox")).toBe(1);
+});
+
+test("unknown rows that --retry-unknown passes over stay in the budget of later runs", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const limit = { maxCredits: 50, retryUnknown: true };
+  const shots = machine.rows("a", "b", "c");
+  await machine.run(shots.slice(0, 2), limit);
+  service.fault = (_, accept) => accept() && new Response("oops", { status: 502 });
+  for (let runs = 0; runs < 5; runs++) await machine.run(shots, limit);
+  expect(service.generations).toHaveLength(5);
+});
+
+test("an unknown row is dismissed when it is started again, not before", async () => {
+  const service = createService({ fault: (_, accept) => accept() && new Response("oops", { status: 502 }) });
+  const machine = createMachine(service);
+  const shots = machine.rows("a", "b");
+  await machine.run(shots);
+  service.fault = () => Response.json({ error: "no credits" }, { status: 402 });
+  await machine.run(shots, { retryUnknown: true });
+  service.fault = undefined;
+  const { batch } = await machine.run(shots);
+  expect(batch.plan).toMatchObject({ unknown: 1, to_start: 1 });
+  expect(service.charges("b")).toBe(1);
+});
+
+test("the results of another service are not taken for this one's", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a fox");
+  await machine.run(shots, { baseUrl: "http://vidgen.localhost" });
+  await expect(machine.open(shots)).rejects.toMatchObject({ code: "usage", message: /vidgen\.localhost/ });
+  expect(existsSync(`${machine.results}.lock`)).toBe(false);
+});
