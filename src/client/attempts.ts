@@ -26,6 +26,8 @@ export type Wanted = {
   place: string | undefined;
   /** Not `ignore`: then there is nothing to choose from. */
   earlier: Exclude<Earlier, "ignore">;
+  /** Only attempts of AI agents count for one, and never for anybody else. */
+  mcp?: boolean | undefined;
   now: Date;
   isHeld(holder: string): Promise<boolean | "unsure">;
 };
@@ -49,7 +51,8 @@ export async function chooseAttempt(entries: Entry[], wanted: Wanted): Promise<C
   const { request, place, earlier, now, isHeld } = wanted;
   const record = recordOf(request);
   // Attempts of a batch belong to its rows.
-  const isSame = (entry: Entry) => entry.batch === undefined && isDeepStrictEqual(entry.request, record);
+  const isOwn = (entry: Entry) => entry.batch === undefined && (entry.mcp ?? false) === (wanted.mcp ?? false);
+  const isSame = (entry: Entry) => isOwn(entry) && isDeepStrictEqual(entry.request, record);
   const same = entries.filter((entry) => !entry.dismissed && isSame(entry));
   if (earlier === "reuse") return chooseReusable(same, wanted);
   // A video that was paid for and is not saved may go to any place.

@@ -16,6 +16,8 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   noWait?: boolean | undefined;
   /** The results file of the batch, and the row, that it is started for. */
   batch?: { path: string; row: string } | undefined;
+  /** It is started for an AI agent. */
+  mcp?: boolean | undefined;
   signal: AbortSignal;
 };
 
@@ -78,11 +80,12 @@ const freshChoice: Choice = { kind: "new", dismissed: [] };
 
 /** `undefined` while it must wait for another process: see `Choice`. */
 async function beginLocked(request: StartRequest, options: Locked, io: Clock): Promise<Begun | undefined> {
-  const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, batch, hold, since, confirm } = options;
+  const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, batch, mcp, hold, since, confirm } =
+    options;
   const now = io.date();
   const isHeld = (holder: string) => journal.isHeld(holder, since);
   const isNew = earlier === "ignore";
-  const choice = isNew ? freshChoice : await choose({ request, place, earlier, now, isHeld }, entries);
+  const choice = isNew ? freshChoice : await choose({ request, place, earlier, mcp, now, isHeld }, entries);
   if (choice.kind === "wait") return undefined;
   const entry = choice.kind === "resume" ? choice.entry : undefined;
   const attempt = entry?.attempt ?? randomUUID();
@@ -106,7 +109,7 @@ async function beginLocked(request: StartRequest, options: Locked, io: Clock): P
   const intent = { attempt, base_url: baseUrl, request: recordOf(request), place, no_wait: noWait, holder };
   const line: Line = entry
     ? { kind: "claim", attempt, holder }
-    : { kind: "intent", ...intent, batch: batch?.path, row: batch?.row };
+    : { kind: "intent", ...intent, batch: batch?.path, row: batch?.row, mcp };
   try {
     await confirm();
     for (const { attempt } of choice.kind === "new" ? choice.dismissed : [])

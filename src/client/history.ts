@@ -22,6 +22,8 @@ export type Line =
       /** The results file of the batch that it is started for, and its row there. */
       batch?: string | undefined;
       row?: string | undefined;
+      /** An AI agent has started it, through `vidgen mcp`. */
+      mcp?: boolean | undefined;
     }
   | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
   | { kind: "refused" | "unsent" | "unknown"; attempt: string; reason: string; code?: ErrorCode | undefined }
@@ -104,6 +106,8 @@ export type Entry = {
   /** The results file of the batch that it belongs to, and its row there. */
   batch?: string | undefined;
   row?: string | undefined;
+  /** An AI agent has started it. */
+  mcp?: boolean | undefined;
   /** The lease of the process that started it, or went on with it. */
   holder?: string | undefined;
   /** `starting` while the request is out; it stays so when the process died before the outcome was written. */
@@ -148,8 +152,8 @@ export function createFolding(): (line: DatedLine) => Entry | undefined {
 
 /** An attempt from its intent and the lines after that, the oldest first. */
 function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): Entry {
-  const { attempt, at, base_url, request, place, no_wait, batch, row, holder } = intent;
-  const entry: Entry = { attempt, at, base_url, request, place, no_wait, batch, row, holder, status: "starting" };
+  const { attempt, at, base_url, request, place, no_wait, batch, row, mcp, holder } = intent;
+  const entry: Entry = { attempt, at, base_url, request, place, no_wait, batch, row, mcp, holder, status: "starting" };
   for (const line of lines) fold(entry, line);
   return entry;
 }

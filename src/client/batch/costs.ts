@@ -1,3 +1,4 @@
+import { VidgenError } from "../../errors.ts";
 import type { Entry } from "../history.ts";
 import type { ResultLine } from "./results.ts";
 
@@ -17,6 +18,13 @@ export type Costs = {
   remaining(): number | undefined;
   /** How many rows were charged, or may have been. */
   charged(): number;
+};
+
+export type Budget = {
+  /** The most credits that may be spent, over all runs of a batch. */
+  maxCredits?: number | undefined;
+  /** The fewest that are left on the account. */
+  keepCredits?: number | undefined;
 };
 
 /** Another process may have spent, or somebody bought, credits since: an older balance tells nothing of the next cost. */
@@ -83,4 +91,34 @@ export function createCosts(earlier: readonly ResultLine[], entries: readonly En
 
 function median(values: readonly number[]): number | undefined {
   return [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) / 2)];
+}
+
+/** The error that a start would go beyond the budget; the first row of a model is started to see what it costs. */
+export function checkBudget(model: string, { maxCredits, keepCredits }: Budget, costs: Costs): VidgenError | undefined {
+  if (maxCredits === undefined && keepCredits === undefined) return undefined;
+  const next = costs.dearest(model) ?? 0;
+  const spent = costs.spent();
+  if (maxCredits !== undefined && (spent >= maxCredits || spent + next > maxCredits)) {
+    const cost = next === 0 ? "" : `, and the next row costs up to ${next}`;
+    return new VidgenError(
+      "credits",
+      `The batch has spent ${spent} of --max-credits ${maxCredits}${cost}: nothing more is started.`,
+    );
+  }
+  const left = costs.remaining();
+  if (left === undefined && costs.charged() > 0)
+    return new VidgenError(
+      "credits",
+      "No start has told how many credits are left, so no budget can be kept: nothing more is started.",
+      { hint: "Run it without --max-credits and --keep-credits." },
+    );
+  if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
+    return new VidgenError(
+      "credits",
+      `${left} credits are left, and --keep-credits is ${keepCredits}: nothing more is started.`,
+      {
+        hint: "The service tells the balance only at a start: if credits were bought since the last one, run once without it.",
+      },
+    );
+  return undefined;
 }

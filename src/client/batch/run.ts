@@ -1,16 +1,13 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import type { Costs } from "./costs.ts";
+import { type Budget, type Costs, checkBudget } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import { createSlots } from "./slots.ts";
 import type { createWork, Ended, Running } from "./work.ts";
 
-export type RunOptions = {
+export type RunOptions = Budget & {
   /** How many generations may run at once. */
   jobs: number;
-  /** The most credits that the batch may spend over all of its runs, and the fewest that it leaves on the account. */
-  maxCredits?: number | undefined;
-  keepCredits?: number | undefined;
   /** Starts nothing more after the first row that was refused or failed. */
   failFast?: boolean | undefined;
   signal: AbortSignal;
@@ -120,7 +117,7 @@ export async function runRows(
     const waitMs = row && slots.waitMs(inFlight);
     if (row && waitMs === 0) {
       rows.pop();
-      const fault = faultOf() ?? checkBudget(row, options, costs);
+      const fault = faultOf() ?? checkBudget(row.record.model, options, costs);
       if (fault) stop(fault);
       else await start(row).catch((error) => stop(asVidgenError(error)));
       continue;
@@ -140,38 +137,4 @@ export async function runRows(
     await Promise.race([woken, ...slept]);
     over.abort();
   }
-}
-
-/** The error that a start would go beyond the budget; the first row of a model is started to see what it costs. */
-function checkBudget(
-  { record }: PlannedRow,
-  { maxCredits, keepCredits }: RunOptions,
-  costs: Costs,
-): VidgenError | undefined {
-  if (maxCredits === undefined && keepCredits === undefined) return undefined;
-  const next = costs.dearest(record.model) ?? 0;
-  const spent = costs.spent();
-  if (maxCredits !== undefined && (spent >= maxCredits || spent + next > maxCredits)) {
-    const cost = next === 0 ? "" : `, and the next row costs up to ${next}`;
-    return new VidgenError(
-      "credits",
-      `The batch has spent ${spent} of --max-credits ${maxCredits}${cost}: nothing more is started.`,
-    );
-  }
-  const left = costs.remaining();
-  if (left === undefined && costs.charged() > 0)
-    return new VidgenError(
-      "credits",
-      "No start has told how many credits are left, so no budget can be kept: nothing more is started.",
-      { hint: "Run it without --max-credits and --keep-credits." },
-    );
-  if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
-    return new VidgenError(
-      "credits",
-      `${left} credits are left, and --keep-credits is ${keepCredits}: nothing more is started.`,
-      {
-        hint: "The service tells the balance only at a start: if credits were bought since the last one, run once without it.",
-      },
-    );
-  return undefined;
 }
