@@ -64,7 +64,9 @@ test("the table of settings is the help topic's own", () => {
 
 test("the command lines use flags that exist", async () => {
   const world = await createWorld();
-  const help = await Promise.all(["generate", "wait", "serve"].map((command) => world.vidgen(command, "--help")));
+  const help = await Promise.all(
+    ["generate", "wait", "serve", "batch"].map((command) => world.vidgen(command, "--help")),
+  );
   const known = help.map(({ stdout }) => stdout).join("");
   const lines = readme.split("\n").filter((line) => line.startsWith("    ") && line.includes("vidgen"));
   const flags = lines.flatMap((line) => line.match(/ (--?[a-z][a-z-]*)/g) ?? []);
@@ -72,11 +74,14 @@ test("the command lines use flags that exist", async () => {
   for (const flag of flags) expect(known).toContain(flag.trim());
 });
 
-test("the CI recipe runs the vidgen of the lock file, and gives the key to no other step", () => {
-  const [, recipe = ""] = /```yaml\n([\s\S]*?)```/.exec(readme) ?? [];
-  expect(recipe).toMatch(/^ {6}- run: npm ci --ignore-scripts$/m);
-  expect(recipe).not.toContain("npx");
-  const steps = recipe.split(/^ {6}- /m).filter((step) => step.includes("VIDGEN_API_KEY"));
-  expect(steps).toEqual([expect.stringMatching(/^run: node_modules\/.bin\/vidgen generate /)]);
+test("the CI recipes run the vidgen of the lock file, and give the key to no other step", () => {
+  const recipes = [...readme.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, recipe = ""]) => recipe);
+  for (const recipe of recipes) {
+    expect(recipe).toMatch(/^ {6}- run: npm ci --ignore-scripts$/m);
+    expect(recipe).not.toContain("npx");
+    const steps = recipe.split(/^ {6}- /m).filter((step) => step.includes("VIDGEN_API_KEY"));
+    expect(steps).toEqual([expect.stringMatching(/^run: node_modules\/.bin\/vidgen (generate|batch) /)]);
+  }
+  expect(recipes).toHaveLength(2);
   expect(readme).toContain(`vidgen-${packageJson.version}.tgz`);
 });

@@ -18,13 +18,15 @@ export function formatManual(program: CommandTree, topics: readonly Topic[], ver
   return lines.join("\n");
 }
 
-function formatCommand({ usage, description, arguments: parameters, flags, examples }: CommandTree): string[] {
+function formatCommand(command: CommandTree): string[] {
+  const { usage, description, arguments: parameters, flags, examples, commands = [] } = command;
   return [
     `.SS ${quote(text(usage))}`,
     paragraph(description),
     ...parameters.flatMap(({ name, description }) => formatRow([name, description])),
     ...flags.filter(({ long }) => long !== "--help").flatMap(formatFlag),
     ...formatExamples(examples),
+    ...commands.flatMap(formatCommand),
   ];
 }
 

@@ -32,6 +32,9 @@ const error = object({
   http_status: { type: ["integer", "null"] },
 });
 const ends = { enum: ["completed", "failed", "refused", "unsent", "unknown", "processing"] };
+const numberOrNull = { type: ["number", "null"] };
+/** What a batch adds. */
+const ofBatch = { to_start: whole, remaining_credits: numberOrNull };
 const counts = { done: whole, running: whole, failed: whole, refused: whole, unsent: whole, unknown: whole };
 
 function event(name: string, required: Record<string, object>, optional: Record<string, object> = {}): object {
@@ -62,13 +65,25 @@ export const eventSchema = {
       { credits: number },
     ),
     event("error", { error }),
-    event("summary", { exit_code: whole, total: whole, ...counts }),
+    event("summary", { exit_code: whole, total: whole, ...counts }, ofBatch),
   ],
 };
+
+const rowEnd = object(
+  { row: text, line: whole, id: textOrNull, status: ends, file: textOrNull, video_url: textOrNull },
+  { error: { anyOf: [error, { type: "null" }] }, credits: number },
+);
+const rowLine = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
+const shards = object({ of: whole, missing: list(whole), double: list(whole) });
 
 /** The JSON Schema of what each command prints with `--json`, unless a flag such as --dry-run asks for something else. */
 export const results: Readonly<Record<string, object>> = {
   generate: object({ id: text, status: text }, { ...generation, remaining_credits: number, file: text }),
+  batch: object({ total: whole, ...counts, ...ofBatch, results: text, generations: list(rowEnd) }),
+  "batch status": object(
+    { rows: whole, done: whole, running: whole, failed: whole, unknown: whole, missing: whole },
+    { open: list(rowLine), shards: { anyOf: [shards, { type: "null" }] }, double_rows: list(text) },
+  ),
   status: object({ id: text, status: text }, { ...generation, error: {} }),
   wait: { anyOf: [waited, list(waited)] },
   list: list(object(attempt, outcome)),

@@ -34,9 +34,15 @@ function describe(command: CommandUnknownOpts) {
     arguments: command.registeredArguments.map(describeArgument),
     flags: helper.visibleOptions(command).map(describeFlag),
     examples: detailsOf(command).examples,
-    result: results[command.name()] ?? null,
+    result: results[pathOf(command)] ?? null,
     events: command.options.some(({ long }) => long === "--events") ? eventSchema : null,
   };
+}
+
+/** Such as "batch status". */
+function pathOf(command: CommandUnknownOpts): string {
+  const { parent } = command;
+  return parent?.parent ? `${pathOf(parent)} ${command.name()}` : command.name();
 }
 
 function describeArgument(argument: Argument) {

@@ -70,7 +70,8 @@ export function endOfBatch(
 ): VidgenError | undefined {
   const { end, counts } = ended;
   const { done, total, unknown, failed, refused, running, unsent, to_start } = counts;
-  if (done === total) return undefined;
+  const [failure] = end.failures;
+  if (done === total && failure === undefined) return undefined;
   const code = codeOf(rows, end, io);
   const parts: [string, number][] = [
     ["may have been charged", unknown],
@@ -79,7 +80,8 @@ export function endOfBatch(
     ["not started", to_start + unsent],
   ];
   const others = parts.flatMap(([name, count]) => (count > 0 ? [`${count} ${name}`] : []));
-  const why = end.stopped ? ` ${end.stopped.message}` : "";
+  const reason = end.stopped ?? (done === total ? failure?.ended.error : undefined);
+  const why = reason ? ` ${reason.message}` : "";
   const message = `${done} of ${total} rows are done${others.length > 0 ? `; ${others.join(", ")}` : ""}.${why}`;
   const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = how;
   const words = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");

@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
-import { systemReason, usage, VidgenError } from "../../errors.ts";
+import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock, Io } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
@@ -59,7 +59,7 @@ export type Batch = {
 };
 
 type Known = {
-  client: Pick<Client, "baseUrl" | "begin" | "claim" | "download" | "follow" | "findSaved" | "entries">;
+  client: Pick<Client, "baseUrl" | "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
   journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };
@@ -106,12 +106,21 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
           { client, journal, costs, results, confirm, clock: io },
           { ...how, signal, overwrite: options.overwrite, onEvent },
         );
-        const toStart = planned.filter(({ state }) => state.kind === "new");
-        const running = planned.flatMap((row): Running[] =>
-          row.state.kind === "running" ? [{ row, line: row.state.attempt }] : [],
-        );
+        const toStart: PlannedRow[] = [];
+        const running: Running[] = [];
+        const failures: RunEnd["failures"] = [];
+        for (const row of planned) {
+          const { state } = row;
+          if (state.kind === "done" && how.infoJson && state.file !== null)
+            await client.addInfo(state.id, state.file, { ...how, signal }).catch((error) => {
+              failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
+            });
+          if (state.kind === "running") running.push({ row, line: state.attempt });
+          if (state.kind === "new") toStart.push(row);
+        }
         const faultOf = () => listenerError;
-        return runRows({ running, toStart }, { ...how, signal }, { work, costs, clock: io, faultOf });
+        const end = await runRows({ running, toStart }, { ...how, signal }, { work, costs, clock: io, faultOf });
+        return { ...end, failures: [...failures, ...end.failures] };
       },
       close: async () => lease?.release(),
     };

@@ -117,7 +117,7 @@ export function createWork({ client, journal, costs, results, confirm, clock }: 
       const onState = (status: string) => onEvent({ event: "state", ...nameOf(row), id, status });
       const onProgress = (received: number, total: number | undefined) =>
         onEvent({ event: "progress", ...nameOf(row), id, received, total: total ?? null });
-      const how = { ...options, onState, onProgress };
+      const how = { ...options, credits: line.credits ?? undefined, onState, onProgress };
       let place = target;
       try {
         const words = { prompt: row.record.prompt, model: row.record.model };
