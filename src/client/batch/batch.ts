@@ -106,19 +106,12 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
           { client, journal, costs, results, confirm, clock: io },
           { ...how, signal, overwrite: options.overwrite, onEvent },
         );
-        const toStart: PlannedRow[] = [];
-        const running: Running[] = [];
-        const failures: RunEnd["failures"] = [];
-        for (const row of planned) {
-          const { state } = row;
-          if (state.kind === "done" && how.infoJson && state.file !== null)
-            await client.addInfo(state.id, state.file, { ...how, signal }).catch((error) => {
-              failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
-            });
-          if (state.kind === "running") running.push({ row, line: state.attempt });
-          if (state.kind === "new") toStart.push(row);
-        }
+        const toStart = planned.filter(({ state }) => state.kind === "new");
+        const running = planned.flatMap((row): Running[] =>
+          row.state.kind === "running" ? [{ row, line: row.state.attempt }] : [],
+        );
         const faultOf = () => listenerError;
+        const failures = how.infoJson ? await addInfos(planned, client, signal) : [];
         const end = await runRows({ running, toStart }, { ...how, signal }, { work, costs, clock: io, faultOf });
         return { ...end, failures: [...failures, ...end.failures] };
       },
@@ -137,6 +130,23 @@ function checkService(source: Source | undefined, path: string, baseUrl: string)
     `${path} has the results of another service, ${source.service}. Nothing was sent.`,
     "Choose another file with --results.",
   );
+}
+
+/** Writes the info files that videos of earlier runs lack. */
+async function addInfos(
+  rows: readonly PlannedRow[],
+  client: Pick<Client, "addInfo">,
+  signal: AbortSignal,
+): Promise<RunEnd["failures"]> {
+  const failures: RunEnd["failures"] = [];
+  for (const row of rows) {
+    const { state } = row;
+    if (state.kind !== "done" || state.file === null || signal.aborted) continue;
+    await client.addInfo(state.id, state.file, { signal }).catch((error) => {
+      failures.push({ row, ended: { status: "completed", error: asVidgenError(error) } });
+    });
+  }
+  return failures;
 }
 
 async function holdResults(path: string, io: LeaseIo) {

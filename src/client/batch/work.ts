@@ -20,6 +20,8 @@ export type WorkOptions = Omit<DownloadOptions, "onState" | "onTrouble" | "onPro
 /** How a row has ended for this run. */
 export type Ended = { status: EndStatus; error?: VidgenError | undefined };
 
+type RowEnd = Ended & { file?: string | null; video_url?: string | null };
+
 /** A row whose generation has an id; `target` is the place for its video, where that is claimed already. */
 export type Running = { row: PlannedRow; line: Line & { id: string }; target?: Target | undefined; begun?: ReadyStart };
 
@@ -44,20 +46,19 @@ type Known = {
 export function createWork({ client, journal, costs, results, confirm, clock }: Known, options: WorkOptions) {
   const { signal, leave, overwrite, onEvent } = options;
 
-  async function end(
-    row: PlannedRow,
-    line: Line,
-    ended: Ended & Partial<Pick<Line, "file">> & { video_url?: string },
-  ): Promise<Ended> {
-    const { status, error, file = line.file, video_url = null } = ended;
+  function tellEnd(row: PlannedRow, line: Line, { status, file = null, video_url = null, error }: RowEnd): Ended {
+    const told = { error: error ? errorFieldsOf(error) : null, credits: line.credits ?? undefined };
+    onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, ...told });
+    return { status, error };
+  }
+
+  async function end(row: PlannedRow, line: Line, ended: RowEnd): Promise<Ended> {
+    const { status, error, file = line.file } = ended;
     const short = error ? { code: error.code, message: error.message } : null;
     const last = { ...line, status, file, error: short, ended_at: clock.date().toISOString() };
     // What has happened is told even where it can no longer be written down: the journal has it.
     const failure = await results.append(last).then(() => undefined, asVidgenError);
-    const fault = error ?? failure;
-    const told = { error: fault ? errorFieldsOf(fault) : null, credits: line.credits ?? undefined };
-    onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, ...told });
-    return { status, error: fault };
+    return tellEnd(row, line, { ...ended, file, error: error ?? failure });
   }
 
   return {
@@ -132,10 +133,11 @@ export function createWork({ client, journal, costs, results, confirm, clock }: 
         return await end(row, line, { status: "completed", file, video_url: videoUrl });
       } catch (thrown) {
         const error = asVidgenError(thrown).with({ id });
-        if (signal.aborted) return { status: "processing", error };
+        if (signal.aborted) return tellEnd(row, line, { status: "processing", error });
         return await end(row, line, { status: statusOf(error), error });
       } finally {
-        await (begun ?? place)?.release();
+        // A partial file that cannot be removed loses nothing.
+        await (begun ?? place)?.release().catch(() => {});
       }
     },
   };

@@ -210,7 +210,10 @@ test("Ctrl-C: the start that is out gets its id, and nothing more is started", a
   const { rows, run } = createMachine(service);
   const shots = rows("a", "b");
   const { events } = await run(shots, { signal: controller.signal });
-  expect(events).toMatchObject([{ event: "started", id: "gen-1" }]);
+  expect(events).toMatchObject([
+    { event: "started", id: "gen-1" },
+    { event: "ended", status: "processing" },
+  ]);
   service.fault = undefined;
   expect((await run(shots)).batch.plan).toMatchObject({ running: 1, to_start: 1 });
 });
