@@ -17,7 +17,8 @@ export type Row = {
 
 /** A row with the name under which the results file and the journal know it. */
 export type KeyedRow = Row & {
-  key: string /** Tells whether a row of the same key asks for something else. */;
+  key: string;
+  /** Tells whether a row of the same key asks for something else. */
   hash: string;
 };
 
