@@ -78,6 +78,9 @@ export function resultsError(path: string, cause: unknown): VidgenError {
   return new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
 }
 
+/** How each line begins. */
+const lineStart = '{"at":';
+
 /**
  * Reads a results file; one that does not exist is empty. Lines that a crash has torn, or that are of something else, are counted. Throws
  * `usage` for a file that holds nothing but such lines: it is another file, which must not be appended to.
@@ -86,9 +89,11 @@ export async function readResults(path: string, { mustExist = false } = {}): Pro
   const attempts = new Map<string, ResultLine>();
   let source: Source | undefined;
   let unreadable = 0;
+  let first = "";
   try {
     for await (const text of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
       if (text.trim() === "") continue;
+      first ||= text;
       const line = parseJson(text);
       if (isResultLine(line)) {
         const before = attempts.get(line.attempt);
@@ -100,7 +105,9 @@ export async function readResults(path: string, { mustExist = false } = {}): Pro
     if (mustExist || systemCode(error) !== "ENOENT")
       throw new VidgenError("output", `Cannot read ${path}: ${systemReason(error)}.`, { cause: error });
   }
-  if (unreadable > 1 && attempts.size === 0 && source === undefined)
+  // A crash may have torn the first line.
+  const isTorn = unreadable === 1 && (first.startsWith(lineStart) || lineStart.startsWith(first));
+  if (unreadable > 0 && attempts.size === 0 && source === undefined && !isTorn)
     throw usage(`${path} is not a results file of \`vidgen batch\`.`);
   return { source, attempts: [...attempts.values()], unreadable };
 }

@@ -94,7 +94,7 @@ export async function runRows(
     inRow.unknown = kind === "ended" && sent.status === "unknown" ? inRow.unknown + 1 : 0;
     inRow.unsent = kind === "ended" && sent.status === "unsent" ? inRow.unsent + 1 : 0;
     if (kind === "running") {
-      slots.accepted();
+      slots.accepted(inFlight);
       return collect(sent.running);
     }
     note(row, sent);

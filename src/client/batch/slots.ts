@@ -5,7 +5,8 @@ import { backoffMs } from "../retry.ts";
 export type Slots = {
   /** How long to wait until another may start, in milliseconds; `undefined` until one of those in flight has ended. */
   waitMs(inFlight: number): number | undefined;
-  accepted(): void;
+  /** The service has taken one, beside `inFlight` others. */
+  accepted(inFlight: number): void;
   /** The service has said "not now" (429) to a start while `inFlight` others ran; `afterMs` is its Retry-After. */
   refused(inFlight: number, afterMs: number | undefined): void;
   /** One of those in flight has ended. */
@@ -14,37 +15,54 @@ export type Slots = {
   refusedForMs(): number;
 };
 
-/** After so many that have ended, one more than the service had accepted is tried. */
-const endedBeforeTrial = 20;
+/** How long after a start one more than the service has taken is tried: twice as long as was too early, since starts in a minute may be limited. */
+const minGapMs = 5_000;
+const maxGapMs = 60_000;
+/** How long after it was refused. */
+const minTrialMs = 15_000;
+const maxTrialMs = 10 * 60_000;
 
 /**
- * "Not now" halves the number in flight; each one that ends makes it grow by one, up to the number that the service had accepted. Only now
- * and then one more is tried: each refused start is a request too much.
+ * "Not now" halves the number in flight; each one that ends makes it grow by one, up to the number that the service has taken. Beyond that
+ * one more is tried now and then, and the less often the more often it was refused: each refused start is a request too much.
  */
 export function createSlots(jobs: number, clock: Pick<Clock, "now">): Slots {
   let limit = jobs;
-  let accepted = jobs;
-  let ended = 0;
+  let taken = jobs;
+  let trialMs = minTrialMs;
+  let gapMs = minGapMs;
+  let startedAt = Number.NEGATIVE_INFINITY;
+  let trialAt = 0;
   let refusals = 0;
   let refusedSince: number | undefined;
   let notBefore = Number.NEGATIVE_INFINITY;
   return {
-    waitMs: (inFlight) => (inFlight < Math.min(limit, accepted) ? Math.max(0, notBefore - clock.now()) : undefined),
-    accepted() {
+    waitMs(inFlight) {
+      if (inFlight >= limit || inFlight > taken) return undefined;
+      const at = inFlight === taken ? Math.max(notBefore, trialAt, startedAt + gapMs) : notBefore;
+      return Math.max(0, at - clock.now());
+    },
+    accepted(inFlight) {
       refusals = 0;
       refusedSince = undefined;
+      startedAt = clock.now();
+      if (inFlight < taken) return;
+      taken = inFlight + 1;
+      // Not all the way back: one of those in flight may have ended without this process knowing it yet.
+      trialMs = Math.max(minTrialMs, trialMs / 2);
     },
     refused(inFlight, afterMs = 0) {
       refusedSince ??= clock.now();
-      accepted = Math.max(1, inFlight);
+      taken = Math.max(1, inFlight);
+      gapMs = Math.min(maxGapMs, Math.max(minGapMs, 2 * (clock.now() - startedAt)));
       limit = Math.max(1, Math.floor(inFlight / 2));
-      ended = 0;
+      trialAt = clock.now() + trialMs;
+      trialMs = Math.min(trialMs * 2, maxTrialMs);
       notBefore = clock.now() + Math.max(afterMs, 500, backoffMs(refusals++));
     },
     ended() {
       refusedSince = undefined;
       limit = Math.min(jobs, limit + 1);
-      if (++ended % endedBeforeTrial === 0) accepted = Math.min(jobs, accepted + 1);
     },
     refusedForMs: () => (refusedSince === undefined ? 0 : clock.now() - refusedSince),
   };

@@ -147,8 +147,29 @@ test("a service that takes three at a time is not asked over and over", async ()
   const { rows, run } = createMachine(service);
   const { statuses } = await run(rows(...Array.from({ length: 60 }, (_, i) => `shot ${i}`)));
   expect(Object.values(statuses).filter((status) => status === "completed")).toHaveLength(60);
-  expect(service.refused.filter((at) => at > 60_000).length).toBeLessThan(6);
+  expect(service.refused.filter((at) => at > 60_000).length).toBeLessThan(10);
   expect(service.clock.now() / 60_000).toBeLessThan(30);
+});
+
+test("a service that takes one start in ten seconds gets as many to work on as it can take", async () => {
+  let last = Number.NEGATIVE_INFINITY;
+  let refused = 0;
+  const service = createService({
+    fault() {
+      if (service.clock.now() - last < 10_000) {
+        refused++;
+        return new Response("slow down", { status: 429 });
+      }
+      last = service.clock.now();
+      return undefined;
+    },
+  });
+  const { rows, run } = createMachine(service);
+  const { end } = await run(rows(...Array.from({ length: 60 }, (_, i) => `shot ${i}`)), { jobs: 8 });
+  expect(end.failures).toEqual([]);
+  // One after the other would take an hour.
+  expect(service.clock.now() / 60_000).toBeLessThan(40);
+  expect(refused).toBeLessThan(30);
 });
 
 test("Retry-After is waited for", async () => {
@@ -241,7 +262,9 @@ test("a second process leaves at once", async () => {
 
 test("a file that is no results file is not written to", async () => {
   const machine = createMachine(createService());
-  writeFileSync(machine.results, "id,prompt\n1,a fox\n");
-  await expect(machine.open(machine.rows("a"))).rejects.toMatchObject({ code: "usage" });
-  expect(readFileSync(machine.results, "utf8")).toBe("id,prompt\n1,a fox\n");
+  for (const text of ["id,prompt\n1,a fox\n", "a diary\n"]) {
+    writeFileSync(machine.results, text);
+    await expect(machine.open(machine.rows("a"))).rejects.toMatchObject({ code: "usage" });
+    expect(readFileSync(machine.results, "utf8")).toBe(text);
+  }
 });
