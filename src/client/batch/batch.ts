@@ -154,7 +154,10 @@ async function holdResults(path: string, io: LeaseIo) {
     throw resultsError(path, cause);
   });
   if (acquired.kind === "acquired") return acquired.lease;
-  throw usage(`Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`);
+  throw usage(
+    `Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`,
+    "`vidgen batch status` with the results file shows how far it is.",
+  );
 }
 
 /** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */
