@@ -102,3 +102,11 @@ test("after @ the files are offered that a prompt can be in", async () => {
   expect(await offered("generate", "@/nowhere/x")).toEqual([]);
   expect(await offered("wait", "@")).toEqual([]);
 });
+
+test.each([["batch"], ["batch", "status"], ["batch", "x.csv", "--results"]])(
+  "files after %s %s %s",
+  async (...words) => {
+    const world = await createWorld();
+    expect((await world.vidgen("__complete", "--", ...words.filter(Boolean))).stdout).toBe(":files\n");
+  },
+);
