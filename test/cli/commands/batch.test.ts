@@ -85,7 +85,7 @@ test.each<[string, string[], string | undefined, number, number]>([
 
 test("--json: one document with the counts and how each row ended, as the schema of help says", async () => {
   const { world, results, clip, batch } = await createBatch(["fox,a fox", "bad,[fail: no foxes]"]);
-  const run = await batch("--json");
+  const run = await batch("--json", "--jobs", "1");
   const { result } = (await schemaOf(world, "batch")) as never as { result: never };
   const document = JSON.parse(run.stdout);
   expect(z.fromJSONSchema(result).safeParse(document).error).toBeUndefined();
@@ -171,11 +171,11 @@ const wordsOf = (line: string) =>
 test("the printed command goes on: same flags, quoted, without those that retry", async () => {
   const { world, file, clip, batch } = await createBatch(["fox,a fox", "owl,an owl"]);
   world.faults = [pressWhilePolled];
-  const run = await batch("--jobs", "1", "--set", "style=film noir", "--retry-failed", "--yes");
+  const run = await batch("--jobs", "1", "--set", "style=film noir", "--retry-failed", "--retry-unknown");
   expect(run).toMatchObject({ code: 130, stdout: "" });
   const printed = /Go on with: vidgen (.*)$/m.exec(run.stderr)?.[1] ?? "";
   expect(printed).toContain("--set 'style=film noir'");
-  expect(printed).not.toContain("--retry-failed");
+  expect(printed).not.toContain("--retry");
   world.faults = [];
   world.reboot();
   expect(wordsOf(printed).slice(0, 2)).toEqual(["batch", file]);
