@@ -4,7 +4,7 @@ import { type ErrorCode, VidgenError } from "../../errors.ts";
 import { type Context, withDetails } from "../command.ts";
 import { countRows } from "../terminal/tally.ts";
 
-export function addBatchStatus(batch: CommandUnknownOpts, { output }: Context): void {
+export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Context): void {
   const command = batch
     .command("status")
     .summary("what the results files of a batch say")
@@ -12,7 +12,7 @@ export function addBatchStatus(batch: CommandUnknownOpts, { output }: Context): 
     .argument("<results...>", "results files")
     .action(async (paths) => {
       const { readStatus } = await import("../../client/batch/status.ts");
-      const status = await readStatus(paths);
+      const status = await readStatus(paths, io);
       await output.result(describe(status), status);
       const error = endOf(status);
       if (error) throw error;

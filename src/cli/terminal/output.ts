@@ -1,7 +1,7 @@
 import { Chalk, type ChalkInstance } from "chalk";
 import { createRedaction, plain } from "../../client/credentials.ts";
 import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
-import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
+import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createEventLog } from "./events.ts";
 import { createSpinner } from "./spinner.ts";
@@ -161,7 +161,7 @@ export function errorDocument(error: VidgenError) {
 }
 
 function errorText(error: VidgenError, color: ChalkInstance): string {
-  const label = ["interrupted", "terminated", "hung_up"].includes(error.code) ? "" : "error: ";
+  const label = isSignal(error) ? "" : "error: ";
   const hint = error.hint === undefined ? "" : `${plain(error.hint).replace(/^/gm, "  ")}\n`;
   return `${color.red(label)}${plain(error.message)}\n${hint}`;
 }

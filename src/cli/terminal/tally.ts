@@ -1,6 +1,7 @@
 import type { Plan } from "../../client/batch/batch.ts";
 import { type BatchCounts, createCounts } from "../../client/batch/counts.ts";
 import type { GenerationEvent } from "../../client/events.ts";
+import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
@@ -19,9 +20,14 @@ export function createTally(
     counts,
     tell(event: GenerationEvent): void {
       take(event);
-      // What was not accepted took no time worth counting.
-      if (event.event === "ended" && event.id !== null) ended++;
-      if (event.event === "ended" && (!output.isLive || event.error !== null)) output.note(rowLine(event, counts));
+      if (event.event === "ended") {
+        const { id, error } = event;
+        // After Ctrl-C nothing more is drawn: the rows go on with the next run.
+        if (error && isSignal(error)) return;
+        // What was not accepted took no time worth counting.
+        if (id !== null) ended++;
+        if (!output.isLive || error !== null) output.note(rowLine(event, counts));
+      }
       if (output.isLive && (event.event === "ended" || event.event === "started")) draw();
     },
   };
