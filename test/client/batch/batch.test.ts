@@ -252,6 +252,17 @@ test.each([
   expect(service.generations).toHaveLength(count);
 });
 
+test("--keep-credits counts rows that may have been charged", async () => {
+  const service = createService({ credits: 1000 });
+  service.fault = (prompt, accept) =>
+    "cd".includes(prompt) ? accept() && new Response("", { status: 502 }) : undefined;
+  const { rows, run } = createMachine(service);
+  const shots = rows(..."abcdef");
+  await run(shots, { keepCredits: 965 });
+  await run(shots, { keepCredits: 965 });
+  expect(service.credits).toBe(970);
+});
+
 test("a second process leaves at once", async () => {
   const machine = createMachine(createService());
   const first = await machine.open(machine.rows("a"));
