@@ -10,7 +10,7 @@ import { fillWords } from "../naming.ts";
 import { findPlace, isFolder } from "../place.ts";
 import { kindOf } from "../target.ts";
 import { type Costs, createCosts } from "./costs.ts";
-import { mergeAttempts, type PlannedRow, type PlanOptions, planRows, throwFaults } from "./plan.ts";
+import { findUnwritten, mergeAttempts, type PlannedRow, type PlanOptions, planRows, throwFaults } from "./plan.ts";
 import {
   findResults,
   lockOf,
@@ -98,6 +98,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
         const results = openResults(path, io);
         await results.begin({ ...options.source, rows: planned.length, service: client.baseUrl });
+        for (const line of findUnwritten(planned, attempts.open, found.attempts)) await results.append(line);
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
