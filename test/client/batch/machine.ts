@@ -26,13 +26,13 @@ export type ServiceOptions = {
   price?: (model: string) => number;
   /** How many run at once; more get a 429. */
   capacity?: number;
-  renderMs?: number;
+  renderMs?: () => number;
   fault?: Fault;
 };
 
 /** A service with an account, as the interface describes it, for as many clients as want it. */
 export function createService(options: ServiceOptions = {}) {
-  const { capacity = Number.POSITIVE_INFINITY, renderMs = 60_000, price = () => 10 } = options;
+  const { capacity = Number.POSITIVE_INFINITY, renderMs = () => 60_000, price = () => 10 } = options;
   const clock = createVirtualClock();
   const generations: Generation[] = [];
   const service = {
@@ -55,7 +55,7 @@ export function createService(options: ServiceOptions = {}) {
     }
     service.credits -= cost;
     const id = `gen-${generations.length + 1}`;
-    generations.push({ id, prompt, model, endsAt: clock.now() + renderMs });
+    generations.push({ id, prompt, model, endsAt: clock.now() + renderMs() });
     return Response.json({ success: true, data: { id, status: "processing" }, remaining_credits: service.credits });
   };
   const fetch = async (url: string, init: FetchInit = {}): Promise<Response> => {
@@ -83,9 +83,17 @@ type Options = Partial<BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"
 
 export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };
 
+type MachineOptions = {
+  name?: string;
+  /** The folder in which it has its own. */
+  parent?: string;
+  isAlive?(pid: number, newest: number): boolean;
+};
+
 /** A folder on a machine with a journal; `run` is one process, the one before has ended. */
-export function createMachine(service: Service, name = "a", isAlive = (pid: number, newest: number) => pid === newest) {
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
+export function createMachine(service: Service, options: MachineOptions = {}) {
+  const { name = "a", parent = tmpdir(), isAlive = (pid, newest) => pid === newest } = options;
+  const folder = mkdtempSync(join(parent, "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   let pid = 0;
   const processesOf = (self: number) => ({

@@ -38,7 +38,7 @@ test.each([
 
 test("generations that run for long do not make a busy service look dead", async () => {
   let lag = 0;
-  const service = createService({ capacity: 1, renderMs: 20 * 60_000 });
+  const service = createService({ capacity: 1, renderMs: () => 20 * 60_000 });
   service.fault = () =>
     service.generations.length > 0 && lag++ % 2 === 1 ? Response.json({}, { status: 429 }) : undefined;
   const { rows, run } = createMachine(service);
