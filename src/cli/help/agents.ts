@@ -49,10 +49,10 @@ request, if the person wants it: --again in place of --reuse; was that cut, look
     vidgen list --limit 5 --json                                     # what was started here, newest first
     vidgen models --json                                             # ids for -m, what each is good at
     vidgen generate @prompt.txt -m veo-3.1 -d 8 --reuse --dry-run    # sends nothing: what it would do
-    vidgen generate "a fox in snow" --local -o try.mp4 --timeout 50s # a free preview; exit 5: the same again
+    vidgen generate "a fox" --local -d 1 -o try.mp4 --timeout 50s    # a free preview; exit 5: the same again
     vidgen batch shots.csv --dry-run                                 # columns id,prompt,model; the plan
     vidgen batch shots.csv -o '{id}.mp4' --max-credits 200 --json    # exit 5: the same line again
-    vidgen batch status shots.csv.results.jsonl --json               # what is done, running, missing
+    vidgen batch status shots.csv.results.jsonl --json               # counts; exit 5: not all are done
     vidgen doctor --json                                             # what is wrong, and the fix
 A batch takes long: run it in the background. Was it cut, the same line goes on; exit 2, "runs this batch": it
 still runs. A prompt with quotes, $, or - or @ in front goes into a file: @prompt.txt. Never leave it out.
@@ -64,7 +64,7 @@ Results are on stdout, all else on stderr. --json: one document on stdout (id, s
 an error as one on stderr: {"error":{${fields}}}.
 --events (generate, wait, batch): JSON lines: ${events.join(", ")}.
 "started" has the id; "summary" is the last, with exit_code: if it is missing, vidgen was killed.
--o takes a file, a folder/ or a name with {id}; it replaces no file without --overwrite, and leaves no half one.
+-o takes a file, a folder/ or a name with {id}; it replaces none without --overwrite, and leaves no half one.
 
 ## Exit codes
 ${codes.join("\n")}
