@@ -11,7 +11,15 @@ import { findPlace, isFolder } from "../place.ts";
 import { kindOf } from "../target.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { mergeAttempts, type PlannedRow, type PlanOptions, planRows, throwFaults } from "./plan.ts";
-import { findResults, openResults, type ResultLine, readResults, resultsError, type Source } from "./results.ts";
+import {
+  findResults,
+  lockOf,
+  openResults,
+  type ResultLine,
+  readResults,
+  resultsError,
+  type Source,
+} from "./results.ts";
 import type { KeyedRow } from "./row.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
@@ -150,11 +158,14 @@ async function addInfos(
 }
 
 async function holdResults(path: string, io: LeaseIo) {
-  const acquired = await acquireLease(`${path}.lock`, io).catch((cause) => {
+  const acquired = await acquireLease(lockOf(path), io).catch((cause) => {
     throw resultsError(path, cause);
   });
   if (acquired.kind === "acquired") return acquired.lease;
-  throw usage(`Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`);
+  throw usage(
+    `Process ${acquired.holder.pid} runs this batch: it holds ${lockOf(path)}. Nothing was sent.`,
+    "`vidgen batch status` with the results file shows how far it is.",
+  );
 }
 
 /** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */

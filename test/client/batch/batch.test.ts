@@ -268,3 +268,13 @@ test("a file that is no results file is not written to", async () => {
     expect(readFileSync(machine.results, "utf8")).toBe(text);
   }
 });
+
+test("while it runs, a start that is out is on its way; once it is killed, it may have been charged", async () => {
+  const service = createService({ fault: () => new Promise(() => {}) });
+  const machine = createMachine(service);
+  void machine.run(machine.rows("a"));
+  await service.clock.sleep(1_000);
+  expect(await machine.status()).toMatchObject({ running: 1, unknown: 0 });
+  machine.kill();
+  expect(await machine.status()).toMatchObject({ running: 0, unknown: 1 });
+});

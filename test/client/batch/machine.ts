@@ -5,6 +5,7 @@ import { onTestFinished } from "vitest";
 import { type Batch, type BatchOptions, openBatch } from "../../../src/client/batch/batch.ts";
 import { keyRows, type Row } from "../../../src/client/batch/row.ts";
 import type { RunEnd, RunOptions } from "../../../src/client/batch/run.ts";
+import { readStatus } from "../../../src/client/batch/status.ts";
 import type { WorkOptions } from "../../../src/client/batch/work.ts";
 import { createClient } from "../../../src/client/client.ts";
 import type { GenerationEvent } from "../../../src/client/events.ts";
@@ -87,6 +88,10 @@ export function createMachine(service: Service, name = "a", isAlive = (pid: numb
   const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   let pid = 0;
+  const processesOf = (self: number) => ({
+    self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
+    startOf: async (other: number) => (isAlive(other, pid) ? "0" : undefined),
+  });
   const machine = {
     folder,
     journal: join(folder, "journal.jsonl"),
@@ -106,10 +111,7 @@ export function createMachine(service: Service, name = "a", isAlive = (pid: numb
         <Args extends unknown[], Result>(work: (...args: Args) => Promise<Result>) =>
         (...args: Args) =>
           self === pid ? work(...args) : new Promise<never>(() => {});
-      const processes = {
-        self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
-        startOf: async (other: number) => (isAlive(other, pid) ? "0" : undefined),
-      };
+      const processes = processesOf(self);
       const { clock } = service;
       const io = {
         ...clock,
@@ -138,6 +140,7 @@ export function createMachine(service: Service, name = "a", isAlive = (pid: numb
     rewriteJournal: (lines: string[]) => writeFileSync(machine.journal, lines.map((line) => `${line}\n`).join("")),
     /** The process dies. */
     kill: () => void pid++,
+    status: () => readStatus([machine.results], { ...service.clock, processes: processesOf(pid + 1) }),
     lines: () =>
       readFileSync(machine.results, "utf8")
         .split("\n")
