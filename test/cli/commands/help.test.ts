@@ -65,7 +65,7 @@ test("a misspelt name gets a suggestion, and the names there are", async () => {
     code: 2,
     stdout: "",
     stderr: expect.stringMatching(
-      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives\.\n$/,
+      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives, agents\.\n$/,
     ),
   });
   expect((await world.vidgen("help", "genrate")).stderr).toContain("Did you mean generate?");
