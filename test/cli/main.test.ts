@@ -5,7 +5,7 @@ test.each([
   ["generte x", "Unknown command 'generte'. Did you mean generate?", "See `vidgen --help` for the commands."],
   ["hovercraft", "Unknown command 'hovercraft'.", "See `vidgen --help` for the commands."],
   ["generate x --overwite", "Unknown option '--overwite'. Did you mean --overwrite?", "See `vidgen generate --help`."],
-  ["status x -o fox.mp4", "Unknown option '-o'.", "-o is a flag of generate, wait. See `vidgen status --help`."],
+  ["status x -o fox.mp4", "Unknown option '-o'.", "-o is a flag of generate, batch, wait. See `vidgen status --help`."],
   ["serve --pace fats", `--pace must be one of fast, realistic, not "fats".`, "See `vidgen serve --help`."],
   ["generate x -m", "--model needs a value: --model <id>.", "See `vidgen generate --help`."],
   [
