@@ -6,6 +6,7 @@ import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
 import { createEventFilter, type GenerationEvent } from "../events.ts";
 import type { Journal } from "../journal.ts";
+import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { findUnwritten, mergeAttempts, type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
 import {
@@ -20,7 +21,6 @@ import {
 import type { KeyedRow } from "./row.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
-import { checkOutputs } from "./taken.ts";
 import { createWork, type Running, type WorkOptions } from "./work.ts";
 
 export type BatchOptions = PlanOptions & {
