@@ -1,3 +1,4 @@
+import { isExistsError } from "../../client/target.ts";
 import { asVidgenError, type ErrorCode } from "../../errors.ts";
 
 /** An error as an agent gets it. */
@@ -13,7 +14,6 @@ export type ToolError = {
 const hints: Partial<Record<ErrorCode, string>> = {
   unknown:
     "The same call again sends nothing. Ask the user to check the account: get_video with the generation's id fetches it. If there is none, the user runs `vidgen list --dismiss <attempt>` with the attempt of the message, and the same call starts it anew. again: true starts a new one in any case; it is charged.",
-  output: "Call save_video with another path, or none.",
   not_found: "list_videos shows the ids of what was started on this computer.",
   network: "Try again later; `vidgen doctor` diagnoses the problem.",
   auth: "A person must type `vidgen login`, or start the server with VIDGEN_API_KEY set. After a login this call works without a restart.",
@@ -22,9 +22,10 @@ const hints: Partial<Record<ErrorCode, string>> = {
 
 /** What a tool's result says about an error. `isOut` when a start request is out, whatever the error is. */
 export function describeError(thrown: unknown, isOut: boolean): ToolError {
-  const { code, message, hint, id } = asVidgenError(thrown);
+  const { code, message, id, ...error } = asVidgenError(thrown);
+  const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : (hints[code] ?? error.hint);
   return {
-    ...{ code, message, hint: hints[code] ?? hint ?? null, id: id ?? null },
+    ...{ code, message, hint: hint ?? null, id: id ?? null },
     may_have_been_charged: code === "unknown" || (code === "bug" && isOut),
   };
 }

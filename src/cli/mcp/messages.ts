@@ -14,7 +14,7 @@ export async function* readMessages(
   stream: AsyncIterable<Uint8Array | string>,
   refuse: (refusal: Refusal) => void,
 ): AsyncGenerator<Buffer> {
-  let parts: Buffer[] = [];
+  let parts: Uint8Array[] = [];
   let size = 0;
   const take = () => {
     const line = Buffer.concat(parts);
@@ -28,7 +28,7 @@ export async function* readMessages(
     return refusal || /^\s*$/.test(line.toString("latin1", 0, 100)) ? undefined : line;
   };
   for await (const chunk of stream) {
-    let rest = Buffer.from(chunk);
+    let rest = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
     for (let end = rest.indexOf(10); end !== -1; end = rest.indexOf(10)) {
       parts.push(rest.subarray(0, end + 1));
       size += end + 1;

@@ -67,7 +67,7 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
       return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: result };
     } catch (thrown) {
       const error = clean(describeError(thrown, io.unsettled.size > 0), options.redact);
-      return { content: [{ type: "text" as const, text: JSON.stringify({ error }) }], isError: true };
+      return { content: [{ type: "text" as const, text: JSON.stringify(error) }], isError: true };
     }
   }
 }

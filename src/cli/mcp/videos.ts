@@ -49,11 +49,7 @@ function getTool(options: ToolOptions, io: Io): Tool {
     isReadOnly: true,
     async run({ id, wait_seconds = 0 }, call) {
       const { session, ageMs } = await find(id, options, io);
-      const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io).catch(
-        async (error) => {
-          throw await session.explainNotFound(error, id);
-        },
-      );
+      const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io);
       const { status, thumbnail_url = null } = generation;
       const video_url = readVideoUrl(generation) ?? null;
       const error = status === "failed" ? (errorText(generation.error) ?? "the service gave no reason") : null;
@@ -138,7 +134,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
         const { file } = await client.download(id, target, { signal: limit.signal, onState });
         return await describe(id, file, "It is complete.");
       } catch (error) {
-        if (error !== overdue) throw await session.explainNotFound(error, id);
+        if (error !== overdue) throw error;
         const what = status === "completed" ? "The download goes on where it stopped" : "It still runs";
         return { id, status, file: null, bytes: null, note: `${what}: call save_video again.` };
       } finally {
