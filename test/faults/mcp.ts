@@ -10,7 +10,12 @@ import { slowStart } from "./start-faults.ts";
 import { pause } from "./wire.ts";
 import { inFolder, readJournal, side } from "./work.ts";
 
-type Lane = { service: Service; home: string; cwd: string; calls: { prompt: string; random: Random }[] };
+type Call = { prompt: string; random: Random };
+
+type Lane = { service: Service; home: string; cwd: string; calls: Call[] };
+
+/** How many calls an agent makes side by side. */
+const atOnce = 3;
 
 type Found = { ends: string[]; kills: number; faults: string[] };
 
@@ -24,7 +29,7 @@ export const mcp: Goal = {
       const lanes = Array.from({ length: 4 }, (_, lane): Lane => {
         const cwd = join(folder, `work-${lane}`);
         mkdirSync(cwd);
-        const calls = Array.from({ length: portion(50, share) }, (_, i) => {
+        const calls = Array.from({ length: portion(75, share, atOnce) }, (_, i) => {
           const prompt = `fox ${lane} ${i}`;
           return { prompt, random: random.fork(prompt) };
         });
@@ -48,43 +53,45 @@ export const mcp: Goal = {
     }),
 };
 
-/** Makes the calls of a lane: each server answers the call again that the one before it was killed in, and dies in the next one. */
+/** Makes the calls of a lane, some at once: each server answers those again that the one before it was killed in, and dies in the next ones. */
 async function drive({ service, home, cwd, calls }: Lane): Promise<Found> {
   const found: Found = { ends: [], kills: 0, faults: [] };
-  let before: string | undefined;
-  for (const { prompt, random } of calls) {
+  let before: Call[] = [];
+  for (let i = 0; i <= calls.length; i += atOnce) {
     const agent = await spawnAgent(envOf(service, home), cwd);
-    if (before !== undefined) await repeat(before, agent, { service, home, found });
-    service.plan(prompt, { starts: [slowStart(random)] });
-    if (await killDuring(prompt, agent, { service, random })) found.kills++;
-    before = prompt;
+    for (const { prompt } of before) await repeat(prompt, agent, { service, home, found });
+    before = calls.slice(i, i + atOnce);
+    found.kills += await killDuring(before, agent, service);
   }
   const last = await spawnAgent(envOf(service, home), cwd);
-  if (before !== undefined) await repeat(before, last, { service, home, found });
+  for (const { prompt } of before) await repeat(prompt, last, { service, home, found });
   await last.close();
   return found;
 }
 
-/** Whether the server was killed before it had answered. */
-async function killDuring(
-  prompt: string,
-  agent: SpawnedAgent,
-  { service, random }: { service: Service; random: Random },
-) {
-  let isAnswered = false;
-  const answer = agent.call("generate_video", { prompt }).then(
-    () => (isAnswered = true),
-    () => {},
-  );
-  const moment = random.pick<Moment | "any">(["any", "start", "start", "answered"]);
-  const reached = new Promise<void>((resolve) => service.watch(prompt, (seen) => seen === moment && resolve()));
-  if (moment === "any") await Promise.race([pause(random.next() * 150), answer]);
-  else await Promise.race([reached.then(() => pause(random.next() * (moment === "start" ? 60 : 12))), answer]);
-  const wasAnswered = isAnswered;
+/** Returns how many of the calls had no answer when the server was killed. */
+async function killDuring(calls: Call[], agent: SpawnedAgent, service: Service): Promise<number> {
+  let open = calls.length;
+  const answers = calls.map(({ prompt, random }) => {
+    service.plan(prompt, { starts: [slowStart(random)] });
+    return agent.call("generate_video", { prompt }).then(
+      () => open--,
+      () => {},
+    );
+  });
+  const [{ random } = { random: undefined }] = calls;
+  if (random) {
+    const { prompt } = random.pick(calls);
+    const moment = random.pick<Moment | "any">(["any", "start", "answered"]);
+    const reached = new Promise<void>((resolve) => service.watch(prompt, (seen) => seen === moment && resolve()));
+    const die = moment === "any" ? pause(random.next() * 400) : reached.then(() => pause(random.next() * 60));
+    await Promise.race([die, Promise.all(answers)]);
+  }
+  const killed = open;
   agent.kill("SIGKILL");
-  await answer;
+  await Promise.all(answers);
   await agent.close();
-  return !wasAnswered;
+  return killed;
 }
 
 type Repeating = { service: Service; home: string; found: Found };
