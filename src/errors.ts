@@ -71,6 +71,11 @@ export class VidgenError extends Error {
   }
 }
 
+/** Whether an error is a signal, such as Ctrl-C, and no failure. */
+export function isSignal({ code }: { code: ErrorCode }): boolean {
+  return code === "interrupted" || code === "terminated" || code === "hung_up";
+}
+
 /** A usage error: exit 2. */
 export function usage(message: string, hint?: string): VidgenError {
   return new VidgenError("usage", message, { hint });

@@ -13,8 +13,7 @@ import { openJournal } from "./client/journal.ts";
 import { checkModel } from "./client/models.ts";
 import { checkPrompt, type Generation, isRecord, parseJson, type Started, type StartRequest } from "./client/schema.ts";
 import { asVidgenError, usage, VidgenError } from "./errors.ts";
-import { systemClock } from "./io.ts";
-import { systemProcesses } from "./lease.ts";
+import { systemClock, systemProcesses } from "./io.ts";
 
 export { defaultModel, type Model, models } from "./client/models.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";

@@ -1,3 +1,5 @@
+import { readFile, readlink } from "node:fs/promises";
+import { hostname } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { systemCode } from "./errors.ts";
 
@@ -122,8 +124,44 @@ function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
+/** The start time of a process where the system does not tell it. */
+export const unknownStart = "-";
+
+/** Reads start times from /proc on Linux. Elsewhere they are unknown. */
+export function systemProcesses(pid: number): Processes {
+  let self: Promise<ProcessId> | undefined;
+  const startOf = async (other: number) => {
+    const text = await readOptional(`/proc/${other}/stat`);
+    // The second field, the name in parentheses, may contain spaces and parentheses; the third follows the last ")".
+    const fields = /.*\) (.*)/s.exec(text ?? "")?.[1]?.split(" ");
+    if (fields) return /^[ZXx]$/.test(fields[0] ?? "") ? undefined : fields[19];
+    return isRunning(other) ? unknownStart : undefined;
+  };
+  const readSelf = async () => {
+    const boot = await readOptional("/proc/sys/kernel/random/boot_id");
+    const namespace = await readlink("/proc/self/ns/pid").catch(() => "-");
+    return {
+      machine: (boot ?? hostname()).trim().replace(/[^\w.-]|_/g, "-"),
+      namespace: namespace.replace(/\D/g, "") || "-",
+      pid,
+      start: (await startOf(pid)) ?? unknownStart,
+    };
+  };
+  return {
+    self() {
+      self ??= readSelf();
+      return self;
+    },
+    startOf,
+  };
+}
+
+async function readOptional(path: string): Promise<string | undefined> {
+  return readFile(path, "utf8").catch(() => undefined);
+}
+
 /** Whether a process with this id runs on this machine. */
-export function isRunning(pid: number): boolean {
+function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {

@@ -1,21 +1,8 @@
 import { randomUUID } from "node:crypto";
-import {
-  mkdir,
-  readdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  unlink,
-  utimes,
-  writeFile,
-} from "node:fs/promises";
-import { hostname } from "node:os";
+import { mkdir, readdir, rename, rm, rmdir, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode, VidgenError } from "./errors.ts";
-import { type Clock, type Io, isRunning, type Processes, type ProcessId } from "./io.ts";
+import { type Clock, type Io, type ProcessId, unknownStart } from "./io.ts";
 
 /** The lease of a thing that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
@@ -229,39 +216,4 @@ function parseName(name: string): ProcessId | undefined {
   const [machine, namespace, pid, start, token] = name.split("_");
   if (!machine || !namespace || !start || !token || !/^\d+$/.test(pid ?? "")) return undefined;
   return { machine, namespace, pid: Number(pid), start };
-}
-
-const unknownStart = "-";
-
-/** Reads start times from /proc on Linux. Elsewhere they are unknown. */
-export function systemProcesses(pid: number): Processes {
-  let self: Promise<ProcessId> | undefined;
-  const startOf = async (other: number) => {
-    const text = await readOptional(`/proc/${other}/stat`);
-    // The second field, the name in parentheses, may contain spaces and parentheses; the third follows the last ")".
-    const fields = /.*\) (.*)/s.exec(text ?? "")?.[1]?.split(" ");
-    if (fields) return /^[ZXx]$/.test(fields[0] ?? "") ? undefined : fields[19];
-    return isRunning(other) ? unknownStart : undefined;
-  };
-  const readSelf = async () => {
-    const boot = await readOptional("/proc/sys/kernel/random/boot_id");
-    const namespace = await readlink("/proc/self/ns/pid").catch(() => "-");
-    return {
-      machine: (boot ?? hostname()).trim().replace(/[^\w.-]|_/g, "-"),
-      namespace: namespace.replace(/\D/g, "") || "-",
-      pid,
-      start: (await startOf(pid)) ?? unknownStart,
-    };
-  };
-  return {
-    self() {
-      self ??= readSelf();
-      return self;
-    },
-    startOf,
-  };
-}
-
-async function readOptional(path: string): Promise<string | undefined> {
-  return readFile(path, "utf8").catch(() => undefined);
 }

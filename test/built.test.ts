@@ -365,3 +365,37 @@ test("a picture of this folder becomes a video, with its info beside it", async 
   const info = JSON.parse(readFileSync(join(folder, "pictured.mp4.json"), "utf8"));
   expect(info.request).toMatchObject({ prompt: "a fox", imageUrl: expect.stringMatching(/^sha256:/), duration: 1 });
 });
+
+test("a batch that is killed goes on where it was: each row is paid for once, and its video is whole", async () => {
+  // The shared service still renders for the tests before this one.
+  const home = { VIDGEN_HOME: join(folder, "ninth-home") };
+  const own = run(["serve", "--port", "0", "--media-port", "0", "--json", "--credits", "500"], home);
+  while (!own.stdout.includes("}")) await once(own.child.stdout as NodeJS.ReadableStream, "data");
+  const { base_url, api_key } = JSON.parse(own.stdout);
+  const env = { ...home, VIDGEN_BASE_URL: base_url, VIDGEN_API_KEY: api_key };
+  const rows = [1, 2, 3, 4].map((n) => `row-${n},a [slow: 3s] fox ${n},1`);
+  writeFileSync(join(folder, "shots.csv"), ["id,prompt,duration", ...rows, ""].join("\n"));
+  const argv = ["batch", "shots.csv", "-o", "clips/{id}.mp4", "--jobs", "2", "--interval", "1s"];
+  const left = async () => JSON.parse((await vidgen(["generate", "x", "-d", "1", "--no-wait", "--json"], env)).stdout);
+  const { remaining_credits: before } = await left();
+  const { child, ended } = run([...argv, "--events"], env);
+  let started = 0;
+  while (started < 2)
+    started += String(await once(child.stdout as NodeJS.ReadableStream, "data")).split('"started"').length - 1;
+  child.kill("SIGKILL");
+  expect(await ended).toMatchObject({ signal: "SIGKILL" });
+  const again = await vidgen(argv, env);
+  expect([again.code, again.stdout.trim().split("\n").sort()]).toEqual([
+    0,
+    [1, 2, 3, 4].map((n) => `clips/row-${n}.mp4`),
+  ]);
+  expect(again.stderr).toMatch(/4 rows: [23] running, [12] to start/);
+  for (const n of [1, 2, 3, 4])
+    expect(readFileSync(join(folder, `clips/row-${n}.mp4`)).toString("latin1", 4, 8)).toBe("ftyp");
+  const { remaining_credits: after } = await left();
+  // Four rows, and the generation that asked for the credits.
+  expect(before - after).toBe(50);
+  expect(await vidgen(["batch", "status", "shots.csv.results.jsonl"])).toMatchObject({ code: 0 });
+  own.child.kill("SIGTERM");
+  await own.ended;
+});

@@ -1,12 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { type Processes, systemClock } from "../src/io.ts";
-import { type Acquired, acquireLease, type Lease, systemProcesses } from "../src/lease.ts";
+import { type Processes, systemClock, systemProcesses } from "../src/io.ts";
+import { type Acquired, acquireLease, type Lease } from "../src/lease.ts";
 import { createVirtualClock } from "./clock.ts";
 import { compile } from "./compiled.ts";
 
@@ -155,10 +155,10 @@ test.each([
 
 test("what a killed process held is free at once", async () => {
   const path = makePath();
-  const _isRunning = (pid: number) => existsSync(`/proc/${pid}`);
+
   const script = await compile(`
-    import { systemClock } from "../src/io.ts";
-    import { acquireLease, systemProcesses } from "../src/lease.ts";
+    import { systemClock, systemProcesses } from "../src/io.ts";
+    import { acquireLease } from "../src/lease.ts";
     const processes = systemProcesses(process.pid);
     const acquired = await acquireLease(process.argv[2], { ...systemClock, processes });
     console.log(acquired.kind);

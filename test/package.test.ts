@@ -56,6 +56,10 @@ test("makes a video, local service and all", async () => {
   expect(statSync(join(folder, "fox.mp4")).size).toBeGreaterThan(1000);
 });
 
+test("brings the page for AI agents as a skill, the one that it prints", async () => {
+  expect(read("dist/SKILL.md")).toBe((await run("npx", ["vidgen", "help", "--skill"])).stdout);
+});
+
 test("says its own version", async () => {
   const { version } = JSON.parse(read("package.json"));
   expect((await run("npx", ["vidgen", "--version"])).stdout).toBe(`${version}\n`);

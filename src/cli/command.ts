@@ -85,11 +85,9 @@ export const setOption = () =>
 export const callbackUrlOption = () => new Option("--callback-url <url>", "the service POSTs the result there");
 
 /** The others: */
-export const saveOption = () =>
-  new Option(
-    "-o, --output <place>",
-    "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
-  );
+export const saveOption = (
+  description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
+) => new Option("-o, --output <place>", description);
 
 export const infoJsonOption = () =>
   new Option("--write-info-json", "with -o, also write <file>.json: the request, times and credits");

@@ -2,8 +2,7 @@ import { setMaxListeners } from "node:events";
 import { constants, homedir } from "node:os";
 import { createFetch } from "../client/http.ts";
 import { asVidgenError, exits, VidgenError } from "../errors.ts";
-import { type Io, systemClock } from "../io.ts";
-import { systemProcesses } from "../lease.ts";
+import { type Io, systemClock, systemProcesses } from "../io.ts";
 
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {

@@ -1,12 +1,12 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { asVidgenError, usage } from "../errors.ts";
+import { asVidgenError } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
 import { createApi } from "./api.ts";
 import { type BeginOptions, type Begun, begin } from "./begin.ts";
 import { type ClaimOptions, createClaims } from "./claims.ts";
-import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "./credentials.ts";
-import { type Completed, failedError, follow, localPace, remotePace } from "./follow.ts";
+import { checkApiKey, checkBaseUrl, createRedaction } from "./credentials.ts";
+import { type Completed, failedError, follow, readTimes } from "./follow.ts";
 import { type Entry, type Line, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
@@ -93,7 +93,6 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   hide(apiKey);
   const journal = withoutSecrets(options.journal ?? noJournal, redact);
   const onNote = options.onNote ?? (() => {});
-  const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
   const fresh = new Map<string, Entry>();
   const claims = createClaims(journal, io);
@@ -139,7 +138,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
   async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
-    const { timeoutMs, intervalMs } = readTimes(how, pace);
+    const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const isNew = fresh.has(id);
     const isKnown = isNew || (await find(id).catch(() => undefined)) !== undefined;
     let isWatched = isNew;
@@ -174,7 +173,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   }
 
   async function followAndSave(id: string, target: Target, how: DownloadOptions) {
-    const { timeoutMs, intervalMs } = readTimes(how, pace);
+    const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const start = io.now();
     const hold = await claims.hold().catch(() => undefined);
     const signal = hold ? AbortSignal.any([how.signal, hold.lost]) : how.signal;
@@ -244,12 +243,4 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       await writeInfo(file, { id, entry: await find(id), generation }, { redact });
     },
   };
-}
-
-const usualTimeoutMs = 15 * 60_000;
-
-function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: FollowOptions, pace: typeof remotePace) {
-  if (!(timeoutMs > 0)) throw usage("timeoutMs must be a number above 0.");
-  if (intervalMs !== undefined && !(intervalMs >= 1000)) throw usage("intervalMs must be at least 1000.");
-  return { timeoutMs, intervalMs: intervalMs === undefined ? pace : () => intervalMs };
 }

@@ -1,6 +1,7 @@
-import { doctorHint, VidgenError } from "../errors.ts";
+import { doctorHint, usage, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
+import { isLoopback } from "./credentials.ts";
 import { type PollResult, poll } from "./poll.ts";
 import { freeRetryMs } from "./retry.ts";
 import { errorText, type Generation, states } from "./schema.ts";
@@ -40,6 +41,18 @@ export function remotePace(elapsedMs: number): number {
 /** The local service renders in seconds, and a poll costs it nothing. */
 export function localPace(elapsedMs: number): number {
   return Math.min(1_000, 100 + elapsedMs / 10);
+}
+
+const usualTimeoutMs = 15 * 60_000;
+
+type Times = { timeoutMs?: number | undefined; intervalMs?: number | undefined };
+
+/** Checks the times that a caller gives, in milliseconds, and fills in the usual ones of a service. Throws `usage`. */
+export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, baseUrl: string) {
+  if (!(timeoutMs > 0)) throw usage("timeoutMs must be a number above 0.");
+  if (intervalMs !== undefined && !(intervalMs >= 1000)) throw usage("intervalMs must be at least 1000.");
+  const pace = isLoopback(new URL(baseUrl).hostname) ? localPace : remotePace;
+  return { timeoutMs, intervalMs: intervalMs === undefined ? pace : () => intervalMs };
 }
 
 /**

@@ -110,7 +110,7 @@ export async function kindOf(path: string): Promise<"none" | "file" | "folder" |
 
 function unlessMissing<Found>(found: Promise<Found>): Promise<Found | undefined> {
   return found.catch((error) => {
-    if (systemCode(error) === "ENOENT") return undefined;
+    if (["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "")) return undefined;
     throw error;
   });
 }

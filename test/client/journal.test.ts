@@ -5,8 +5,7 @@ import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import type { DatedLine, Line, PartLine } from "../../src/client/history.ts";
 import { openJournal } from "../../src/client/journal.ts";
-import { systemClock } from "../../src/io.ts";
-import { systemProcesses } from "../../src/lease.ts";
+import { systemClock, systemProcesses } from "../../src/io.ts";
 
 const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";

@@ -1,5 +1,10 @@
 import { again } from "./again.ts";
 import { atOnce } from "./at-once.ts";
+import { batchBudgets } from "./batch-budgets.ts";
+import { batchBusy } from "./batch-busy.ts";
+import { batchKilled, batchShards } from "./batch-killed.ts";
+import { batchLong, batchPlanned } from "./batch-large.ts";
+import { batchTorn } from "./batch-torn.ts";
 import { secrecy } from "./canary.ts";
 import { charges } from "./charges.ts";
 import { containers } from "./containers.ts";
@@ -17,4 +22,5 @@ import { unsent } from "./unsent.ts";
 
 // The same code as `npm run faults`, with smaller numbers.
 const goals = [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy];
-for (const goal of [...goals, again, atOnce, onePlace, containers, mcp]) prove(goal, 0.03);
+const batch = [batchKilled, batchShards, batchLong, batchPlanned, batchBudgets, batchBusy, batchTorn];
+for (const goal of [...goals, ...batch, again, atOnce, onePlace, containers, mcp]) prove(goal, 0.03);

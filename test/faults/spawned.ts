@@ -13,20 +13,28 @@ export type Spawned = { pid: number; kill(signal: NodeJS.Signals): void; ended: 
 /** A run that takes longer has hung. */
 const longestMs = 60_000;
 
+type Limits = { limitMs?: number };
+
 /** The environment of a command that uses this service. */
 export function envOf({ baseUrl }: { baseUrl: string }, home: string): Env {
   return { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: "key" };
 }
 
 /** Starts the built program in a process of its own, with this environment and no more. */
-export function spawnVidgen(argv: string[], env: Env, cwd: string): Spawned {
-  return spawnProcess(process.execPath, [bin, ...argv], env, cwd);
+export function spawnVidgen(argv: string[], env: Env, cwd: string, limits: Limits = {}): Spawned {
+  return spawnProcess(process.execPath, [bin, ...argv], env, cwd, limits);
 }
 
-export function spawnProcess(command: string, argv: string[], env: Env, cwd: string): Spawned {
+export function spawnProcess(
+  command: string,
+  argv: string[],
+  env: Env,
+  cwd: string,
+  { limitMs = longestMs }: Limits = {},
+): Spawned {
   const start = performance.now();
   const child = spawn(command, argv, { cwd, env: { PATH: process.env.PATH ?? "", HOME: cwd, ...env } });
-  const watchdog = setTimeout(() => child.kill("SIGKILL"), longestMs);
+  const watchdog = setTimeout(() => child.kill("SIGKILL"), limitMs);
   let stdout = "";
   let stderr = "";
   child.stdin.end();

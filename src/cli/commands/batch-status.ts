@@ -2,8 +2,9 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { BatchStatus } from "../../client/batch/status.ts";
 import { type ErrorCode, VidgenError } from "../../errors.ts";
 import { type Context, withDetails } from "../command.ts";
+import { countRows } from "../terminal/tally.ts";
 
-export function addBatchStatus(batch: CommandUnknownOpts, { output }: Context): void {
+export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Context): void {
   const command = batch
     .command("status")
     .summary("what the results files of a batch say")
@@ -11,11 +12,14 @@ export function addBatchStatus(batch: CommandUnknownOpts, { output }: Context): 
     .argument("<results...>", "results files")
     .action(async (paths) => {
       const { readStatus } = await import("../../client/batch/status.ts");
-      const status = await readStatus(paths);
+      const status = await readStatus(paths, io);
       await output.result(describe(status), status);
       const error = endOf(status);
       if (error) throw error;
     });
+  // Its help would show the flags of `batch` as flags of every command.
+  const shared = batch.createHelp().visibleGlobalOptions(batch);
+  command.configureHelp({ ...batch.configureHelp(), visibleGlobalOptions: () => shared });
   withDetails(command, { examples: ["vidgen batch status shots.csv.*.results.jsonl"] });
 }
 
@@ -28,10 +32,17 @@ function describe({ rows, done, running, failed, unknown, missing, open, shards,
   ];
   const lines = open.map(
     ({ line, row, status, id, attempt, error }) =>
-      `line ${line}\t${row}\t${status}\t${id ?? attempt}\t${error?.message ?? ""}`,
+      `line ${line}\t${row}\t${wordOf(status, id)}\t${id ?? attempt}\t${error?.message ?? ""}`,
   );
-  const counts = `${rows} rows: ${done} done, ${running} running, ${failed} failed, ${unknown} unknown, ${missing} missing`;
+  const counts = `${countRows(rows)}: ${done} done, ${running} running, ${failed} failed, ${unknown} unknown, ${missing} missing`;
   return [counts, ...notes, ...lines].join("\n");
+}
+
+/** A video that is ready and open is still to be saved; a start without an id may have been charged. */
+function wordOf(status: BatchStatus["open"][number]["status"], id: string | null): string {
+  if (status === "completed") return "not saved";
+  if (status === "starting") return id === null ? "unknown" : "running";
+  return status === "processing" ? "running" : status;
 }
 
 /** As `batch` would end: `pending` when rows are only to be started or followed. */
@@ -55,6 +66,7 @@ function endOf({
   const code = codes.find(([, count]) => count > 0)?.[0] ?? "pending";
   return new VidgenError(
     code,
-    done === rows ? "The results files do not fit together." : `${done} of ${rows} rows are done.`,
+    done === rows ? "The results files do not fit together." : `${done} of ${countRows(rows)} done.`,
+    { hint: "The same `vidgen batch` command as before goes on, and pays for no row twice." },
   );
 }

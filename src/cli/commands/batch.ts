@@ -63,7 +63,9 @@ function declare(program: CommandUnknownOpts) {
     .addOption(imageOption())
     .addOption(callbackUrlOption())
     .addOption(setOption())
-    .addOption(saveOption())
+    .addOption(
+      saveOption("save each video to a place such as 'clips/{id}.mp4'; names may contain {n} and the file's columns"),
+    )
     .option("--overwrite", "replace files that exist")
     .addOption(infoJsonOption())
     .option("-j, --jobs <n>", "how many generations run at once", "4")
@@ -100,6 +102,8 @@ type BatchContext = Context & { command: ReturnType<typeof declare> };
 /** Starts a generation for each row of a file that is not done, and collects those that run. Throws the error that decides the exit code. */
 async function batch(file: string, options: Options, context: BatchContext): Promise<void> {
   const { io, output, defer } = context;
+  if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing happens.");
+  if (options.results?.trim() === "") throw usage("--results is empty.");
   const limits = readLimits(options);
   const shard = readShard(options.shard);
   const results = options.results ?? nameResults(file, shard);
@@ -163,9 +167,10 @@ async function run(opened: Batch, running: Running, { command, io, output }: Bat
   const { counts } = tally;
   output.summarize(counts);
   if (output.json) await output.result("", { ...counts, results, generations });
-  output.note(`${describe(counts, { isLocal: session.isLocal })}; ${results}`);
-  const error = endOfBatch(opened, { end, counts }, { ...options, file, command }, io);
+  const { isLocal } = session;
+  const error = endOfBatch(opened, { end, counts }, { results, isLocal, flags: { ...options, file, command } }, io);
   if (error) throw error;
+  output.note(`${describe(counts, { isLocal })}; ${results}`);
 }
 
 function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options) {

@@ -3,6 +3,7 @@ import { findSimilar } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { type Context, type Suggestion, withDetails, withSuggestions } from "../command.ts";
+import { formatSkill } from "../help/agents.ts";
 import { createTopics, type Topic, topicNames } from "../help/topics.ts";
 
 export function addHelp(program: CommandUnknownOpts, context: Context): void {
@@ -15,10 +16,14 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
     )
     .addArgument(withSuggestions(name, () => namesOf(program)))
     .option("--man", "print the manual page, for `man -l -`")
-    .action((name, { man }) => (man ? printManual(program, context) : printHelp(name, program, context)));
+    .option("--skill", "print the page for AI agents as a skill, for a SKILL.md")
+    .action((name, { man, skill }) => {
+      if (man) return printManual(program, context);
+      return skill ? printSkill(program, context) : printHelp(name, program, context);
+    });
   withDetails(command, {
     prints: "the help",
-    examples: ["vidgen help generate", "vidgen help exit-codes", "vidgen help --json"],
+    examples: ["vidgen help generate", "vidgen help exit-codes", "vidgen help agents", "vidgen help --json"],
   });
 }
 
@@ -29,10 +34,16 @@ async function printManual(program: CommandUnknownOpts, { output }: Context): Pr
   await output.result(manual, { manual });
 }
 
+async function printSkill(program: CommandUnknownOpts, { output }: Context): Promise<void> {
+  const { page = "" } = createTopics(program).find(({ name }) => name === "agents") ?? {};
+  const skill = formatSkill(page);
+  await output.result(skill, { skill });
+}
+
 /** Prints the help of the program, a command or a topic; with `--json` the same as data. */
 async function printHelp(name: string | undefined, program: CommandUnknownOpts, context: Context): Promise<void> {
   const topic = createTopics(program).find((topic) => topic.name === name);
-  if (topic) return await context.output.result(formatTopic(topic, program, context.io), topic.document);
+  if (topic) return await context.output.result(topic.page ?? formatTopic(topic, program, context.io), topic.document);
   const command = name === undefined ? program : findCommand(name, program);
   command.outputHelp();
 }

@@ -9,20 +9,23 @@ const files: readonly Suggestion[] = [[":files", ""]];
 
 /** What can be offered at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */
 export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
-  const { command, flag, isLiteral, count } = readTyped(program, typed);
+  const { command, flag, isLiteral, first, count } = readTyped(program, typed);
   if (flag) return valuesOf(flag);
   const [, name, assigned] = /^(--[^=]*)=(.*)$/s.exec(current) ?? [];
   if (assigned !== undefined && !isLiteral) return withPrefix(`${name}=`, valuesOf(findFlag(program, name)));
   if (current.startsWith("-") && !isLiteral) return flagsOf(program, command);
   if (command === undefined) return commandsOf(program);
-  const parameter = program.commands.find((each) => each.name() === command)?.registeredArguments[0];
+  const top = program.commands.find((each) => each.name() === command);
+  const below = top?.commands.find((each) => each.name() === first);
+  const parameter = (below ?? top)?.registeredArguments[0];
   if (!parameter || (count > 0 && !parameter.variadic)) return [];
   return parameter.name() === "prompt" && current.startsWith("@") ? "@files" : valuesOf(parameter);
 }
 
-/** Reads the words before the cursor: the command, its number of arguments, a flag that still needs its value, and whether `--` was given. */
+/** Reads the words before the cursor: the command, the first and the number of its arguments, a flag that still needs its value, and whether `--` was given. */
 function readTyped(program: CommandUnknownOpts, typed: readonly string[]) {
   let command: string | undefined;
+  let first: string | undefined;
   let flag: Option | undefined;
   let isLiteral = false;
   let count = 0;
@@ -31,9 +34,12 @@ function readTyped(program: CommandUnknownOpts, typed: readonly string[]) {
     else if (!isLiteral && word === "--") isLiteral = true;
     else if (!isLiteral && word.startsWith("-") && word !== "-") flag = findFlag(program, word);
     else if (command === undefined) command = word;
-    else count++;
+    else {
+      first ??= word;
+      count++;
+    }
   }
-  return { command, flag, isLiteral, count };
+  return { command, flag, isLiteral, first, count };
 }
 
 /** A flag with a value, of any command: a flag may come before its command. */
@@ -46,7 +52,8 @@ function valuesOf(parameter: Option | Argument | undefined): Candidates {
   if (parameter === undefined) return [];
   const known = suggestionsFor(parameter) ?? parameter.argChoices?.map((choice): Suggestion => [choice, ""]);
   if (known) return known;
-  if ("flags" in parameter) return /(<place|\|file)>/.test(parameter.flags) ? files : [];
+  if ("flags" in parameter) return /<(place|file|.*\|file)>/.test(parameter.flags) ? files : [];
+  if (["file", "results"].includes(parameter.name())) return files;
   return parameter.name() === "id" ? "ids" : [];
 }
 

@@ -1,16 +1,17 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { exits } from "../../errors.ts";
 import { detailsOf } from "../command.ts";
+import { actions, formatAgentsPage } from "./agents.ts";
 
 export type Row = readonly [term: string, meaning: string];
 
 /** A part of a topic: a paragraph, then a list of terms. */
 type Section = { text: string; rows: readonly Row[] };
 
-/** `document` is what `--json` prints. */
-export type Topic = { name: string; summary: string; sections: Section[]; document: unknown };
+/** `document` is what `--json` prints; `page` is what help prints as it is, in place of the sections that the manual shows. */
+export type Topic = { name: string; summary: string; sections: Section[]; page?: string; document: unknown };
 
-export const topicNames = ["exit-codes", "environment", "output", "directives"] as const;
+export const topicNames = ["exit-codes", "environment", "output", "directives", "agents"] as const;
 
 const signalNote =
   "129, 130 and 143 are what a shell shows in `$?`: vidgen is terminated by the signal itself, so that a loop in a script stops too.";
@@ -26,6 +27,7 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
     return prints === undefined ? [] : [[command.name(), prints]];
   });
   const withEvents = program.commands.filter((command) => command.options.some(({ long }) => long === "--events"));
+  const page = formatAgentsPage({ events: namesOf(events), errorFields: namesOf(errorFields) });
   const contents: Record<(typeof topicNames)[number], Omit<Topic, "name">> = {
     "exit-codes": {
       summary: "exit codes and their meaning",
@@ -73,8 +75,23 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
       ],
       document: directives.map(([text, effect]) => ({ text, effect })),
     },
+    agents: {
+      summary: "all that an AI agent needs, on one page",
+      sections: [
+        {
+          text: "`vidgen help agents` prints all that an AI agent needs on one page; with --skill in place of the name, as a skill file.",
+          rows: [],
+        },
+      ],
+      page,
+      document: { page, actions },
+    },
   };
   return topicNames.map((name) => ({ name, ...contents[name] }));
+}
+
+function namesOf(rows: readonly Row[]): string[] {
+  return rows.map(([name]) => name);
 }
 
 /** The variables, each with the flag that overrides it. */

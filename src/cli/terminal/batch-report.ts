@@ -8,7 +8,7 @@ import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
 import { quote } from "../context.ts";
 import { programName } from "./output.ts";
-import { formatNumber } from "./tally.ts";
+import { countRows, formatNumber } from "./tally.ts";
 
 /** What a batch will do, as a person reads it before it does so. */
 export function describePlan(
@@ -25,24 +25,27 @@ export function describePlan(
   ];
   const counts = parts.flatMap(([name, count]) => (count > 0 || name === "to start" ? [`${count} ${name}`] : []));
   const starts = models.map(
-    ({ model, to_start, credits }) => `  ${model}: ${to_start} to start${isLocal ? "" : `, ${formatCost(credits)}`}`,
+    ({ model, to_start, credits }) =>
+      `  ${model}: ${to_start} to start${isLocal ? "" : `, ${formatCost(credits, "cost unknown")}`}`,
   );
   const left = remaining_credits === null ? "" : `; ${formatNumber(remaining_credits)} credits left`;
-  const total = isLocal || to_start === 0 ? [] : [`Cost: ${formatCost(credits)}${left}.`];
+  const total = isLocal || to_start === 0 ? [] : [`Cost: ${formatCost(credits, "unknown")}${left}.`];
   const unclear = rows.flatMap(({ line, state }) => (state.kind === "unknown" ? [{ ...state.attempt, line }] : []));
-  const notes = unclear
+  const shown = unclear
     .slice(0, maxShown)
     .map(
       ({ line, attempt, started_at }) =>
         `  line ${line} may have been charged: attempt ${attempt}, ${started_at.slice(0, 16)}Z`,
     );
-  return [`${rows.length} rows: ${counts.join(", ")} (${results})`, ...starts, ...total, ...notes].join("\n");
+  const more = unclear.length > maxShown ? [`  ... and ${unclear.length - maxShown} more`] : [];
+  const notes = [...shown, ...more];
+  return [`${countRows(rows.length)}: ${counts.join(", ")} (${results})`, ...starts, ...total, ...notes].join("\n");
 }
 
 const maxShown = 10;
 
-function formatCost(credits: number | null): string {
-  return credits === null ? "cost unknown" : `about ${formatNumber(credits)} credits`;
+function formatCost(credits: number | null, unknown: string): string {
+  return credits === null ? unknown : `about ${formatNumber(credits)} credits`;
 }
 
 /** When several apply, the first of these decides the exit code. */
@@ -59,7 +62,12 @@ const order: readonly ErrorCode[] = [
 
 type Ended = { end: RunEnd; counts: BatchCounts };
 
-type How = { file: string; command: CommandUnknownOpts } & Record<string, unknown>;
+type How = {
+  results: string;
+  isLocal: boolean;
+  /** The command line, to be printed again. */
+  flags: { file: string; command: CommandUnknownOpts } & Record<string, unknown>;
+};
 
 /** The error that a batch ends with, with what to do next; `undefined` when every row is done. */
 export function endOfBatch(
@@ -69,7 +77,8 @@ export function endOfBatch(
   io: Pick<Io, "env" | "signal">,
 ): VidgenError | undefined {
   const { end, counts } = ended;
-  const { done, total, unknown, failed, refused, running, unsent, to_start } = counts;
+  const { results, isLocal } = how;
+  const { done, total, unknown, failed, refused, running, unsent, to_start, remaining_credits } = counts;
   const [failure] = end.failures;
   if (done === total && failure === undefined) return undefined;
   const code = codeOf(rows, end, io);
@@ -81,20 +90,33 @@ export function endOfBatch(
   ];
   const others = parts.flatMap(([name, count]) => (count > 0 ? [`${count} ${name}`] : []));
   const reason = end.stopped ?? (done === total ? failure?.ended.error : undefined);
-  const why = reason ? ` ${reason.message}` : "";
-  const message = `${done} of ${total} rows are done${others.length > 0 ? `; ${others.join(", ")}` : ""}.${why}`;
-  const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = how;
-  const words = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");
+  const why = reason ? ` ${reason.message.replace(/\.?$/, ".")}` : "";
+  const rowsDone = `${done} of ${countRows(total)} done`;
+  const left = remaining_credits === null || isLocal ? "" : ` ${formatNumber(remaining_credits)} credits are left.`;
+  const message = `${rowsDone}${others.length > 0 ? `; ${others.join(", ")}` : ""}.${why}${left}`;
+  const { file, command, retryFailed, retryUnknown, dryRun, ...flags } = how.flags;
+  const typed = ["batch", file, ...flagWords(command, flags)].map(quote).join(" ");
+  const words = `${programName(io.env)} ${typed}`;
+  const isOpen = running + unsent + to_start > 0;
+  const isBlocked = needsMore(end, io);
   const hints = [
+    `What became of each row: ${programName(io.env)} batch status ${quote(results)}`,
     ...(unknown > 0
       ? [
-          "Check your account for the rows that may have been charged: they are left alone. `vidgen list --dismiss <attempt>` clears one, --retry-unknown starts them all again.",
+          "Check your account for the rows that may have been charged; they are left alone. After `vidgen list --dismiss <attempt>` one is started again; all of them with:",
+          `  ${words} --retry-unknown`,
         ]
       : []),
-    ...(failed + refused > 0 ? ["--retry-failed starts refused and failed rows again; each start is charged."] : []),
-    `Go on with: ${programName(io.env)} ${words}`,
+    ...(failed + refused > 0 ? ["Failed rows are started, and charged, again with:", `  ${words} --retry-failed`] : []),
+    ...(isBlocked && end.stopped?.hint ? [end.stopped.hint] : []),
+    ...(isOpen ? [`Go on${isBlocked ? ", once that is solved," : ""} with: ${words}`] : []),
   ];
   return new VidgenError(code, message, { hint: hints.join("\n"), cause: end.stopped });
+}
+
+/** Whether the same command would stop at once, for want of credits, a key or a connection. */
+function needsMore({ stopped }: RunEnd, { signal }: Pick<Io, "signal">): boolean {
+  return !signal.aborted && stopped !== undefined && ["auth", "credits", "network"].includes(stopped.code);
 }
 
 function codeOf(rows: readonly PlannedRow[], { stopped, failures }: RunEnd, { signal }: Pick<Io, "signal">): ErrorCode {

@@ -1,7 +1,7 @@
 import { Chalk, type ChalkInstance } from "chalk";
 import { createRedaction, plain } from "../../client/credentials.ts";
 import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
-import { asVidgenError, systemCode, VidgenError } from "../../errors.ts";
+import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createEventLog } from "./events.ts";
 import { createSpinner } from "./spinner.ts";
@@ -79,7 +79,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
     printed = Promise.all([printed, writing]);
     printed.catch(() => {});
   };
-  const events = createEventLog((event) => keepFailure(writeEvent(stdout, jsonText(event, show))), { date });
+  const events = createEventLog((event) => keepFailure(writeOne(stdout, jsonText(event, show), "Events")), { date });
   const report = (error: VidgenError) => {
     if (flags.json) stderr.write(`${jsonText(errorDocument(error), show, 2)}\n`);
     else stderr.write(show(errorText(error, color)));
@@ -111,7 +111,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
     line(text) {
       if (flags.json || flags.events) return;
       spinner.stop();
-      keepFailure(write(stdout, `${redact(plain(text))}\n`));
+      keepFailure(writeOne(stdout, redact(plain(text)), "Lines"));
     },
     print: (text) => keepFailure(write(flags.events ? stderr : stdout, text)),
     printed: async () => void (await printed),
@@ -161,7 +161,7 @@ export function errorDocument(error: VidgenError) {
 }
 
 function errorText(error: VidgenError, color: ChalkInstance): string {
-  const label = ["interrupted", "terminated", "hung_up"].includes(error.code) ? "" : "error: ";
+  const label = isSignal(error) ? "" : "error: ";
   const hint = error.hint === undefined ? "" : `${plain(error.hint).replace(/^/gm, "  ")}\n`;
   return `${color.red(label)}${plain(error.message)}\n${hint}`;
 }
@@ -214,10 +214,10 @@ function write(stream: Io["stdout"], text: string): Promise<void> {
   });
 }
 
-/** Writes one line at once, so that no other output can end up inside it. Rejects as `write` does. */
-function writeEvent(stdout: Io["stdout"], line: string): Promise<void> {
+/** Writes one of several lines at once, so that no other output can end up inside it. Rejects as `write` does; `what` they are. */
+function writeOne(stdout: Io["stdout"], line: string, what: "Events" | "Lines"): Promise<void> {
   return write(stdout, `${line}\n`).catch((error) => {
-    const hint = "Events are missing, but no video: `vidgen list` shows what was started and saved.";
+    const hint = `${what} are missing, but no video: \`vidgen list\` shows what was started and saved.`;
     throw asVidgenError(error).with({ hint });
   });
 }

@@ -1,6 +1,7 @@
 import type { Plan } from "../../client/batch/batch.ts";
 import { type BatchCounts, createCounts } from "../../client/batch/counts.ts";
 import type { GenerationEvent } from "../../client/events.ts";
+import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
 
@@ -19,8 +20,14 @@ export function createTally(
     counts,
     tell(event: GenerationEvent): void {
       take(event);
-      if (event.event === "ended") ended++;
-      if (event.event === "ended" && (!output.isLive || event.error !== null)) output.note(rowLine(event, counts));
+      if (event.event === "ended") {
+        const { id, error } = event;
+        // After Ctrl-C nothing more is drawn: the rows go on with the next run.
+        if (error && isSignal(error)) return;
+        // What was not accepted took no time worth counting.
+        if (id !== null) ended++;
+        if (!output.isLive || error !== null) output.note(rowLine(event, counts));
+      }
       if (output.isLive && (event.event === "ended" || event.event === "started")) draw();
     },
   };
@@ -31,14 +38,13 @@ type EndedEvent = GenerationEvent & { event: "ended" };
 /** Such as "[37/200] line 12, fox: clips/fox.mp4". */
 function rowLine({ row, line, id, status, file, video_url, error }: EndedEvent, { done, total }: BatchCounts): string {
   const name = row === undefined || /^[0-9a-f]{16}-\d+$/.test(row) ? "" : `, ${row}`;
-  const outcome =
-    error === null ? (file ?? video_url ?? status) : `${status}: ${error.message}${id === null ? "" : ` (${id})`}`;
+  const outcome = error === null ? (file ?? video_url ?? status) : `${error.message}${id === null ? "" : ` (${id})`}`;
   return `[${done}/${total}] line ${line}${name}: ${outcome}`;
 }
 
-/** By how long the rows of this run took so far; `undefined` before the first one has ended. */
+/** By how long the rows of this run took so far, those that run taken as half done; `undefined` before the first one has ended. */
 function findLeftMs({ to_start, running }: BatchCounts, ended: number, elapsedMs: number): number | undefined {
-  return ended === 0 ? undefined : ((to_start + running) * elapsedMs) / ended;
+  return ended === 0 ? undefined : ((to_start + running / 2) * elapsedMs) / (ended + running / 2);
 }
 
 /** Such as "37 of 200 done, 4 running, 1 failed, 1,630 credits left, about 12 min". */
@@ -56,6 +62,10 @@ export function describe(
     ...(leftMs === undefined || leftMs === 0 ? [] : [`about ${formatMinutes(leftMs)}`]),
   ];
   return parts.join(", ");
+}
+
+export function countRows(count: number): string {
+  return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
 }
 
 export function formatNumber(value: number): string {

@@ -6,12 +6,18 @@ import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
 import { createEventFilter, type GenerationEvent } from "../events.ts";
 import type { Journal } from "../journal.ts";
-import { fillWords } from "../naming.ts";
-import { findPlace, isFolder } from "../place.ts";
-import { kindOf } from "../target.ts";
+import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
-import { mergeAttempts, type PlannedRow, type PlanOptions, planRows, throwFaults } from "./plan.ts";
-import { findResults, openResults, type ResultLine, readResults, resultsError, type Source } from "./results.ts";
+import { findUnwritten, mergeAttempts, type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
+import {
+  findResults,
+  lockOf,
+  openResults,
+  type ResultLine,
+  readResults,
+  resultsError,
+  type Source,
+} from "./results.ts";
 import type { KeyedRow } from "./row.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
@@ -90,6 +96,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
         const results = openResults(path, io);
         await results.begin({ ...options.source, rows: planned.length, service: client.baseUrl });
+        for (const line of findUnwritten(planned, attempts.open, found.attempts)) await results.append(line);
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
@@ -150,11 +157,14 @@ async function addInfos(
 }
 
 async function holdResults(path: string, io: LeaseIo) {
-  const acquired = await acquireLease(`${path}.lock`, io).catch((cause) => {
+  const acquired = await acquireLease(lockOf(path), io).catch((cause) => {
     throw resultsError(path, cause);
   });
   if (acquired.kind === "acquired") return acquired.lease;
-  throw usage(`Process ${acquired.holder.pid} runs this batch: it holds ${path}.lock. Nothing was sent.`);
+  throw usage(
+    `Process ${acquired.holder.pid} runs this batch: it holds ${lockOf(path)}. Nothing was sent.`,
+    "`vidgen batch status` with the results file shows how far it is.",
+  );
 }
 
 /** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */
@@ -178,45 +188,6 @@ async function createFolders(rows: readonly PlannedRow[]): Promise<void> {
       throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
     });
   }
-}
-
-/** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
-async function checkOutputs(
-  rows: PlannedRow[],
-  { overwrite }: BatchOptions,
-  { client, io }: Known,
-): Promise<PlannedRow[]> {
-  if (overwrite) return rows;
-  const faults: string[] = [];
-  const checked: PlannedRow[] = [];
-  const today = io.date().toISOString().slice(0, 10);
-  for (const row of rows) {
-    const { state, place } = row;
-    const file = place === undefined ? undefined : await findOutput(place, row, today);
-    const isWritten = state.kind === "new" || state.kind === "running";
-    if (!isWritten || file === undefined || (await kindOf(file)) === "none") {
-      checked.push(row);
-      continue;
-    }
-    const id = state.kind === "running" ? state.attempt.id : undefined;
-    const saved = id === undefined || place === undefined ? undefined : await client.findSaved(id, place);
-    if (id !== undefined && saved !== undefined) checked.push({ ...row, state: { kind: "done", id, file: saved } });
-    else faults.push(`line ${row.line}: ${file} exists already; --overwrite replaces it`);
-  }
-  throwFaults(faults);
-  return checked;
-}
-
-/** Where the video of a row is saved; `undefined` when only its generation tells. */
-async function findOutput(place: string, { record, state }: PlannedRow, today: string): Promise<string | undefined> {
-  const words = { prompt: record.prompt, model: record.model };
-  if (state.kind === "running") {
-    const { id, started_at } = state.attempt;
-    return findPlace(fillWords(place, words, started_at.slice(0, 10)), { id, ...words });
-  }
-  if (/\{(id|n)\}/.test(place)) return undefined;
-  const filled = fillWords(place, words, today);
-  return (await isFolder(filled)) ? undefined : filled;
 }
 
 function sumUp(rows: PlannedRow[], costs: Costs): Plan {

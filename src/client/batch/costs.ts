@@ -1,6 +1,7 @@
 import { VidgenError } from "../../errors.ts";
 import type { Entry } from "../history.ts";
 import type { ResultLine } from "./results.ts";
+import { isUnclear } from "./status.ts";
 
 /** What generations cost, as far as the service has told: the difference of `remaining_credits` between two starts. */
 export type Costs = {
@@ -14,7 +15,7 @@ export type Costs = {
   dearest(model: string): number | undefined;
   /** The median of what the model has cost on this account, as far as the journal and the batch have seen. */
   typical(model: string): number | undefined;
-  /** The credits that were left after the last start that told. */
+  /** The credits that were left after the last start that told, less what may have been charged since. */
   remaining(): number | undefined;
   /** How many rows were charged, or may have been. */
   charged(): number;
@@ -59,15 +60,18 @@ export function createCosts(earlier: readonly ResultLine[], entries: readonly En
     spent += cost;
     most.set(model, Math.max(most.get(model) ?? 0, cost));
   };
-  for (const { started_at: at, model, id, status, credits, remaining_credits } of earlier) {
-    if (id !== null) count(model, credits ?? undefined);
-    else if (status === "unknown" || status === "starting") count(model, undefined);
+  const paid = earlier.filter((line) => line.id !== null || isUnclear(line));
+  for (const { model, credits } of paid) count(model, credits ?? undefined);
+  for (const { started_at: at, remaining_credits } of earlier)
     if (remaining_credits !== null) balance = { credits: remaining_credits, at };
-  }
   const last = told.at(-1);
   if (last && (balance === undefined || last.at > balance.at))
     balance = { credits: last.remaining_credits ?? 0, at: last.at };
   let remaining = balance?.credits;
+  /** The models of the rows that may have been charged since the balance was told. */
+  let since = paid
+    .filter(({ started_at, remaining_credits }) => remaining_credits === null && started_at >= (balance?.at ?? ""))
+    .map(({ model }) => model);
   let before = balance && now.getTime() - Date.parse(balance.at) < balanceLastsMs ? balance.credits : undefined;
   const dearest = (model: string) => most.get(model) ?? medians.get(model);
   return {
@@ -77,14 +81,19 @@ export function createCosts(earlier: readonly ResultLine[], entries: readonly En
       const cost = before !== undefined && left !== undefined && difference > 0 ? difference : undefined;
       before = left ?? before;
       remaining = left ?? remaining;
+      if (left === undefined) since.push(model);
+      else since = [];
       count(model, cost);
       return cost;
     },
-    unknown: (model) => count(model, undefined),
+    unknown(model) {
+      since.push(model);
+      count(model, undefined);
+    },
     spent: () => [...uncounted].reduce((sum, [model, rows]) => sum + rows * (dearest(model) ?? 0), spent),
     dearest,
     typical: (model) => medians.get(model),
-    remaining: () => remaining,
+    remaining: () => remaining && since.reduce((left, model) => left - (dearest(model) ?? 0), remaining),
     charged: () => charged,
   };
 }

@@ -1,5 +1,6 @@
 import type { EventCounts, GenerationEvent } from "../events.ts";
 import type { Plan } from "./batch.ts";
+import { isGeneral } from "./status.ts";
 
 export type BatchCounts = EventCounts & {
   /** Not started in this run, or not yet. */
@@ -24,6 +25,8 @@ export function createCounts(plan: Plan): { counts: BatchCounts; take(event: Gen
       }
       if (event.event !== "ended") return;
       const { id, status, error } = event;
+      // The next run starts it, as the plan of that run says.
+      if (status === "refused" && isGeneral(error?.code)) return;
       if (id === null) counts.to_start--;
       else counts.running--;
       // A completed generation whose video is not saved is still to be collected.

@@ -109,6 +109,33 @@ export async function planRows(
   return planned;
 }
 
+/**
+ * What the journal knows about the rows and the results file does not, because a process was killed between the two, or the results file was
+ * lost.
+ */
+export function findUnwritten(
+  rows: readonly PlannedRow[],
+  attempts: readonly ResultLine[],
+  results: readonly ResultLine[],
+): Omit<ResultLine, "at">[] {
+  const byKey = new Map(rows.map((row) => [row.key, row]));
+  const written = new Map(results.map((line) => [line.attempt, factsOf(line)]));
+  return attempts.flatMap(({ at: _, ...attempt }) => {
+    const row = byKey.get(attempt.row);
+    if (row === undefined) return [];
+    const { state } = row;
+    const isDone = state.kind === "done" && state.id === attempt.id;
+    const found = isDone ? ({ status: "completed", file: state.file, error: null } as const) : {};
+    const line = { ...attempt, ...found, line: row.line };
+    return factsOf(line) === written.get(line.attempt) ? [] : line;
+  });
+}
+
+/** Without the path, which the journal has as an absolute one. */
+function factsOf({ status, id, file, error }: Pick<ResultLine, "status" | "id" | "file" | "error">): string {
+  return [status, id, file === null, error === null].join();
+}
+
 async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions): Promise<RowState> {
   const attempt = findDeciding(known);
   if (attempt === undefined) return { kind: "new", dismissed: [] };

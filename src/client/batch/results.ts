@@ -45,6 +45,11 @@ export type ResultsFile = {
   begin(source: Source): Promise<void>;
 };
 
+/** The lease of the process that runs the batch. */
+export function lockOf(path: string): string {
+  return `${path}.lock`;
+}
+
 /**
  * The real path of a results file, under which it is held and the journal names it, whatever links lead to it. Throws `usage` for a folder,
  * a pipe or a device: to read one may wait for ever.

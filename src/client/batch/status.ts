@@ -1,5 +1,6 @@
 import type { ErrorCode } from "../../errors.ts";
-import { type ResultLine, readResults, type Source } from "./results.ts";
+import { type LeaseIo, readHolder } from "../../lease.ts";
+import { findResults, lockOf, type ResultLine, readResults, type Source } from "./results.ts";
 
 /** How many rows are where. */
 export type RowCounts = { done: number; running: number; failed: number; unknown: number; missing: number };
@@ -16,7 +17,7 @@ export type BatchStatus = RowCounts & {
 };
 
 /** Reads what the runs of a batch, or of its shards, have written down. Throws `usage` and `output` as `readResults` does. */
-export async function readStatus(paths: readonly string[]): Promise<BatchStatus> {
+export async function readStatus(paths: readonly string[], io: Omit<LeaseIo, "limit">): Promise<BatchStatus> {
   const byRow = new Map<string, ResultLine[]>();
   const doubles = new Set<string>();
   const sources: Source[] = [];
@@ -24,7 +25,10 @@ export async function readStatus(paths: readonly string[]): Promise<BatchStatus>
     const { source, attempts } = await readResults(path, { mustExist: true });
     if (source) sources.push(source);
     for (const row of new Set(attempts.map(({ row }) => row))) if (byRow.has(row)) doubles.add(row);
-    for (const attempt of attempts) {
+    const isLive = (await readHolder(lockOf(await findResults(path)), io)) !== undefined;
+    for (const read of attempts) {
+      // While the batch runs, a start that is out is on its way.
+      const attempt = isLive && read.status === "starting" ? { ...read, status: "processing" as const } : read;
       const known = byRow.get(attempt.row);
       if (known) known.push(attempt);
       else byRow.set(attempt.row, [attempt]);
@@ -64,7 +68,7 @@ export function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
   if (status === "completed") return error === null ? "done" : "running";
   if (status === "unsent" || (status === "refused" && isGeneral(error?.code))) return "missing";
   if (status === "failed" || status === "refused") return "failed";
-  return id === null ? "unknown" : "running";
+  return status === "processing" || id !== null ? "running" : "unknown";
 }
 
 /** Whether a start was refused for a reason that is not the row's own, such as the key or the credits: the next run tries again. */

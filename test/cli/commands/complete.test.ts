@@ -102,3 +102,8 @@ test("after @ the files are offered that a prompt can be in", async () => {
   expect(await offered("generate", "@/nowhere/x")).toEqual([]);
   expect(await offered("wait", "@")).toEqual([]);
 });
+
+test.each(["batch", "batch status", "batch x.csv --results"])("files are offered after %s", async (typed) => {
+  const world = await createWorld();
+  expect((await world.vidgen("__complete", "--", ...typed.split(" "))).stdout).toBe(":files\n");
+});

@@ -65,7 +65,7 @@ test("a misspelt name gets a suggestion, and the names there are", async () => {
     code: 2,
     stdout: "",
     stderr: expect.stringMatching(
-      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives\.\n$/,
+      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives, agents\.\n$/,
     ),
   });
   expect((await world.vidgen("help", "genrate")).stderr).toContain("Did you mean generate?");
@@ -155,7 +155,7 @@ test("help --json has the schema of each result, and the results keep to it", as
     expect([{}, [{}]].map((wrong) => schema.safeParse(wrong).success)).toEqual([false, false]);
   }
   const untold = commands.filter(({ result }: { result: unknown }) => result === null);
-  expect(untold.map(({ name }: { name: string }) => name)).toEqual(["help"]);
+  expect(untold.map(({ name }: { name: string }) => name)).toEqual(["mcp", "help"]);
 });
 
 function feed(world: World, stdin: string, ...argv: string[]) {

@@ -1,5 +1,8 @@
 import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import process from "node:process";
 import { expect, test } from "vitest";
+import { readStatus } from "../../../src/client/batch/status.ts";
+import { systemClock, systemProcesses } from "../../../src/io.ts";
 import { createMachine, createService } from "./machine.ts";
 
 test("each row is started, saved, and written down", async () => {
@@ -89,6 +92,21 @@ test.each([
   }
   await machine.run(shots, options);
   expect(service.charges("a fox")).toBe(charges);
+});
+
+test("what the journal alone knows of the rows is written to the results file", async () => {
+  const machine = createMachine(createService());
+  const shots = machine.rows("a", "b [fail]");
+  await machine.run(shots);
+  rmSync(machine.results);
+  const { batch } = await machine.run(shots);
+  expect(batch.plan).toMatchObject({ done: 1, failed: 1, to_start: 0 });
+  expect(
+    await readStatus([machine.results], { ...systemClock, processes: systemProcesses(process.pid) }),
+  ).toMatchObject({ done: 1, failed: 1, missing: 0 });
+  const size = machine.lines().length;
+  await machine.run(shots);
+  expect(machine.lines()).toHaveLength(size + 1);
 });
 
 test("killed while a start is out, the row may have been charged", async () => {
@@ -252,6 +270,17 @@ test.each([
   expect(service.generations).toHaveLength(count);
 });
 
+test("--keep-credits counts rows that may have been charged", async () => {
+  const service = createService({ credits: 1000 });
+  service.fault = (prompt, accept) =>
+    "cd".includes(prompt) ? accept() && new Response("", { status: 502 }) : undefined;
+  const { rows, run } = createMachine(service);
+  const shots = rows(..."abcdef");
+  await run(shots, { keepCredits: 965 });
+  await run(shots, { keepCredits: 965 });
+  expect(service.credits).toBe(970);
+});
+
 test("a second process leaves at once", async () => {
   const machine = createMachine(createService());
   const first = await machine.open(machine.rows("a"));
@@ -267,4 +296,14 @@ test("a file that is no results file is not written to", async () => {
     await expect(machine.open(machine.rows("a"))).rejects.toMatchObject({ code: "usage" });
     expect(readFileSync(machine.results, "utf8")).toBe(text);
   }
+});
+
+test("while it runs, a start that is out is on its way; once it is killed, it may have been charged", async () => {
+  const service = createService({ fault: () => new Promise(() => {}) });
+  const machine = createMachine(service);
+  void machine.run(machine.rows("a"));
+  await service.clock.sleep(1_000);
+  expect(await machine.status()).toMatchObject({ running: 1, unknown: 0 });
+  machine.kill();
+  expect(await machine.status()).toMatchObject({ running: 0, unknown: 1 });
 });

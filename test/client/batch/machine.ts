@@ -5,6 +5,7 @@ import { onTestFinished } from "vitest";
 import { type Batch, type BatchOptions, openBatch } from "../../../src/client/batch/batch.ts";
 import { keyRows, type Row } from "../../../src/client/batch/row.ts";
 import type { RunEnd, RunOptions } from "../../../src/client/batch/run.ts";
+import { readStatus } from "../../../src/client/batch/status.ts";
 import type { WorkOptions } from "../../../src/client/batch/work.ts";
 import { createClient } from "../../../src/client/client.ts";
 import type { GenerationEvent } from "../../../src/client/events.ts";
@@ -25,13 +26,13 @@ export type ServiceOptions = {
   price?: (model: string) => number;
   /** How many run at once; more get a 429. */
   capacity?: number;
-  renderMs?: number;
+  renderMs?: () => number;
   fault?: Fault;
 };
 
 /** A service with an account, as the interface describes it, for as many clients as want it. */
 export function createService(options: ServiceOptions = {}) {
-  const { capacity = Number.POSITIVE_INFINITY, renderMs = 60_000, price = () => 10 } = options;
+  const { capacity = Number.POSITIVE_INFINITY, renderMs = () => 60_000, price = () => 10 } = options;
   const clock = createVirtualClock();
   const generations: Generation[] = [];
   const service = {
@@ -54,7 +55,7 @@ export function createService(options: ServiceOptions = {}) {
     }
     service.credits -= cost;
     const id = `gen-${generations.length + 1}`;
-    generations.push({ id, prompt, model, endsAt: clock.now() + renderMs });
+    generations.push({ id, prompt, model, endsAt: clock.now() + renderMs() });
     return Response.json({ success: true, data: { id, status: "processing" }, remaining_credits: service.credits });
   };
   const fetch = async (url: string, init: FetchInit = {}): Promise<Response> => {
@@ -82,11 +83,23 @@ type Options = Partial<BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"
 
 export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };
 
+type MachineOptions = {
+  name?: string;
+  /** The folder in which it has its own. */
+  parent?: string;
+  isAlive?(pid: number, newest: number): boolean;
+};
+
 /** A folder on a machine with a journal; `run` is one process, the one before has ended. */
-export function createMachine(service: Service, name = "a", isAlive = (pid: number, newest: number) => pid === newest) {
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
+export function createMachine(service: Service, options: MachineOptions = {}) {
+  const { name = "a", parent = tmpdir(), isAlive = (pid, newest) => pid === newest } = options;
+  const folder = mkdtempSync(join(parent, "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   let pid = 0;
+  const processesOf = (self: number) => ({
+    self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
+    startOf: async (other: number) => (isAlive(other, pid) ? "0" : undefined),
+  });
   const machine = {
     folder,
     journal: join(folder, "journal.jsonl"),
@@ -106,10 +119,7 @@ export function createMachine(service: Service, name = "a", isAlive = (pid: numb
         <Args extends unknown[], Result>(work: (...args: Args) => Promise<Result>) =>
         (...args: Args) =>
           self === pid ? work(...args) : new Promise<never>(() => {});
-      const processes = {
-        self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
-        startOf: async (other: number) => (isAlive(other, pid) ? "0" : undefined),
-      };
+      const processes = processesOf(self);
       const { clock } = service;
       const io = {
         ...clock,
@@ -138,6 +148,7 @@ export function createMachine(service: Service, name = "a", isAlive = (pid: numb
     rewriteJournal: (lines: string[]) => writeFileSync(machine.journal, lines.map((line) => `${line}\n`).join("")),
     /** The process dies. */
     kill: () => void pid++,
+    status: () => readStatus([machine.results], { ...service.clock, processes: processesOf(pid + 1) }),
     lines: () =>
       readFileSync(machine.results, "utf8")
         .split("\n")

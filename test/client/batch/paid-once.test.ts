@@ -29,7 +29,7 @@ test("a results file is held and found by its real path, whatever links lead to 
   const linked = join(machine.folder, "linked.jsonl");
   symlinkSync(machine.results, linked);
   const first = await machine.open(shots);
-  const other = createMachine(service, "a", () => true);
+  const other = createMachine(service, { isAlive: () => true });
   for (const results of [linked, join(folder, basename(machine.results))])
     await expect(other.open(shots, { results })).rejects.toMatchObject({ code: "usage", message: /holds/ });
   await first.close();

@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { iterateBatch } from "../../../src/client/batch/iterate.ts";
-import { readStatus } from "../../../src/client/batch/status.ts";
 import { createMachine, createService } from "./machine.ts";
 
 test("a listener that throws stops the starts, and what was started is saved", async () => {
@@ -39,7 +38,7 @@ test.each([
 
 test("generations that run for long do not make a busy service look dead", async () => {
   let lag = 0;
-  const service = createService({ capacity: 1, renderMs: 20 * 60_000 });
+  const service = createService({ capacity: 1, renderMs: () => 20 * 60_000 });
   service.fault = () =>
     service.generations.length > 0 && lag++ % 2 === 1 ? Response.json({}, { status: 429 }) : undefined;
   const { rows, run } = createMachine(service);
@@ -111,7 +110,7 @@ test("foreign lines are ignored, in the plan and in the status", async () => {
   writeFileSync(machine.results, own + foreign.map((line) => `${JSON.stringify(line)}\n`).join(""));
   const { batch } = await machine.run(shots);
   expect(batch.plan.done).toBe(2);
-  expect(await readStatus([machine.results])).toMatchObject({ done: 2, rows: 2, shards: null });
+  expect(await machine.status()).toMatchObject({ done: 2, rows: 2, shards: null });
 });
 
 test("a paid generation whose row is gone from the file is named", async () => {

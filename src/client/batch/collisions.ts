@@ -1,0 +1,74 @@
+import { readdir } from "node:fs/promises";
+import { basename, dirname, resolve } from "node:path";
+import { systemCode } from "../../errors.ts";
+import type { Clock } from "../../io.ts";
+import type { Client } from "../client.ts";
+import { fillWords } from "../naming.ts";
+import { findPlace, isFolder } from "../place.ts";
+import { kindOf } from "../target.ts";
+import { type PlannedRow, throwFaults } from "./plan.ts";
+
+type Known = { client: Pick<Client, "findSaved">; io: Pick<Clock, "date"> };
+
+/** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
+export async function checkOutputs(
+  rows: PlannedRow[],
+  { overwrite }: { overwrite?: boolean | undefined },
+  { client, io }: Known,
+): Promise<PlannedRow[]> {
+  if (overwrite) return rows;
+  const faults: string[] = [];
+  const checked: PlannedRow[] = [];
+  const today = io.date().toISOString().slice(0, 10);
+  const isListed = createListing();
+  for (const row of rows) {
+    const { state, place } = row;
+    const file = place === undefined ? undefined : await findOutput(place, row, { today, isListed });
+    const isWritten = state.kind === "new" || state.kind === "running";
+    if (!isWritten || file === undefined || (await kindOf(file)) === "none") {
+      checked.push(row);
+      continue;
+    }
+    const id = state.kind === "running" ? state.attempt.id : undefined;
+    const saved = id === undefined || place === undefined ? undefined : await client.findSaved(id, place);
+    if (id !== undefined && saved !== undefined) checked.push({ ...row, state: { kind: "done", id, file: saved } });
+    else faults.push(`line ${row.line}: ${file} exists already; --overwrite replaces it`);
+  }
+  throwFaults(faults);
+  return checked;
+}
+
+/** Where the video of a row is saved; `undefined` when only its generation tells, or when no such file exists. */
+async function findOutput(
+  place: string,
+  { record, state }: PlannedRow,
+  { today, isListed }: { today: string; isListed: ReturnType<typeof createListing> },
+): Promise<string | undefined> {
+  const words = { prompt: record.prompt, model: record.model };
+  if (state.kind === "running") {
+    const { id, started_at } = state.attempt;
+    return findPlace(fillWords(place, words, started_at.slice(0, 10)), { id, ...words });
+  }
+  if (/\{(id|n)\}/.test(place)) return undefined;
+  const filled = fillWords(place, words, today);
+  return !(await isListed(filled)) || (await isFolder(filled)) ? undefined : filled;
+}
+
+/** Tells whether a file may exist. Each folder is read once: a batch may have 100,000 rows, and looking at each file takes 20 s. */
+function createListing(): (file: string) => Promise<boolean> {
+  const folders = new Map<string, Promise<Set<string> | undefined>>();
+  // On some systems letter case and the form of accents make no difference.
+  const plain = (name: string) => name.normalize("NFC").toLowerCase();
+  return async (file) => {
+    const folder = dirname(resolve(file));
+    const listed =
+      folders.get(folder) ??
+      readdir(folder).then(
+        (names) => new Set(names.map(plain)),
+        (error) => (systemCode(error) === "ENOENT" ? new Set<string>() : undefined),
+      );
+    folders.set(folder, listed);
+    const names = await listed;
+    return names === undefined || names.has(plain(basename(file)));
+  };
+}

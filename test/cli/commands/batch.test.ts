@@ -1,0 +1,301 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import * as z from "zod";
+import { aPng } from "../../server/jobs/pictures.ts";
+import { createWorld, failure, isStart, mediaUrl, onStart, type Run, type World } from "../../vidgen.ts";
+
+type Fields = { event: string; [field: string]: unknown };
+
+/** A world with a CSV of these rows, and the command that saves each as its id. */
+async function createBatch(rows = ["fox,a red fox", "owl,an owl", "hare,a hare"], header = "id,prompt") {
+  const world = await createWorld();
+  const file = join(world.folder, "shots.csv");
+  const results = `${file}.results.jsonl`;
+  writeFileSync(file, [header, ...rows, ""].join("\n"));
+  const place = join(world.folder, "clips/{id}.mp4");
+  const clip = (id: string) => join(world.folder, `clips/${id}.mp4`);
+  const batch = (...argv: string[]) => world.vidgen("batch", file, "-o", place, ...argv);
+  return { world, file, results, place, clip, batch };
+}
+
+const starts = (world: World) => world.requests.filter(isStart).map(({ body }) => JSON.parse(body));
+const lines = (text: string) => text.trimEnd().split("\n");
+
+/** Ctrl-C at the first poll. */
+const pressWhilePolled = (request: Request, world: World) =>
+  void (request.method === "GET" && !world.io.signal.aborted && world.press("Ctrl-C"));
+
+async function schemaOf(world: World, ...path: string[]) {
+  const document = JSON.parse((await world.vidgen("help", "--json")).stdout);
+  const find = (tree: { commands: { name: string }[] }, name: string) =>
+    tree.commands.find((each) => each.name === name);
+  return path.reduce((tree, name) => find(tree, name) as never, document);
+}
+
+test("the issue's lines: the plan, a path a row on stdout, a line a row on stderr; again nothing is paid", async () => {
+  const { world, results, clip, batch } = await createBatch();
+  const run = await batch("--jobs", "4", "--max-credits", "2000");
+  expect([run.code, lines(run.stdout).sort()]).toEqual([0, ["fox", "hare", "owl"].map(clip)]);
+  expect(lines(run.stderr)).toEqual([
+    `3 rows: 3 to start (${results})`,
+    "  wan-2.5: 3 to start, cost unknown",
+    "Cost: unknown.",
+    `[1/3] line 2, fox: ${clip("fox")}`,
+    `[2/3] line 3, owl: ${clip("owl")}`,
+    `[3/3] line 4, hare: ${clip("hare")}`,
+    `3 of 3 done, 970 credits left; ${results}`,
+  ]);
+  const again = await batch();
+  expect([again.code, again.stdout, starts(world)]).toEqual([0, "", [{}, {}, {}].map(() => expect.anything())]);
+  expect(again.stderr).toContain("3 rows: 3 done, 0 to start");
+});
+
+test("--dry-run prints the plan with what is known of the cost, sends nothing and writes nothing", async () => {
+  const { world, results, batch } = await createBatch();
+  await world.vidgen("generate", "a bear", "--no-wait");
+  await world.vidgen("generate", "a bear cub", "--no-wait");
+  const sent = world.requests.length;
+  const run = await batch("--dry-run", "-m", "wan-2.5");
+  expect(run).toMatchObject({ code: 0, stderr: "" });
+  expect(run.stdout).toBe(
+    `3 rows: 3 to start (${results})\n  wan-2.5: 3 to start, about 30 credits\nCost: about 30 credits; 980 credits left.\n`,
+  );
+  expect(JSON.parse((await batch("--dry-run", "--json")).stdout)).toEqual({
+    ...{ rows: 3, done: 0, running: 0, failed: 0, refused: 0, unknown: 0, to_start: 3, results },
+    models: [{ model: "wan-2.5", to_start: 3, credits_each: 10, credits: 30 }],
+    ...{ credits: 30, remaining_credits: 980 },
+  });
+  expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, ["shots.csv"]]);
+});
+
+test.each<[string, string[], string | undefined, number, number]>([
+  ["y", [], "y\r", 0, 1],
+  ["Enter", [], "\r", 130, 0],
+  ["nothing, with --yes", ["--yes"], undefined, 0, 1],
+  ["nothing, with --no-input", ["--no-input"], undefined, 0, 1],
+])("at a terminal it asks before it pays: %s", async (_, argv, keys, code, paid) => {
+  const { world, batch } = await createBatch(["fox,a fox"]);
+  world.isTerminal = true;
+  if (keys !== undefined) world.answers = [["Start 1 generation?", keys]];
+  const run = await batch(...argv);
+  expect([run.code, starts(world).length]).toEqual([code, paid]);
+  expect(run.stderr.includes("Start 1 generation?")).toBe(keys !== undefined);
+});
+
+test("--json: one document with the counts and how each row ended, as the schema of help says", async () => {
+  const { world, results, clip, batch } = await createBatch(["fox,a fox", "bad,[fail: no foxes]"]);
+  const run = await batch("--json", "--jobs", "1");
+  const { result } = (await schemaOf(world, "batch")) as never as { result: never };
+  const document = JSON.parse(run.stdout);
+  expect(z.fromJSONSchema(result).safeParse(document).error).toBeUndefined();
+  expect(document).toMatchObject({ total: 2, done: 1, failed: 1, to_start: 0, remaining_credits: 980, results });
+  expect(document.generations).toEqual([
+    expect.objectContaining({ row: "fox", line: 2, status: "completed", file: clip("fox"), error: null }),
+    expect.objectContaining({ row: "bad", line: 3, status: "failed", file: null, credits: 10 }),
+  ]);
+  const { error } = JSON.parse(run.stderr);
+  expect([run.code, error.code, error.message]).toEqual([
+    4,
+    "failed",
+    "1 of 2 rows done; 1 failed. 980 credits are left.",
+  ]);
+});
+
+test("--events: each event has its row, and the summary the counts of a batch", async () => {
+  const { world, clip, batch } = await createBatch(["fox,a fox", "bad,[fail: no foxes]"]);
+  const run = await batch("--events", "--jobs", "1");
+  const { events: schema } = (await schemaOf(world, "batch")) as never as { events: never };
+  const events: Fields[] = lines(run.stdout).map((line) => JSON.parse(line));
+  for (const event of events)
+    expect([event, z.fromJSONSchema(schema).safeParse(event).error]).toEqual([event, undefined]);
+  const told = events.map(({ event, row, status }) => [event, row, status].filter(Boolean).join(" "));
+  expect(told).toEqual([
+    ...["started fox", "state fox processing", "state fox completed", "progress fox", "saved fox"],
+    ...["ended fox completed", "started bad", "ended bad failed", "error", "summary"],
+  ]);
+  expect(events.find(({ event }) => event === "saved")).toMatchObject({ line: 2, file: clip("fox") });
+  const counts = { total: 2, done: 1, failed: 1, to_start: 0, remaining_credits: 980 };
+  expect(events.at(-1)).toMatchObject({ exit_code: 4, ...counts });
+});
+
+const noMedia: World["faults"][number] = (request) =>
+  request.url.startsWith(mediaUrl) ? new Response("", { status: 418 }) : undefined;
+const refuseToConnect: World["faults"][number] = (request) => {
+  if (isStart(request)) throw failure("ECONNREFUSED", false);
+  return undefined;
+};
+
+type Ending = { row: string; argv?: string[]; fault?: World["faults"][number]; code: number; says: string };
+
+test.each<[string, Ending]>([
+  ["an unknown row", { row: "[http: 500]", code: 6, says: "1 may have been charged" }],
+  ["a key that is refused", { row: "[http: 401]", code: 3, says: "2 not started. The service rejected the API key" }],
+  ["too few credits", { row: "[credits: 0]", code: 7, says: "2 not started. Not enough credits" }],
+  ["a budget", { row: "a fox", argv: ["--max-credits", "15"], code: 7, says: "1 not started. The batch has spent 10" }],
+  [
+    "a reserve",
+    { row: "a fox", argv: ["--keep-credits", "990"], code: 7, says: "1 not started. 990 credits are left" },
+  ],
+  ["a failed row", { row: "[fail]", code: 4, says: "1 failed" }],
+  ["a video that is not saved", { row: "a fox", fault: noMedia, code: 9, says: "2 running" }],
+  ["no connection", { row: "a fox", fault: refuseToConnect, code: 8, says: "2 not started" }],
+  ["a refused row", { row: "[http: 422]", code: 1, says: "1 failed" }],
+  ["a wait that is too short", { row: "[slow: 90s]", argv: ["--timeout", "45s"], code: 5, says: "1 running" }],
+  ["Ctrl-C", { row: "a fox", fault: pressWhilePolled, code: 130, says: "running" }],
+])("%s decides the exit code, and is said", async (_, { row, argv = [], fault, code, says }) => {
+  const { world, batch } = await createBatch([`one,${row}`, "two,an owl"]);
+  if (fault) world.faults.push(fault);
+  // So it is known what a row costs.
+  if (argv.includes("--max-credits"))
+    for (const prompt of ["a bear", "a cub"]) await world.vidgen("generate", prompt, "--no-wait");
+  const run = await batch(...argv, "--jobs", "1");
+  expect([run.code, run.stderr]).toEqual([code, expect.stringMatching(/^(error: )?\d of 2 rows done; /m)]);
+  expect(run.stderr).toContain(says);
+});
+
+test("when several apply, the worst of them decides", async () => {
+  const rows = ["a,[fail]", "b,[http: 500]", "c,[http: 422]", "d,a fox"];
+  const { batch } = await createBatch(rows);
+  const run = await batch();
+  expect([run.code, run.stderr]).toEqual([
+    6,
+    expect.stringContaining("1 of 4 rows done; 1 may have been charged, 2 failed."),
+  ]);
+});
+
+/** The words of a command line as a shell reads them. */
+const wordsOf = (line: string) =>
+  [...line.matchAll(/'((?:[^']|'\\'')*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
+
+test("the printed command goes on: same flags, quoted, without those that retry", async () => {
+  const { world, file, clip, batch } = await createBatch(["fox,a fox", "owl,an owl"]);
+  world.faults = [pressWhilePolled];
+  const run = await batch("--jobs", "1", "--set", "style=film noir", "--retry-failed", "--retry-unknown");
+  expect(run).toMatchObject({ code: 130, stdout: "" });
+  const printed = /Go on with: vidgen (.*)$/m.exec(run.stderr)?.[1] ?? "";
+  expect(printed).toContain("--set 'style=film noir'");
+  expect(printed).not.toContain("--retry");
+  world.faults = [];
+  world.reboot();
+  expect(wordsOf(printed).slice(0, 2)).toEqual(["batch", file]);
+  const resumed = await world.vidgen(...wordsOf(printed));
+  expect([resumed.code, lines(resumed.stdout)]).toEqual([0, [clip("fox"), clip("owl")]]);
+  expect(starts(world).map(({ prompt }) => prompt)).toEqual(["a fox", "an owl"]);
+});
+
+test("a failed and an unknown row are left alone until the printed commands start them", async () => {
+  const { world, batch } = await createBatch(["a,a fox", "b,an owl"]);
+  world.faults = [onStart(() => new Response("", { status: 502 }), 1)];
+  const first = await batch("--jobs", "1");
+  expect([first.code, first.stderr]).toEqual([6, expect.not.stringContaining("Go on with")]);
+  const left = await batch();
+  expect(left.stderr).toMatch(/2 rows: 1 done, 1 unknown, 0 to start.*\n {2}line 2 may have been charged: attempt/);
+  expect([left.code, starts(world).length]).toEqual([6, 2]);
+  const printed = /^ +vidgen (.* --retry-unknown)$/m.exec(left.stderr)?.[1] ?? "";
+  expect(await world.vidgen(...wordsOf(printed))).toMatchObject({ code: 0 });
+  expect(starts(world)).toHaveLength(3);
+});
+
+test("Ctrl-C twice leaves at once, and what runs is followed by the next run", async () => {
+  const { world, batch } = await createBatch(["fox,a fox"]);
+  world.faults = [
+    (request) => {
+      if (request.method === "GET") for (const _ of [1, 2]) world.press("Ctrl-C");
+      return undefined;
+    },
+  ];
+  expect(await batch()).toMatchObject({ code: 130 });
+  world.faults = [];
+  world.reboot();
+  expect(await batch()).toMatchObject({ code: 0, stderr: expect.stringContaining("1 row: 1 running, 0 to start") });
+  expect(starts(world)).toHaveLength(1);
+});
+
+const badFlags: [string[], string][] = [
+  ...["0", "x", "-1", "1.5"].map((value): [string[], string] => [["--jobs", value], "--jobs must be a whole number"]),
+  [["--max-credits", "0"], "--max-credits must be a whole number, at least 1"],
+  [["--keep-credits", "-1"], "--keep-credits must be a whole number, at least 0"],
+  ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be such as 2/8"]),
+  [["--format", "xml"], "--format must be one of csv, tsv, jsonl, txt"],
+  [["--results", ""], "--results is empty"],
+  [["--each", "model"], "--each must be field=value,value"],
+  [["--events", "--dry-run"], "--events and --dry-run cannot be combined"],
+  [["--local", "--base-url", "https://x.example"], "--local and --base-url cannot be combined"],
+];
+test.each(badFlags)("%j is a usage error, and nothing is sent", async (argv, says) => {
+  const { world, batch } = await createBatch();
+  const run = await batch(...argv);
+  expect([run.code, run.stderr, world.requests]).toEqual([2, expect.stringContaining(says), []]);
+});
+
+test("every fault of the file is told with its line, and nothing is sent", async () => {
+  const { world, batch } = await createBatch(["fox,a fox", "fox,", "owl,an owl,1"]);
+  const run = await batch();
+  expect([run.code, world.requests]).toEqual([2, []]);
+  expect(run.stderr).toMatch(/shots\.csv: 4 faults; nothing was sent\.\n(line 3.*\n){3}line 4, column 3: .*3 cells/);
+});
+
+test("stdin needs --format and --results", async () => {
+  const { world, clip, place } = await createBatch();
+  const results = join(world.folder, "r.jsonl");
+  const run = (...argv: string[]): Promise<Run> => {
+    world.stdin = "id,prompt\nfox,a fox\n";
+    return world.vidgen("batch", "-", "-o", place, ...argv);
+  };
+  expect((await run("--format", "csv")).stderr).toContain("--results is missing");
+  expect((await run("--results", results)).stderr).toContain("stdin needs --format");
+  expect(await run("--format", "csv", "--results", results)).toMatchObject({ code: 0, stdout: `${clip("fox")}\n` });
+});
+
+test("words, --each and an image: each row is its own request, with its info beside the video", async () => {
+  const { world, file } = await createBatch(["fox,snow,fox.png"], "animal,where,imageUrl");
+  writeFileSync(join(world.folder, "fox.png"), aPng(30, 20));
+  const picture = join(world.folder, "fox.png");
+  writeFileSync(file, `animal,where,imageUrl\nfox,snow,${picture}\n`);
+  const place = join(world.folder, "{animal}-{n}.mp4");
+  const argv = ["--prompt", "a {animal} in {where}", "--each", "model=wan-2.5,ray-3", "--write-info-json"];
+  const run = await world.vidgen("batch", file, "-o", place, ...argv);
+  expect([run.code, lines(run.stdout)]).toEqual([0, [1, 2].map((n) => join(world.folder, `fox-${n}.mp4`))]);
+  const image = expect.stringMatching(/^data:image\/png;base64,/);
+  expect(starts(world)).toEqual(
+    ["wan-2.5", "ray-3"].map((model) => ({ prompt: "a fox in snow", model, imageUrl: image })),
+  );
+  const info = JSON.parse(readFileSync(join(world.folder, "fox-2.mp4.json"), "utf8"));
+  expect(info).toMatchObject({ request: { prompt: "a fox in snow", model: "ray-3" } });
+});
+
+test("a second process at once says who has it, and leaves", async () => {
+  const { world, batch } = await createBatch(["fox,a fox"]);
+  let second: Promise<Run> | undefined;
+  world.faults = [
+    (request) => {
+      if (isStart(request)) second ??= batch();
+      return undefined;
+    },
+  ];
+  expect((await batch()).code).toBe(0);
+  expect(await second).toMatchObject({ code: 2, stderr: expect.stringContaining("Nothing was sent.") });
+  expect(starts(world)).toHaveLength(1);
+});
+
+test.each([
+  ["a folder", ""],
+  ["another file", "shots.csv"],
+])("results that are %s are left alone", async (_, name) => {
+  const { world, file, batch } = await createBatch();
+  const before = readFileSync(file, "utf8");
+  expect(await batch("--results", join(world.folder, name))).toMatchObject({ code: 2 });
+  expect([readFileSync(file, "utf8"), world.requests]).toEqual([before, []]);
+});
+
+test("at a terminal one line tells how far it is; failures stay above it", async () => {
+  const { world, batch } = await createBatch(["a,[fail: no foxes]", "b,an owl", "c,a hare"]);
+  world.isTerminal = true;
+  const { stripVTControlCharacters } = await import("node:util");
+  const run = await batch("--yes", "--jobs", "1");
+  const text = stripVTControlCharacters(run.stderr);
+  expect(text).toMatch(/\[0\/3\] line 2, a: The generation failed: no foxes \([0-9a-f-]{36}\)/);
+  expect(text).toMatch(/1 of 3 done, 1 running, 1 failed, 970 credits left, about 1 min/);
+  expect(text).not.toContain("line 3, b");
+});

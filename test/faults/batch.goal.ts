@@ -1,0 +1,8 @@
+import { batchBudgets } from "./batch-budgets.ts";
+import { batchBusy } from "./batch-busy.ts";
+import { batchLong, batchPlanned } from "./batch-large.ts";
+import { batchTorn } from "./batch-torn.ts";
+import { prove } from "./goal.ts";
+
+// The goals of `vidgen batch` about its plan, its budgets and its pace, in full.
+for (const goal of [batchLong, batchPlanned, batchBudgets, batchBusy, batchTorn]) prove(goal, 1);
