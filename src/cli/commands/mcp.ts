@@ -11,7 +11,7 @@ export function addMcp(program: CommandUnknownOpts, context: Context): void {
 function declare(program: CommandUnknownOpts) {
   const command = program
     .command("mcp")
-    .summary("let an AI agent make videos, over the Model Context Protocol")
+    .summary("make videos for AI agents (MCP)")
     .description(
       "A server of the Model Context Protocol on stdin and stdout, for AI agents: generate_video, get_video, save_video, list_videos, list_models, get_credits. A call that is made again is not paid for again. VIDGEN_MCP_MAX_CREDITS bounds what a session may spend.",
     )
