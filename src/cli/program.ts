@@ -10,6 +10,7 @@ import { addHelp } from "./commands/help.ts";
 import { addList } from "./commands/list.ts";
 import { addLogin } from "./commands/login.ts";
 import { addLogout } from "./commands/logout.ts";
+import { addMcp } from "./commands/mcp.ts";
 import { addModels } from "./commands/models.ts";
 import { addServe } from "./commands/serve.ts";
 import { addStatus } from "./commands/status.ts";
@@ -21,7 +22,7 @@ import type { OutputFlags } from "./terminal/output.ts";
 /** In the order of the help. */
 const commands = [
   ...[addGenerate, addBatch, addStatus, addWait, addList, addModels, addLogin, addLogout],
-  ...[addServe, addDoctor, addCompletion, addComplete, addHelp],
+  ...[addServe, addMcp, addDoctor, addCompletion, addComplete, addHelp],
 ];
 
 /** The whole command surface. Throws commander's errors for bad usage. */

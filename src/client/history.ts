@@ -94,6 +94,18 @@ function asText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
+/** How an attempt, or the generation that it has started, stands. */
+export const statuses = [
+  "starting",
+  "processing",
+  "completed",
+  "failed",
+  "unknown",
+  "dismissed",
+  "unsent",
+  "refused",
+] as const;
+
 /** One attempt to start a generation, and the generation where it has one: the sum of its lines. */
 export type Entry = {
   attempt: string;
@@ -111,7 +123,7 @@ export type Entry = {
   /** The lease of the process that started it, or went on with it. */
   holder?: string | undefined;
   /** `starting` while the request is out; it stays so when the process died before the outcome was written. */
-  status: "starting" | "refused" | "unsent" | "unknown" | "dismissed" | "processing" | "completed" | "failed";
+  status: (typeof statuses)[number];
   id?: string;
   remaining_credits?: number | undefined;
   /** From its start to its end, in milliseconds; set when this machine polled it until then. */

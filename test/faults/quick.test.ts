@@ -14,6 +14,7 @@ import { fullDisk } from "./full-disk.ts";
 import { prove } from "./goal.ts";
 import { killed } from "./killed.ts";
 import { malformed } from "./malformed.ts";
+import { mcp } from "./mcp.ts";
 import { onePlace } from "./one-place.ts";
 import { sent } from "./sent.ts";
 import { signalled } from "./signals.ts";
@@ -22,4 +23,4 @@ import { unsent } from "./unsent.ts";
 // The same code as `npm run faults`, with smaller numbers.
 const goals = [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy];
 const batch = [batchKilled, batchShards, batchLong, batchPlanned, batchBudgets, batchBusy, batchTorn];
-for (const goal of [...goals, ...batch, again, atOnce, onePlace, containers]) prove(goal, 0.03);
+for (const goal of [...goals, ...batch, again, atOnce, onePlace, containers, mcp]) prove(goal, 0.03);

@@ -1,6 +1,6 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { isLoopback } from "../../client/credentials.ts";
-import type { Entry } from "../../client/history.ts";
+import { type Entry, statuses } from "../../client/history.ts";
 import type { Journal } from "../../client/journal.ts";
 import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -13,16 +13,6 @@ export function addList(program: CommandUnknownOpts, context: Context): void {
 }
 
 function declare(program: CommandUnknownOpts) {
-  const statuses = [
-    "starting",
-    "processing",
-    "completed",
-    "failed",
-    "unknown",
-    "dismissed",
-    "unsent",
-    "refused",
-  ] as const;
   const command = program
     .command("list")
     .summary("list the generations started on this machine")
@@ -48,7 +38,7 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   const { journal } = await findJournal(false, { ...io, onNote: output.note });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, journal, output);
-  const entries = await choose(options, journal, io);
+  const entries = await listEntries(options, journal, io);
   const documents = entries.map(({ request, reason, place: _, holder: __, ...entry }) => ({
     ...entry,
     ...{ model: request.model, prompt: request.prompt, error: reason },
@@ -64,7 +54,11 @@ const unclearNote =
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 /** The entries that the flags select. An attempt that was killed while its request was out is `unknown`. */
-async function choose({ status, limit, local }: Options, journal: Journal, io: Io): Promise<Entry[]> {
+export async function listEntries(
+  { status, limit, local }: Pick<Options, "status" | "limit" | "local">,
+  journal: Journal,
+  io: Io,
+): Promise<Entry[]> {
   if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
   const isWanted = (entry: Entry) =>
     (status === undefined || status === entry.status || entry.status === "starting") &&

@@ -116,7 +116,7 @@ export function earlierDocument({ id, status, at, remaining_credits, request: { 
 }
 
 /** How long ago an attempt was started, such as "40 s". */
-export function formatAge({ at }: Entry, { date }: Pick<Io, "date">): string {
+export function formatAge({ at }: Pick<Entry, "at">, { date }: Pick<Io, "date">): string {
   const seconds = Math.max(0, Math.round((date().getTime() - new Date(at).getTime()) / 1000));
   if (seconds < 120) return `${seconds} s`;
   const minutes = Math.round(seconds / 60);

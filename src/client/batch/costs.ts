@@ -108,10 +108,10 @@ export function checkBudget(model: string, { maxCredits, keepCredits }: Budget, 
   const next = costs.dearest(model) ?? 0;
   const spent = costs.spent();
   if (maxCredits !== undefined && (spent >= maxCredits || spent + next > maxCredits)) {
-    const cost = next === 0 ? "" : `, and the next row costs up to ${next}`;
+    const cost = next === 0 ? "" : `, and the next generation costs up to ${next}`;
     return new VidgenError(
       "credits",
-      `The batch has spent ${spent} of --max-credits ${maxCredits}${cost}: nothing more is started.`,
+      `${spent} credits of the most that may be spent, ${maxCredits}, are spent${cost}: nothing more is started.`,
     );
   }
   const left = costs.remaining();
@@ -119,7 +119,7 @@ export function checkBudget(model: string, { maxCredits, keepCredits }: Budget, 
     return new VidgenError(
       "credits",
       "No start has told how many credits are left, so no budget can be kept: nothing more is started.",
-      { hint: "Run it without --max-credits and --keep-credits." },
+      { hint: "Run it without a budget." },
     );
   if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
     return new VidgenError(

@@ -155,7 +155,7 @@ test("help --json has the schema of each result, and the results keep to it", as
     expect([{}, [{}]].map((wrong) => schema.safeParse(wrong).success)).toEqual([false, false]);
   }
   const untold = commands.filter(({ result }: { result: unknown }) => result === null);
-  expect(untold.map(({ name }: { name: string }) => name)).toEqual(["help"]);
+  expect(untold.map(({ name }: { name: string }) => name)).toEqual(["mcp", "help"]);
 });
 
 function feed(world: World, stdin: string, ...argv: string[]) {

@@ -1,0 +1,59 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { checkBaseUrl } from "../../client/credentials.ts";
+import { usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
+
+export function addMcp(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((options) => mcp(options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const command = program
+    .command("mcp")
+    .summary("make videos for AI agents (MCP)")
+    .description(
+      "A server of the Model Context Protocol on stdin and stdout, for AI agents: generate_video, get_video, save_video, list_videos, list_models, get_credits. A call that is made again is not paid for again. VIDGEN_MCP_MAX_CREDITS bounds what a session may spend.",
+    )
+    .option("--dir <folder>", "where videos are saved and images are read (default: the current folder)")
+    .addOption(localOption("use the local service: no account, no credits"))
+    .addOption(baseUrlOption());
+  return withDetails(command, {
+    prints: "the messages of the protocol",
+    examples: [
+      "claude mcp add vidgen -- vidgen mcp",
+      "vidgen mcp --dir ~/videos",
+      "VIDGEN_MCP_MAX_CREDITS=500 vidgen mcp",
+      "vidgen mcp --local",
+    ],
+  });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+
+/** Serves an AI agent until it closes stdin. Needs no key to start: each tool asks for it when it needs it. */
+async function mcp({ dir, local, baseUrl }: Options, context: Context): Promise<void> {
+  const { io, output } = context;
+  if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
+  if (baseUrl !== undefined) checkBaseUrl(baseUrl, "--base-url");
+  const maxCredits = readMaxCredits(io);
+  const { openFolder } = await import("../mcp/folder.ts");
+  const { openServices } = await import("../mcp/services.ts");
+  const { createStarts } = await import("../mcp/starts.ts");
+  const { createTools } = await import("../mcp/tools.ts");
+  const { serve } = await import("../mcp/server.ts");
+  const folder = await openFolder(dir, io);
+  const where = { ...(local && { local }), ...(baseUrl !== undefined && { baseUrl }) };
+  const services = await openServices({ ...where, output }, context);
+  const ending = new AbortController();
+  const start = createStarts({ services, maxCredits, ending: ending.signal }, io);
+  const tools = createTools({ ...where, services, start, folder, onNote: output.note }, io);
+  await serve({ tools, ending, redact: output.redact, onNote: output.note }, io);
+}
+
+function readMaxCredits({ env }: Pick<Io, "env">): number | undefined {
+  const text = env.VIDGEN_MCP_MAX_CREDITS;
+  if (!text) return undefined;
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw usage(`VIDGEN_MCP_MAX_CREDITS must be a whole number, at least 1, not "${text}".`);
+}
