@@ -107,8 +107,9 @@ export async function readResults(path: string, { mustExist = false } = {}): Pro
       else unreadable++;
     }
   } catch (error) {
-    if (mustExist || systemCode(error) !== "ENOENT")
-      throw new VidgenError("output", `Cannot read ${path}: ${systemReason(error)}.`, { cause: error });
+    const isMissing = systemCode(error) === "ENOENT";
+    if (mustExist && isMissing) throw usage(`There is no results file ${path}.`);
+    if (!isMissing) throw new VidgenError("output", `Cannot read ${path}: ${systemReason(error)}.`, { cause: error });
   }
   // A crash may have torn the first line.
   const isTorn = unreadable === 1 && (first.startsWith(lineStart) || lineStart.startsWith(first));
