@@ -76,7 +76,8 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
   let lastState = "";
   /** `printed` reports the failure; until it is called, the rejection counts as handled. */
   const keepFailure = (writing: Promise<void>) => {
-    printed = Promise.all([printed, writing]);
+    // Resolves to nothing: a batch prints ten thousand lines, and the values of all promises would be kept.
+    printed = Promise.all([printed, writing]).then(() => {});
     printed.catch(() => {});
   };
   const events = createEventLog((event) => keepFailure(writeOne(stdout, jsonText(event, show), "Events")), { date });
