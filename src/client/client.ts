@@ -220,6 +220,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       const reason = failedError(id, generation).message;
       const line: Line = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
       await journal.append(line).catch(() => {});
+      fresh.delete(id);
       recent = all = undefined;
       return generation;
     },

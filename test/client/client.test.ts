@@ -134,7 +134,8 @@ test("what the service says of a generation that was started here is written dow
   const { open, lines } = createWorld();
   const client = open();
   await client.start();
-  for (let look = 0; look < 2; look++) expect((await open().status(id, { signal })).status).toBe("completed");
+  for (const looker of [client, client, open(), open()])
+    expect((await looker.status(id, { signal })).status).toBe("completed");
   expect(lines().filter(({ kind }) => kind === "completed")).toHaveLength(1);
 });
 

@@ -111,7 +111,7 @@ export function checkBudget(model: string, { maxCredits, keepCredits }: Budget, 
     const cost = next === 0 ? "" : `, and the next generation costs up to ${next}`;
     return new VidgenError(
       "credits",
-      `${spent} credits of the most that may be spent, ${maxCredits}, are spent${cost}: nothing more is started.`,
+      `${spent} of at most ${maxCredits} credits are spent${cost}: nothing more is started.`,
     );
   }
   const left = costs.remaining();

@@ -58,8 +58,8 @@ test("a file that is no results file, or does not exist", async () => {
   const { world, file } = await createShards();
   expect(await status(world, file)).toMatchObject({ code: 2, stderr: expect.stringContaining("not a results file") });
   expect(await status(world, `${file}.x`)).toMatchObject({
-    code: 9,
-    stderr: expect.stringContaining("does not exist"),
+    code: 2,
+    stderr: expect.stringContaining("There is no results file"),
   });
 });
 

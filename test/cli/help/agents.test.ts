@@ -16,10 +16,7 @@ const page = formatAgentsPage({ events: names(events), errorFields: names(errorF
 const found = [...page.matchAll(/^ {4}(vidgen .*?) +# (.*)|`(vidgen [^`]+)`/gm)].map(
   ([, typed, note = "", quoted]) => ({ typed: typed ?? quoted ?? "", note }),
 );
-const lines = [...new Map(found.reverse().map((line) => [line.typed, line])).values()]
-  .reverse()
-  // Another part of the issue: it is run by its own tests.
-  .filter(({ typed }) => typed !== "vidgen mcp");
+const lines = [...new Map(found.reverse().map((line) => [line.typed, line])).values()].reverse();
 const starts = lines.filter(({ typed }) => typed.startsWith("vidgen generate "));
 
 const home = process.cwd();

@@ -15,6 +15,9 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   expect(tools.map(({ name }) => name)).toEqual([
     ...["generate_video", "get_video", "save_video", "list_videos", "list_models", "get_credits"],
   ]);
+  // The page for agents names them too.
+  const page = (await (await createWorld()).vidgen("help", "agents")).stdout;
+  for (const { name } of tools) expect(page).toContain(name);
   expect((await call("get_credits")).value).toMatchObject({ remaining_credits: null, told_at: null });
   const started = await call("generate_video", { ...fox, duration: 8, aspectRatio: "16:9" });
   expect(JSON.parse(world.requests.find(isStart)?.body ?? "")).toEqual({
