@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createWorld, failure, isStart, onStart, type World } from "../../vidgen.ts";
+import { createWorld, failure, isStart, type World } from "../../vidgen.ts";
 import { connectAgent } from "./agent.ts";
 
 // Starts that meet something else: other calls, a budget, a cancellation, a bug.
@@ -22,15 +22,15 @@ test.each(["beyond the budget", "cancelled in the queue"])(
     const world = await createWorld();
     if (way === "beyond the budget") world.env.VIDGEN_MCP_MAX_CREDITS = "25";
     const { call, leave } = await connectAgent(world);
-    world.faults.push(
-      onStart(() => {
-        throw failure("ECONNRESET", true);
-      }, 1),
-    );
     const controller = new AbortController();
+    world.faults.push(async (request) => {
+      if (!isStart(request)) return undefined;
+      if (way === "cancelled in the queue") controller.abort();
+      await world.io.sleep(1000);
+      throw failure("ECONNRESET", true);
+    });
     const first = call("generate_video", fox);
     const again = call("generate_video", { ...fox, again: true }, { signal: controller.signal });
-    if (way === "cancelled in the queue") controller.abort();
     const [, second] = await Promise.allSettled([first, again]);
     if (second.status === "fulfilled") expect(second.value.value).toMatchObject({ code: "credits" });
     for (const answer of [await first, await call("generate_video", fox)])
