@@ -41,10 +41,10 @@ test("lines come whole, however they are cut; empty ones and a last one without 
   expect(await read(bytes)).toMatchObject({ lines: [ping, ping.replace("ping", "pïng")], codes: [] });
 });
 
-test("a line of 100 MB is not kept, and is answered with an error at its end", async () => {
+test("a line of 400 MB is not kept, and is answered with an error at its end", async () => {
   let peak = 0;
   function* chunks() {
-    for (let i = 0; i < 100; i++) {
+    for (let i = 0; i < 400; i++) {
       yield Buffer.alloc(1_000_000, "a");
       peak = Math.max(peak, process.memoryUsage().arrayBuffers);
     }
@@ -52,7 +52,8 @@ test("a line of 100 MB is not kept, and is answered with an error at its end", a
   }
   const before = process.memoryUsage().arrayBuffers;
   expect(await read(chunks())).toMatchObject({ lines: [ping], codes: [-32600] });
-  expect(peak - before).toBeLessThan(6 * maxBytes);
+  // The garbage that is not collected yet counts too.
+  expect(peak - before).toBeLessThan(20 * maxBytes);
 });
 
 test("a tool that is not there, also by the name of a property that every object has, is an error of the protocol", async () => {

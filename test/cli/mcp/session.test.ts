@@ -26,6 +26,7 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   const { id } = started.value;
   expect(started.value).toMatchObject({ status: "processing", resumed: false, remaining_credits: 990 });
   expect((await call("get_video", { id })).value).toMatchObject({ status: "processing", video_url: null, error: null });
+  expect(printed.stdout, "nobody has asked for progress").not.toContain("notifications/progress");
   const seen: string[] = [];
   const onprogress = ({ message = "" }) => void seen.push(message);
   const ended = await call("get_video", { id, wait_seconds: 50 }, { onprogress });
@@ -56,9 +57,13 @@ test("the same call again is the same generation, also in a new session; `again`
   expect((await other.call("generate_video", { ...fox, model: "veo-3.1" })).value).toMatchObject({ resumed: false });
   expect(starts(world)).toBe(3);
   await other.leave();
-  // What a person starts is never taken for what an agent has started.
+  // What a person starts is never taken for what an agent has started, nor the other way round.
   await world.reboot().vidgen("generate", "a red fox", "--no-wait");
   expect(starts(world)).toBe(4);
+  await world.vidgen("generate", "a hen", "--no-wait");
+  const last = await connectAgent(world.reboot());
+  expect((await last.call("generate_video", { prompt: "a hen" })).value).toMatchObject({ resumed: false });
+  await last.leave();
 });
 
 test("a start with an unknown outcome is remembered: the same call sends nothing; a refused one is sent again", async () => {
@@ -144,6 +149,8 @@ test("a cancelled call sends nothing before its turn, and loses no id after the 
   const settled = Promise.allSettled([out, agent.call("generate_video", { prompt: "in the queue" }, { signal })]);
   controller.abort();
   expect((await settled).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  // Longer than the 10 s that a start gets at the end of the server.
+  await world.io.sleep(20_000);
   answer();
   expect((await agent.call("generate_video", { prompt: "out" })).value).toMatchObject({ resumed: true });
   expect(starts(world)).toBe(1);
@@ -200,6 +207,9 @@ test("save_video replaces nothing, and says so when the video still runs", async
   const world = await createWorld({ renderMs: 100_000 });
   const { call, leave } = await connectAgent(world);
   const { id } = (await call("generate_video", fox)).value;
+  const begin = world.io.now();
+  expect((await call("get_video", { id, wait_seconds: 5 })).value).toMatchObject({ status: "processing" });
+  expect(world.io.now() - begin).toBeLessThan(6000);
   const waiting = await call("save_video", { id, path: "fox.mp4" });
   expect(waiting.value).toMatchObject({ status: "processing", file: null });
   expect(waiting.isError).toBe(false);
