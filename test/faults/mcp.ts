@@ -29,7 +29,7 @@ export const mcp: Goal = {
       const lanes = Array.from({ length: 4 }, (_, lane): Lane => {
         const cwd = join(folder, `work-${lane}`);
         mkdirSync(cwd);
-        const calls = Array.from({ length: portion(75, share, atOnce) }, (_, i) => {
+        const calls = Array.from({ length: portion(105, share, atOnce) }, (_, i) => {
           const prompt = `fox ${lane} ${i}`;
           return { prompt, random: random.fork(prompt) };
         });
