@@ -132,7 +132,10 @@ test.each<[string, Ending]>([
   ["an unknown row", { row: "[http: 500]", code: 6, says: "1 may have been charged" }],
   ["a key that is refused", { row: "[http: 401]", code: 3, says: "2 not started. The service rejected the API key" }],
   ["too few credits", { row: "[credits: 0]", code: 7, says: "2 not started. Not enough credits" }],
-  ["a budget", { row: "a fox", argv: ["--max-credits", "15"], code: 7, says: "1 not started. 10 of at most 15 credits are spent" }],
+  [
+    "a budget",
+    { row: "a fox", argv: ["--max-credits", "15"], code: 7, says: "1 not started. 10 of at most 15 credits are spent" },
+  ],
   [
     "a reserve",
     { row: "a fox", argv: ["--keep-credits", "990"], code: 7, says: "1 not started. 990 credits are left" },
