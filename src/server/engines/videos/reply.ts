@@ -47,7 +47,7 @@ const jobSchema = z.object({
   status: z.string(),
   progress: optional(z.number().min(0).max(100)),
   url: optional(z.string()),
-  error: z.unknown(),
+  error: z.unknown().optional(),
 });
 
 /** Finds a job in a reply of any status: some servers answer the status of a failed job with HTTP 4xx or 5xx. */
