@@ -1,4 +1,4 @@
-// Makes dist/: the program as ES modules, the library as one file of CommonJS with its types, and the fonts of the preview.
+// Makes dist/: the program as ES modules, the library as one file of CommonJS with its types, the page's files, and the fonts of the preview.
 import { cpSync, readFileSync } from "node:fs";
 import { build } from "rolldown";
 import { rollup } from "rollup";
@@ -23,6 +23,12 @@ await build({
   input: { index: "src/index.ts" },
   output: { ...output, format: "cjs", entryFileNames: "[name].cjs", codeSplitting: false },
 });
+
+await build({
+  input: { page: "src/server/page/browser/page.ts" },
+  output: { dir: "dist/page", minify: true },
+});
+for (const name of ["page.css", "icon.svg"]) cpSync(`src/server/page/${name}`, `dist/page/${name}`);
 
 const types = await rollup({
   input: "src/index.ts",

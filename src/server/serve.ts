@@ -6,15 +6,19 @@ import { type Address, type Announcement, acquireFolder, readAnnouncement, write
 import { createKey, prepareLocalAccount } from "./api/accounts.ts";
 import { createApp } from "./api/app.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
+import type { RequestEvent } from "./api/log.ts";
 import type { Handler, OnTrouble } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackScheduler } from "./callbacks/scheduler.ts";
-import { createSecret } from "./callbacks/signature.ts";
+import { createSecret, createSigner } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
 import { createPreviewEngine } from "./engines/preview/preview.ts";
 import { createQueue, type Pace } from "./jobs/queue.ts";
 import { createMedia } from "./media/media.ts";
 import { createOutbound, type Outbound } from "./outbound/outbound.ts";
+import { createChanges, watchStore } from "./page/events.ts";
+import { createPage } from "./page/page.tsx";
+import { createSessions, type Sessions } from "./page/session.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 
@@ -30,6 +34,10 @@ export type ServiceOptions = {
   outbound: Outbound;
   /** Signs the callbacks. */
   webhookSecret: string;
+  /** Who may look at the page; without it, there is no page. */
+  sessions?: Sessions | undefined;
+  /** The folder of the page's script, style and icon; by default, beside the program. */
+  assets?: URL;
   clock: Clock;
   mediaUrl(): string;
   onDelivery(event: DeliveryEvent): void;
@@ -46,30 +54,40 @@ export type Service = {
   start(resume: "all" | "polled"): Promise<void>;
   /** Resolves when every callback that is due now was attempted; a retry that is due later does not count. */
   settled(): Promise<void>;
+  /** Ends the replies that last as long as a page is open. */
+  endStreams(): void;
   /** Stops rendering and sending; the next process that opens the store resumes both. */
   close(): Promise<void>;
 };
 
 export function createService(options: ServiceOptions): Service {
-  const { store, folder, clock, outbound, onTrouble } = options;
+  const { folder, clock, outbound, sessions, onTrouble } = options;
+  const changes = createChanges();
+  const store = sessions ? watchStore(options.store, changes.publish) : options.store;
   const callbacks = createCallbackScheduler({
     ...{ store, clock, post: outbound.post, random: Math.random },
     secret: options.webhookSecret,
-    onDelivery: options.onDelivery,
+    onDelivery(event) {
+      changes.publish({ kind: "callback", id: event.generation });
+      options.onDelivery(event);
+    },
   });
   const queue = createQueue({
-    ...options,
-    get: outbound.get,
+    ...{ ...options, store, get: outbound.get },
     onEnd: (_id, delivery) => delivery && callbacks.add(delivery),
+    onProgress: (id, percent) => changes.publish({ kind: "progress", id, percent }),
   });
+  const sign = createSigner(options.webhookSecret);
+  const page = sessions && createPage({ ...options, store, queue, callbacks, sign, changes, sessions });
   return {
-    api: createApp({ ...options, queue }),
+    api: createApp({ ...options, store, queue, page }),
     media: createMedia({ store, folder, onTrouble }),
     async start(resume) {
       if (resume === "all") for (const generation of await store.unfinished()) queue.add(generation);
       callbacks.start();
     },
     settled: callbacks.settled,
+    endStreams: changes.close,
     async close() {
       await Promise.all([queue.close(), callbacks.close()]);
     },
@@ -94,6 +112,8 @@ export type OpenOptions = {
   /** The balance to set for the local account; without it, it has at least the default. */
   credits?: number | undefined;
   pace: Pace;
+  /** Whether there is a page for a browser. */
+  hasPage?: boolean;
   /** Which unfinished generations of an earlier process are resumed. */
   resume: "all" | "polled";
   onDelivery(event: DeliveryEvent): void;
@@ -107,6 +127,8 @@ export type OpenOptions = {
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   kind: "running";
   address: Address;
+  /** The link that opens the page signed in; valid until the service closes. */
+  pageUrl: string | undefined;
   /** Aborts when another process has taken over the folder; the service closes by itself then. */
   lost: AbortSignal;
   /** Waits up to `graceMs` for unfinished replies, stops rendering, and releases the folder. */
@@ -153,20 +175,23 @@ async function openParts(options: OpenOptions, { steps, lost }: Opening, io: Io)
   await prepareLocalAccount(store, credentials.api_key, options.credits);
   const videos = join(folder, "videos");
   await mkdir(videos, { recursive: true, mode: 0o700 });
+  const sessions = options.hasPage ? createSessions(credentials.api_key) : undefined;
   let mediaUrl = "";
   const service = createService({
     ...{ store, folder: videos, pace: options.pace, engines: options.engines ?? [createPreviewEngine()] },
     ...{ creditsPer: options.creditsPer ?? new Map(), hasDirectives: options.hasDirectives ?? false },
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
-    ...{ webhookSecret: credentials.webhook_secret, clock: io, mediaUrl: () => mediaUrl },
+    ...{ webhookSecret: credentials.webhook_secret, sessions, clock: io, mediaUrl: () => mediaUrl },
     onDelivery: options.onDelivery,
     onTrouble: (what, error) => options.onNote(`${what}: ${systemReason(error)}.`),
   });
   steps.push(service.close);
   const open: Listening[] = [];
   steps.push(async (graceMs) => void (await Promise.all(open.map((listening) => listening.close(graceMs)))));
+  steps.push(async () => service.endStreams());
   const listenAt = async (handler: Handler, port: number) => {
-    const { onRequest, withReplies } = options;
+    const { withReplies } = options;
+    const onRequest = (event: RequestEvent) => event.isOfPage || options.onRequest?.(event);
     const names = name === undefined ? [] : [name];
     const listening = await listen(handler, { host, port, names, onRequest, withReplies }, io);
     open.push(listening);
@@ -179,7 +204,8 @@ async function openParts(options: OpenOptions, { steps, lost }: Opening, io: Io)
   steps.push(async () => void (lost.aborted || (await writeAnnouncement(folder, credentials))));
   await service.start(options.resume);
   const { api, media, settled } = service;
-  return { kind: "running", api, media, settled, address } as const;
+  const pageUrl = sessions && `${address.base_url}/?token=${sessions.token}`;
+  return { kind: "running", api, media, settled, address, pageUrl } as const;
 }
 
 /** Keeps the key and the secret of an earlier process, and removes its addresses. */

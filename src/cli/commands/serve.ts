@@ -32,7 +32,9 @@ function declare(program: CommandUnknownOpts) {
     .option("--credits <number>", "set the account's credits (default: at least 1000)")
     .option("--key-for <account>", "create another account, print its API key, and exit")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
-    .option("--webhook-log", "print each callback as it is sent");
+    .option("--webhook-log", "print each callback as it is sent")
+    .option("--page", "serve the page in a browser (default: only for this machine)")
+    .option("--no-page", "serve no page");
   return withDetails(command, {
     prints: "its URL",
     examples: ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"],
@@ -82,7 +84,8 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
     onRequest,
     withReplies: output.verbose,
   };
-  const opened = await openService({ ...settings, ...at, resume: "all" }, io).catch((error) => {
+  const hasPage = options.page ?? at.isLoopback;
+  const opened = await openService({ ...settings, ...at, hasPage, resume: "all" }, io).catch((error) => {
     throw openingError(error, folder, at.host);
   });
   if (opened.kind === "held") throw heldError(opened);
@@ -170,9 +173,11 @@ async function printAddress(
   { io, output }: Context,
 ): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = service.address;
-  await output.result(base_url, { base_url, media_url, api_key, webhook_secret });
+  const page_url = service.pageUrl ?? null;
+  await output.result(base_url, { base_url, media_url, api_key, webhook_secret, page_url });
   if (!output.json && !output.quiet)
     io.stderr.write(`export VIDGEN_BASE_URL=${base_url}\nexport VIDGEN_API_KEY=${api_key}\n`);
+  if (page_url !== null) output.note(`See it in a browser: ${page_url}`);
   output.note(`Callbacks are signed with ${webhook_secret}`);
   if (allowRemote && !isLoopback(host))
     output.note(

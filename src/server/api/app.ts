@@ -11,6 +11,8 @@ export type AppOptions = StartOptions & {
   store: Store;
   queue: Queue;
   engines: readonly Engine[];
+  /** What is served beside the API at its address. */
+  page?: Hono<ApiEnv> | undefined;
   mediaUrl(): string;
   onTrouble: OnTrouble;
 };
@@ -22,6 +24,7 @@ export function createApp(options: AppOptions): Handler {
   app.all("/api/generate", allow("POST"), requireKey, createStartRoute(options));
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
   app.all("/accounts", allow("POST"), requireKey, createAccountRoute(options.store));
+  if (options.page) app.route("/", options.page);
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
   app.onError((error) => errorResponse(error, options.onTrouble));
   return async (request, bindings = {}) => app.fetch(request, bindings);

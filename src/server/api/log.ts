@@ -2,6 +2,8 @@
 export type RequestLog = {
   /** Such as the model and the generation. */
   about: string[];
+  /** A request of the page, which makes many by itself, is not logged. */
+  isOfPage?: boolean;
   /** As it came, when the handler has read it. */
   requestBody?: string;
   /** Set where the replies are wanted too: JSON alone. */

@@ -25,15 +25,16 @@ export async function makeAttempt(
   stop: AbortSignal,
 ): Promise<Delivery | undefined> {
   const { clock, store, onDelivery } = options;
-  const at = clock.date().toISOString();
-  const result = await send(delivery, options, stop).catch(() => undefined);
+  const signedAt = clock.date();
+  const result = await send(delivery, options, { signedAt, stop }).catch(() => undefined);
   if (!result) return undefined;
-  const { outcome, isDelivered, isFinal, retryAfter } = result;
+  const { outcome, reply, isDelivered, isFinal, retryAfter } = result;
   const attempts = delivery.attempts + 1;
   const date = clock.date();
   const nextMs = isFinal ? null : nextDelayMs({ attempts, retryAfter, date, random: options.random() });
   const next_at = nextMs === null ? null : new Date(date.getTime() + nextMs).toISOString();
-  const storeError = await store.recordAttempt(delivery.id, { at, outcome, delivered: isDelivered }, next_at).then(
+  const attempt = { at: signedAt.toISOString(), outcome, delivered: isDelivered, reply };
+  const storeError = await store.recordAttempt(delivery.id, attempt, next_at).then(
     () => "",
     (error: unknown) => ` (which could not be recorded: ${error instanceof Error ? error.message : error})`,
   );
@@ -42,29 +43,47 @@ export async function makeAttempt(
   return next_at === null ? undefined : { ...delivery, attempts, next_at };
 }
 
-/** The outcome of an attempt in words, and what the next one depends on; `isFinal` when there is no retry. */
-type Result = { outcome: string; isDelivered: boolean; isFinal: boolean; retryAfter: string | undefined };
+/** The outcome of an attempt in words with the reply's text, and what the next one depends on; `isFinal` when there is no retry. */
+type Result = {
+  outcome: string;
+  reply: string;
+  isDelivered: boolean;
+  isFinal: boolean;
+  retryAfter: string | undefined;
+};
 
 const replyTimeoutMs = 15_000;
 
 /** Any 2xx within 15 s delivers the callback; 410 means that the receiver does not want it. Rejects only when `stop` aborts. */
-async function send(delivery: Delivery, { post, sign, clock }: AttemptOptions, stop: AbortSignal): Promise<Result> {
+async function send(
+  delivery: Delivery,
+  { post, sign, clock }: AttemptOptions,
+  { signedAt, stop }: { signedAt: Date; stop: AbortSignal },
+): Promise<Result> {
   const timeout = clock.limit(replyTimeoutMs, stop, new Error("no response within 15 s"));
   const { url, body } = delivery;
-  const headers = { "Content-Type": "application/json", ...sign(delivery, clock.date()) };
+  const headers = { "Content-Type": "application/json", ...sign(delivery, signedAt) };
   try {
-    const { status, retryAfter } = await post(url, { headers, body, signal: timeout.signal });
+    const { status, retryAfter, text = "" } = await post(url, { headers, body, signal: timeout.signal });
     const isDelivered = status >= 200 && status < 300;
-    return { outcome: `HTTP ${status}`, isDelivered, isFinal: isDelivered || status === 410, retryAfter };
+    const reply = stripControls(text).trim().slice(0, maxReplyLength);
+    return { outcome: `HTTP ${status}`, reply, isDelivered, isFinal: isDelivered || status === 410, retryAfter };
   } catch (error) {
     stop.throwIfAborted();
     const isForbidden = error instanceof Error && "isForbidden" in error && error.isForbidden === true;
-    return { outcome: reasonOf(error, url), isDelivered: false, isFinal: isForbidden, retryAfter: undefined };
+    return {
+      outcome: reasonOf(error, url),
+      reply: "",
+      isDelivered: false,
+      isFinal: isForbidden,
+      retryAfter: undefined,
+    };
   } finally {
     timeout.clear();
   }
 }
 
+const maxReplyLength = 500;
 const maxReasonLength = 200;
 
 /** Returns the message of what was thrown, without the query of the address, which may hold secrets. */

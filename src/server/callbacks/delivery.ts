@@ -49,7 +49,7 @@ function duration(ms: number): string {
 }
 
 /** Returns an address without its user name, password, query and fragment. */
-function addressOf(url: string): string {
+export function addressOf(url: string): string {
   if (!URL.canParse(url)) return "an invalid URL";
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;

@@ -7,7 +7,7 @@ import { createSigner } from "./signature.ts";
 export type CallbackScheduler = {
   /** Reads the pending deliveries of the store and begins to send. */
   start(): void;
-  /** Schedules a delivery that was added to the store. */
+  /** Schedules a delivery that was added to the store, or whose time was changed there. One that is being sent now stays as it is. */
   add(delivery: Delivery): void;
   /** Resolves when every delivery that is due now was attempted; a retry that is due later does not count. */
   settled(): Promise<void>;
@@ -41,6 +41,8 @@ export function createCallbackScheduler(options: CallbackOptions): CallbackSched
   /** Sorted by the time when the next attempt is due. */
   const waiting: Waiting[] = [];
   const attempts = new Set<Promise<void>>();
+  /** The ids of the deliveries that these attempts send. */
+  const sending = new Set<string>();
   const attemptsByHost = new Map<string, number>();
   const stop = new AbortController();
   // Every attempt listens to this signal; Node would warn of a leak at the eleventh.
@@ -91,7 +93,9 @@ export function createCallbackScheduler(options: CallbackOptions): CallbackSched
 
   async function send({ delivery, host }: Waiting): Promise<void> {
     attemptsByHost.set(host, (attemptsByHost.get(host) ?? 0) + 1);
+    sending.add(delivery.id);
     const next = await makeAttempt(delivery, attemptOptions, stop.signal);
+    sending.delete(delivery.id);
     const remaining = (attemptsByHost.get(host) ?? 1) - 1;
     if (remaining > 0) attemptsByHost.set(host, remaining);
     else attemptsByHost.delete(host);
@@ -113,6 +117,9 @@ export function createCallbackScheduler(options: CallbackOptions): CallbackSched
       running ??= run();
     },
     add(delivery) {
+      if (sending.has(delivery.id)) return;
+      const known = waiting.findIndex((other) => other.delivery.id === delivery.id);
+      if (known >= 0) waiting.splice(known, 1);
       enqueue(delivery);
       wakeUp.abort();
     },

@@ -25,6 +25,7 @@ export type QueueOptions = Omit<MakeOptions, "signal"> & {
   mediaUrl(): string;
   /** Called for each generation that has ended, with the delivery of its callback if it has one. */
   onEnd(id: string, delivery: Delivery | undefined): void;
+  onProgress?: ((id: string, percent: number) => void) | undefined;
 };
 
 /** Makes generations, oldest first (interface section 3: processing to completed or failed). A job is the making of one generation. */
@@ -39,7 +40,10 @@ export function createQueue(options: QueueOptions): Queue {
     add(generation) {
       const { id } = generation;
       if (jobs.has(id) || stop.signal.aborted) return;
-      const progress = (percent: number) => void percents.set(id, percent);
+      const progress = (percent: number) => {
+        percents.set(id, percent);
+        options.onProgress?.(id, percent);
+      };
       const job = runJob(id, assign(generation, places), { ...options, signal: stop.signal, progress })
         .catch((error) => {
           // A job that is stopped stays unfinished in the store.

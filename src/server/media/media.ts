@@ -7,14 +7,24 @@ import { errorResponse, type Handler, type OnTrouble, refuse, streamResponse } f
 import { readDirectives } from "../jobs/directives.ts";
 import type { Media, Store } from "../store/store.ts";
 
-/** `folder` holds the videos. */
-export type MediaOptions = { store: Pick<Store, "generation">; folder: string; onTrouble: OnTrouble };
+export type MediaOptions = {
+  store: Pick<Store, "generation">;
+  /** Holds the videos. */
+  folder: string;
+  /** Whether directives in prompts apply. */
+  hasDirectives?: boolean;
+  /** Added to each reply that has a video or a picture. */
+  headers?: Record<string, string>;
+  onTrouble: OnTrouble;
+};
 
 /**
  * Returns the handler of the media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag.
  * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
  */
-export function createMedia({ store, folder, onTrouble }: MediaOptions): Handler {
+export function createMedia(options: MediaOptions): Handler {
+  const { store, folder, hasDirectives = true, onTrouble } = options;
+  const headers = { "X-Content-Type-Options": "nosniff", ...options.headers };
   /** The ids whose address has answered with the status that the prompt asked for. */
   const refusedOnce = new Set<string>();
   const answer = async (request: Request, outgoing: ServerResponse | undefined) => {
@@ -25,8 +35,8 @@ export function createMedia({ store, folder, onTrouble }: MediaOptions): Handler
     const generation = id === "" ? undefined : await store.generation(id);
     if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
     const media = withPaths(generation.media, folder);
-    if (kind === "png") return serveThumbnail(request, media);
-    const { mediaStatus, mediaCut } = readDirectives(generation.request);
+    if (kind === "png") return serveThumbnail(request, media, headers);
+    const { mediaStatus, mediaCut } = hasDirectives ? readDirectives(generation.request) : {};
     if (mediaStatus !== undefined && !refusedOnce.has(id)) {
       refusedOnce.add(id);
       throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
@@ -35,7 +45,7 @@ export function createMedia({ store, folder, onTrouble }: MediaOptions): Handler
     await access(media.file).catch(() => {
       throw refuse(404, "not_found", "this video has been removed");
     });
-    return serveVideo(request, { media, isCut: mediaCut, outgoing });
+    return serveVideo(request, { media, isCut: mediaCut ?? false, headers, outgoing });
   };
   return (request, { outgoing } = {}) => answer(request, outgoing).catch((error) => errorResponse(error, onTrouble));
 }
@@ -46,26 +56,21 @@ function withPaths({ file, thumbnail, ...media }: Media, folder: string): Media 
   return { ...media, file: pathOf(file), thumbnail: thumbnail === null ? null : pathOf(thumbnail) };
 }
 
-async function serveThumbnail(request: Request, { thumbnail }: Media): Promise<Response> {
+async function serveThumbnail(
+  request: Request,
+  { thumbnail }: Media,
+  common: Record<string, string>,
+): Promise<Response> {
   const bytes = thumbnail === null ? undefined : await readFile(thumbnail).catch(() => undefined);
   if (!bytes) throw refuse(404, "not_found", "there is no such picture");
-  const headers = {
-    "Content-Type": "image/png",
-    "Content-Length": String(bytes.length),
-    "X-Content-Type-Options": "nosniff",
-  };
+  const headers = { ...common, "Content-Type": "image/png", "Content-Length": String(bytes.length) };
   return new Response(request.method === "HEAD" ? null : bytes, { headers });
 }
 
-type Video = { media: Media; isCut: boolean; outgoing: ServerResponse | undefined };
+type Video = { media: Media; isCut: boolean; headers: Record<string, string>; outgoing: ServerResponse | undefined };
 
-async function serveVideo(request: Request, { media, isCut, outgoing }: Video): Promise<Response> {
-  const common = {
-    "Content-Type": "video/mp4",
-    "Accept-Ranges": "bytes",
-    ETag: media.etag,
-    "X-Content-Type-Options": "nosniff",
-  };
+async function serveVideo(request: Request, { media, isCut, outgoing, ...video }: Video): Promise<Response> {
+  const common = { ...video.headers, "Content-Type": "video/mp4", "Accept-Ranges": "bytes", ETag: media.etag };
   if (request.headers.get("If-None-Match") === media.etag) return new Response(null, { status: 304, headers: common });
   const range = readRange(request.headers, media);
   if (range === "unsatisfiable") {

@@ -5,11 +5,14 @@ import { type ConnectionOptions, send } from "./connection.ts";
 
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };
 
-/** Posts a callback and follows no redirect: a 3xx is a reply like any other. `retryAfter` is the reply's header, as it was sent. */
+/**
+ * Posts a callback and follows no redirect: a 3xx is a reply like any other. `retryAfter` is the reply's header, as it was sent; `text` its body,
+ * unless that is broken off or longer than 20 kB.
+ */
 export type Post = (
   url: string,
   options: { headers: Record<string, string>; body: string; signal: AbortSignal },
-) => Promise<{ status: number; retryAfter?: string | undefined }>;
+) => Promise<{ status: number; retryAfter?: string | undefined; text?: string | undefined }>;
 
 /** Fetches an image within 30 seconds, over up to 3 redirects, each checked anew. Rejects when it has more than `maxBytes`. */
 export type Get = (
@@ -36,8 +39,9 @@ export function createOutbound(options: OutboundOptions): Outbound {
     async post(url, request) {
       const reply = await send(url, { ...request, what: "callbacks to", method: "POST" }, options);
       // The status decides: an error in the rest of the reply changes nothing.
-      await readAtMost(maxPostReplyBytes, reply).catch(() => {});
-      return { status: reply.statusCode ?? 0, retryAfter: reply.headers["retry-after"] };
+      const body = await readAtMost(maxPostReplyBytes, reply).catch(() => undefined);
+      const text = body && new TextDecoder().decode(body);
+      return { status: reply.statusCode ?? 0, retryAfter: reply.headers["retry-after"], text };
     },
     async get(url, { signal, maxBytes }) {
       const reason = new Error(`no response within ${getTimeoutMs / 1_000} s`);

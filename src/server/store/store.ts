@@ -31,6 +31,21 @@ export type StoredGeneration = {
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
+/** What a list shows of a generation; `prompt` is cut. Its request may hold images of many megabytes. */
+export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint"> &
+  Pick<RenderRequest, "model" | "prompt">;
+
+/** A page of a list, newest first: at most `limit` entries, older than the one called `before`. */
+export type PageOf<Key> = { before?: Key | undefined; limit: number };
+
+/** `text` is in the prompt, or begins the id; `ids` are the only generations that are wanted. */
+export type GenerationQuery = PageOf<string> & {
+  [Field in "status" | "model" | "text"]?: string | undefined;
+} & { ids?: readonly string[] | undefined };
+
+/** How many generations there are of each status, and which models they have, in alphabetical order. */
+export type GenerationTotals = { counts: Partial<Record<StoredGeneration["status"], number>>; models: string[] };
+
 /** The fields that change when a generation ends. */
 export type GenerationEnd = Pick<StoredGeneration, "status" | "completed_at" | "error" | "media">;
 
@@ -58,8 +73,27 @@ export type Delivery = {
   next_at: string;
 };
 
-/** One attempt to deliver a callback: when it was made (ISO 8601), and its outcome in words. */
-export type Attempt = { at: string; outcome: string; delivered: boolean };
+/** One attempt to deliver a callback: when it was signed (ISO 8601), its outcome in words, and how the text of the reply begins. */
+export type Attempt = { at: string; outcome: string; delivered: boolean; reply: string };
+
+/** A callback with all attempts so far; `next_at` is null when no attempt is to come. */
+export type DeliveryRecord = Omit<Delivery, "attempts" | "next_at"> & { attempts: Attempt[]; next_at: string | null };
+
+/** `generations` are the only ones whose callbacks are wanted; `before` is a webhook-id. */
+export type DeliveryQuery = PageOf<string> & { generations?: readonly string[] | undefined };
+
+/** A change of an account's credits; `generation` is the one that was paid for. */
+export type LedgerEntry = {
+  number: number;
+  account: string;
+  amount: number;
+  reason: string;
+  generation: string | null;
+  /** When that generation was started. */
+  created_at: string | null;
+};
+
+export type LedgerQuery = PageOf<number> & { generation?: string | undefined };
 
 /**
  * The service's state. Every method is async, so that a database on another machine can implement it. A method that changes something
@@ -93,6 +127,15 @@ export type Store = {
   pendingDeliveries(): Promise<Delivery[]>;
   /** Records an attempt, and when the next one is due; `null` when the callback was delivered or given up. */
   recordAttempt(deliveryId: string, attempt: Attempt, next_at: string | null): Promise<void>;
+  /** Makes a generation's callback due at a time (ISO 8601), also when it was delivered or given up; `undefined` when it has none. */
+  resend(generation: string, at: string): Promise<Delivery | undefined>;
+  /** The lists for the service's owner are of all accounts, newest first. */
+  list(query: GenerationQuery): Promise<GenerationSummary[]>;
+  totals(): Promise<GenerationTotals>;
+  deliveries(query: DeliveryQuery): Promise<DeliveryRecord[]>;
+  ledger(query: LedgerQuery): Promise<LedgerEntry[]>;
+  /** Every account with its credits, in alphabetical order. */
+  balances(): Promise<{ account: string; credits: number }[]>;
   /** Resolves when the changes under way are durable and the database is closed. */
   close(): Promise<void>;
 };

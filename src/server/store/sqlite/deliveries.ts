@@ -1,8 +1,14 @@
-import type { Attempt, Delivery } from "../store.ts";
-import type { Database, Row } from "./database.ts";
+import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord } from "../store.ts";
+import type { Database, Row, Value } from "./database.ts";
+import { where } from "./where.ts";
 
 /** The tables of callbacks and of the attempts to deliver them. Synchronous: the caller runs changes in a transaction. */
 export function createDeliveries(database: Database) {
+  const attemptsOf = (delivery: Value): Attempt[] => {
+    const columns = "at, outcome, delivered, reply";
+    const rows = database.all(`SELECT ${columns} FROM delivery_attempts WHERE delivery = ? ORDER BY number`, delivery);
+    return rows.map(readAttempt);
+  };
   return {
     add({ id, generation, url, body, next_at }: Delivery): void {
       const changes = database.run(
@@ -20,17 +26,44 @@ export function createDeliveries(database: Database) {
       );
       return rows.map(readRow);
     },
-    record(id: string, { at, outcome, delivered }: Attempt, next_at: string | null): void {
+    record(id: string, { at, outcome, delivered, reply }: Attempt, next_at: string | null): void {
       const changes = database.run("UPDATE deliveries SET next_at = ? WHERE id = ?", next_at, id);
       if (changes === 0) throw new Error(`no delivery ${id}`);
       database.run(
-        `INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered)
-         SELECT number, 1 + (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number), ?, ?, ?
+        `INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply)
+         SELECT number, 1 + (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number), ?, ?, ?, ?
          FROM deliveries WHERE id = ?`,
-        ...[at, JSON.stringify(outcome), Number(delivered), id],
+        ...[at, JSON.stringify(outcome), Number(delivered), JSON.stringify(reply), id],
       );
     },
+    resend(generation: string, at: string): Delivery | undefined {
+      const row = database.get(
+        `UPDATE deliveries SET next_at = ? WHERE generation = (SELECT number FROM generations WHERE id = ?)
+         RETURNING id, request, next_at, (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts`,
+        ...[at, generation],
+      );
+      return row && readRow({ ...row, generation });
+    },
+    list({ before, limit, generations }: DeliveryQuery): DeliveryRecord[] {
+      const { condition, values } = where([
+        ["deliveries.number < (SELECT number FROM deliveries WHERE id = ?)", before],
+        ["generations.id IN (SELECT value FROM json_each(?))", generations && JSON.stringify(generations)],
+      ]);
+      const rows = database.all(
+        `SELECT deliveries.number, deliveries.id, generations.id AS generation, request, next_at
+         FROM deliveries JOIN generations ON generations.number = deliveries.generation
+         ${condition} ORDER BY deliveries.number DESC LIMIT ?`,
+        ...[...values, limit],
+      );
+      return rows.map(({ number, ...row }) => ({ ...readRow(row), attempts: attemptsOf(number ?? null) }));
+    },
   };
+}
+
+/** `delivered` is 0 or 1. */
+function readAttempt({ at, outcome, delivered, reply }: Row): Attempt {
+  const [words, text]: string[] = [outcome, reply].map((json) => JSON.parse(String(json)));
+  return { at: String(at), outcome: words ?? "", delivered: delivered === 1, reply: text ?? "" };
 }
 
 function readRow({ request, ...row }: Row): Delivery {

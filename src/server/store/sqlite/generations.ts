@@ -1,9 +1,22 @@
 import { hash } from "node:crypto";
-import type { GenerationEnd, Idempotency, StartOutcome, StoredCheckpoint, StoredGeneration } from "../store.ts";
+import type {
+  GenerationEnd,
+  GenerationQuery,
+  GenerationSummary,
+  GenerationTotals,
+  Idempotency,
+  StartOutcome,
+  StoredCheckpoint,
+  StoredGeneration,
+} from "../store.ts";
 import type { Database, Row } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
+import { containing, where } from "./where.ts";
 
 const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
+
+/** How much of a prompt a list has. */
+const shownCharacters = 300;
 
 /** The tables of generations and idempotency keys. Synchronous: the caller runs changes in a transaction. */
 export function createGenerations(database: Database, ledger: Ledger) {
@@ -48,6 +61,28 @@ export function createGenerations(database: Database, ledger: Ledger) {
     unfinished(): StoredGeneration[] {
       const rows = database.all(`SELECT ${columns} FROM generations WHERE status = 'processing' ORDER BY number`);
       return rows.map(readRow);
+    },
+    list({ before, limit, status, model, text, ids }: GenerationQuery): GenerationSummary[] {
+      const { condition, values } = where([
+        ["number < (SELECT number FROM generations WHERE id = ?)", before],
+        ["status = ?", status],
+        ["model = ?", model],
+        ["asked ->> '$.request.prompt' || char(10) || id LIKE ? ESCAPE '!'", text && containing(text)],
+        ["id IN (SELECT value FROM json_each(?))", ids && JSON.stringify(ids)],
+      ]);
+      const rows = database.all(
+        `SELECT id, account, status, created_at, completed_at, model, result,
+           substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt
+         FROM generations ${condition} ORDER BY number DESC LIMIT ?`,
+        ...[...values, limit],
+      );
+      return rows.map(({ result, ...row }) => ({ ...row, ...JSON.parse(String(result)) }) as GenerationSummary);
+    },
+    totals(): GenerationTotals {
+      const rows = database.all("SELECT status, count(*) AS count FROM generations GROUP BY status");
+      const models = database.all("SELECT DISTINCT model FROM generations ORDER BY model");
+      const counts = Object.fromEntries(rows.map(({ status, count }) => [status, count]));
+      return { counts, models: models.map(({ model }) => String(model)) };
     },
     keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): void {
       const changes = database.run(

@@ -1,4 +1,6 @@
+import type { LedgerEntry, LedgerQuery } from "../store.ts";
 import type { Database } from "./database.ts";
+import { where } from "./where.ts";
 
 export type Ledger = ReturnType<typeof createLedger>;
 
@@ -35,6 +37,22 @@ export function createLedger(database: Database) {
         ...[account, -cost, generation],
       );
       if (changes === 0) throw new Error(`no generation ${generation}`);
+    },
+    list({ before, limit, generation }: LedgerQuery): LedgerEntry[] {
+      const { condition, values } = where([
+        ["ledger.number < ?", before],
+        ["ledger.generation = (SELECT number FROM generations WHERE id = ?)", generation],
+      ]);
+      return database.all(
+        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, created_at
+         FROM ledger LEFT JOIN generations ON generations.number = ledger.generation
+         ${condition} ORDER BY ledger.number DESC LIMIT ?`,
+        ...[...values, limit],
+      ) as LedgerEntry[];
+    },
+    balances(): { account: string; credits: number }[] {
+      const rows = database.all("SELECT name, balance FROM accounts ORDER BY name");
+      return rows.map(({ name, balance }) => ({ account: String(name), credits: Number(balance) }));
     },
   };
 }

@@ -71,6 +71,12 @@ const migrations: string[] = [
   ALTER TABLE generations DROP COLUMN tries;
   ALTER TABLE generations ADD COLUMN checkpoint TEXT NOT NULL DEFAULT 'null';
   `,
+  `
+  ALTER TABLE generations ADD COLUMN model TEXT AS (asked ->> '$.request.model') VIRTUAL;
+  CREATE INDEX generations_by_model ON generations (model, number);
+  CREATE INDEX generations_by_status ON generations (status, number);
+  ALTER TABLE delivery_attempts ADD COLUMN reply TEXT NOT NULL DEFAULT '""';
+  `,
 ];
 
 /**

@@ -34,6 +34,12 @@ export async function openStore(file: string): Promise<Store> {
       }),
     pendingDeliveries: async () => deliveries.pending(),
     recordAttempt: (id, attempt, next_at) => commits.write(() => deliveries.record(id, attempt, next_at)),
+    resend: (generation, at) => commits.write(() => deliveries.resend(generation, at)),
+    list: async (query) => generations.list(query),
+    totals: async () => generations.totals(),
+    deliveries: async (query) => deliveries.list(query),
+    ledger: async (query) => ledger.list(query),
+    balances: async () => ledger.balances(),
     async close() {
       await commits.close();
       database.close();

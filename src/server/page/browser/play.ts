@@ -1,0 +1,36 @@
+/** A pointer that only passes over a card plays nothing. */
+const hoverMs = 120;
+
+let playing: { stage: HTMLElement; video: HTMLVideoElement } | undefined;
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Plays the video of the card that the pointer is on, or that has the focus. */
+export function listenForHover(): void {
+  const isStill = matchMedia("(prefers-reduced-motion: reduce)");
+  const enter = ({ target }: Event) => {
+    const card = target instanceof Element ? target.closest(".card") : null;
+    const stage = card?.querySelector<HTMLElement>("[data-video]") ?? undefined;
+    if (stage === playing?.stage) return;
+    stop();
+    if (stage && !isStill.matches) timer = setTimeout(() => play(stage), hoverMs);
+  };
+  document.addEventListener("pointerover", enter);
+  document.addEventListener("focusin", enter);
+  document.documentElement.addEventListener("pointerleave", stop);
+}
+
+function play(stage: HTMLElement): void {
+  const video = document.createElement("video");
+  Object.assign(video, { src: stage.dataset.video, muted: true, loop: true, playsInline: true, tabIndex: -1 });
+  video.setAttribute("aria-hidden", "true");
+  stage.append(video);
+  playing = { stage, video };
+  // Rejects when the pointer leaves before the video has come.
+  video.play().catch(() => {});
+}
+
+function stop(): void {
+  clearTimeout(timer);
+  playing?.video.remove();
+  playing = undefined;
+}

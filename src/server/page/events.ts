@@ -1,0 +1,90 @@
+import type { Context } from "hono";
+import { streamSSE } from "hono/streaming";
+import type { Clock } from "../../io.ts";
+import type { Store } from "../store/store.ts";
+import type { Change } from "./change.ts";
+
+export type Changes = {
+  publish(change: Change): void;
+  /** Answers with the changes from now on, as server-sent events, until the client disconnects. */
+  stream(c: Context, clock: Pick<Clock, "sleep">): Response;
+  /** Ends all streams. */
+  close(): void;
+};
+
+/** Of what a client has not read yet, only the last change of a kind counts: so a slow client takes little memory. */
+type Listener = { unread: Map<string, Change>; wakeUp: AbortController };
+
+/** A comment that is sent this often shows a client that has gone without a word. */
+const pingMs = 15_000;
+
+export function createChanges(): Changes {
+  const listeners = new Set<Listener>();
+  let isClosed = false;
+  return {
+    publish(change) {
+      const key = "id" in change ? `${change.kind} ${change.id}` : change.kind;
+      for (const { unread, wakeUp } of listeners) {
+        unread.set(key, change);
+        wakeUp.abort();
+      }
+    },
+    stream(c, clock) {
+      return streamSSE(c, async (stream) => {
+        const listener: Listener = { unread: new Map(), wakeUp: new AbortController() };
+        listeners.add(listener);
+        stream.onAbort(() => {
+          listeners.delete(listener);
+          listener.wakeUp.abort();
+        });
+        while (!stream.aborted && !isClosed) {
+          const changes = [...listener.unread.values()];
+          listener.unread.clear();
+          listener.wakeUp = new AbortController();
+          for (const change of changes) await stream.writeSSE({ data: JSON.stringify(change) });
+          if (listener.unread.size > 0 || stream.aborted || isClosed) continue;
+          await clock.sleep(pingMs, listener.wakeUp.signal).catch(() => {});
+          if (!listener.wakeUp.signal.aborted) await stream.write(":\n\n");
+        }
+        listeners.delete(listener);
+      });
+    },
+    close() {
+      isClosed = true;
+      for (const { wakeUp } of listeners) wakeUp.abort();
+    },
+  };
+}
+
+/** Returns a store that tells of each change once it is durable. */
+export function watchStore(store: Store, publish: Changes["publish"]): Store {
+  return {
+    ...store,
+    async start(...start) {
+      const outcome = await store.start(...start);
+      if (outcome.kind !== "started" || outcome.replayed) return outcome;
+      publish({ kind: "generation", id: outcome.generation.id });
+      publish({ kind: "credits" });
+      return outcome;
+    },
+    async keepCheckpoint(id, checkpoint) {
+      await store.keepCheckpoint(id, checkpoint);
+      publish({ kind: "generation", id });
+    },
+    async finish(id, end, delivery) {
+      const isEnded = await store.finish(id, end, delivery);
+      if (isEnded) publish({ kind: "generation", id });
+      if (isEnded && delivery) publish({ kind: "callback", id });
+      return isEnded;
+    },
+    async resend(generation, at) {
+      const delivery = await store.resend(generation, at);
+      if (delivery) publish({ kind: "callback", id: generation });
+      return delivery;
+    },
+    async setBalance(account, credits) {
+      await store.setBalance(account, credits);
+      publish({ kind: "credits" });
+    },
+  };
+}
