@@ -84,12 +84,12 @@ function AttemptItem({ attempt, headers, now }: { attempt: Attempt; headers: Sig
   const { at, outcome, delivered, reply } = attempt;
   return (
     <li>
-      <span class={`outcome ${delivered ? "completed" : "failed"}`}>{outcome}</span>
       <Time at={at} now={now} />
+      <span class={`outcome ${delivered ? "completed" : "failed"}`}>{outcome}</span>
       {reply === "" ? null : (
-        <q class="reply" dir="auto">
+        <code class="reply" dir="auto">
           {reply}
-        </q>
+        </code>
       )}
       <details>
         <summary>Signed headers</summary>

@@ -17,7 +17,9 @@ export function Gallery({ filter, cards, totals, older }: GalleryProps) {
   return (
     <Layout title="Generations" current="/">
       <h1 class="hidden">Generations</h1>
-      <FilterForm filter={filter} totals={totals} />
+      <search>
+        <FilterForm filter={filter} totals={totals} />
+      </search>
       <ol class="cards" id="list" data-list="generation" aria-label="Generations, newest first">
         {cards.map((card) => (
           <Card {...card} />
@@ -34,7 +36,7 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const statuses = Object.entries(statusWords) as [Status, string][];
   return (
-    <form id="filter" class="filter" role="search" aria-label="Generations" action="/" method="get">
+    <form id="filter" class="filter" aria-label="Filter" action="/" method="get">
       <fieldset class="tabs">
         <legend class="hidden">State</legend>
         <Tab value="" name="All" count={all} chosen={filter.status} />
@@ -147,9 +149,9 @@ function Stage({ generation, percent }: Omit<CardProps, "now">) {
     );
   const video = `/videos/${id}.mp4`;
   return (
-    <span class="stage" data-video={video}>
+    <span class="stage" data-video={video} aria-hidden="true">
       {media.thumbnail === null ? (
-        <video src={video} preload="metadata" muted playsinline tabindex={-1} aria-hidden="true"></video>
+        <video src={video} preload="metadata" muted playsinline></video>
       ) : (
         <img src={`/videos/${id}.png`} alt="" loading="lazy" decoding="async" />
       )}
