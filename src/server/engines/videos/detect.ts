@@ -15,7 +15,7 @@ export async function detectKind(
 ): Promise<Kind | undefined> {
   for (const path of new Set(kinds.map(({ probe }) => probe.path))) {
     const text = await read(`${engine.url.replace(/\/+$/, "")}${path}`, engine.headers, { ...io, signal });
-    const kind = kinds.find(({ probe }) => probe.path === path && probe.sign.test(text));
+    const kind = kinds.find(({ probe }) => probe.sign.test(text));
     if (kind) return kind;
   }
   return undefined;

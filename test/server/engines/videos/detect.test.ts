@@ -81,6 +81,11 @@ test("the error of a server that does not answer is passed on", async () => {
   await expect(detect(() => Promise.reject(refused))).rejects.toBe(refused);
 });
 
+test("the error of a reply that breaks off is passed on", async () => {
+  const fake = createVllmOmni({ fault: async (call) => ({ reply: await call.serve(), bytes: 30 }) });
+  await expect(detect(ioFetch(fake))).rejects.toThrow("the connection was closed");
+});
+
 test("a server that stays silent is given up after 10 seconds", async () => {
   const clock = createVirtualClock();
   const fake = createSglang({ fault: () => new Promise(() => {}) });
