@@ -8,26 +8,14 @@ export type RenderRequest = {
   duration: number;
   resolution: Resolution;
   /** Fields that the interface does not have, passed on to a real model as they were sent, such as `seed`. */
-  extras: Extras;
+  extras: Record<string, string | number>;
 };
 
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";
 
-/** The names of the fields that are passed on. */
-export const extraNames = [
-  "seed",
-  "negative_prompt",
-  "num_frames",
-  "fps",
-  "num_inference_steps",
-  "guidance_scale",
-] as const;
-
-export type Extras = Partial<Record<(typeof extraNames)[number], string | number>>;
-
-/** An image to start from: a file with a PNG, JPEG or WebP of a size that can be decoded. `name` is its address, as messages show it. */
-export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; name: string };
+/** An image to start from, of a size that can be decoded. `name` is its address, as messages show it. */
+export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };
 
 /** What is to be rendered, and the files to write: an .mp4 and a PNG of its middle frame. Files that a killed process left there are replaced. */
 export type RenderTask = {
@@ -48,7 +36,7 @@ export type Checkpoint =
   | { state: "submitted"; job: string };
 
 export type RenderOptions = {
-  /** The checkpoint of an earlier process, or `undefined` when nothing was begun. */
+  /** The checkpoint of an earlier process, never "submitting"; `undefined` when nothing was begun. */
   resume: Checkpoint | undefined;
   /** Keeps a checkpoint in place of the last one, `null` for none. Resolves when it is durable. */
   checkpoint(checkpoint: Checkpoint | null): Promise<void>;
@@ -63,8 +51,8 @@ export type Engine = {
   name: string;
   /** Whether it stands in for a real model: directives in prompts and the pace apply to it alone. */
   isSimulation: boolean;
-  /** Whether it serves a model, by the identifier of the interface. */
-  serves(model: string): boolean;
+  /** The models that it serves: identifiers of the interface, or names of the owner's own. */
+  models: readonly string[];
   /** How many generations it makes at the same time; the others wait in the queue. */
   concurrency: number;
   /**
