@@ -33,17 +33,9 @@ const bodySchema = z.object({
   callback_url: httpUrl.nullish(),
 });
 
-const extra = z.union([z.number(), z.string()], { error: "must be a number or a text" }).optional();
-
 /** What a real model may take besides; it checks the values itself. */
-const extrasSchema = z.object({
-  seed: extra,
-  negative_prompt: extra,
-  num_frames: extra,
-  fps: extra,
-  num_inference_steps: extra,
-  guidance_scale: extra,
-});
+const extraNames = ["seed", "negative_prompt", "num_frames", "fps", "num_inference_steps", "guidance_scale"];
+const extrasSchema = z.record(z.string(), z.union([z.number(), z.string()], { error: "must be a number or a text" }));
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
@@ -63,9 +55,18 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
     const images = image === undefined ? imageUrls : [image, ...imageUrls];
     checkImages(rest.model, images);
     const isReal = engines.some(({ models, isSimulation }) => !isSimulation && models.includes(rest.model));
-    const request = { ...rest, images, extras: parse(extrasSchema, json), hasDirectives: hasDirectives || !isReal };
+    const request = {
+      ...rest,
+      images,
+      extras: parse(extrasSchema, pickExtras(json as object)),
+      hasDirectives: hasDirectives || !isReal,
+    };
     return { request, callback_url: callback_url ?? null };
   };
+}
+
+function pickExtras(body: object): object {
+  return Object.fromEntries(Object.entries(body).filter(([name]) => extraNames.includes(name)));
 }
 
 function parse<Schema extends z.ZodType>(schema: Schema, json: unknown): z.infer<Schema> {

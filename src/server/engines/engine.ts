@@ -8,21 +8,11 @@ export type RenderRequest = {
   duration: number;
   resolution: Resolution;
   /** Fields that the interface does not have, passed on to a real model as they were sent, such as `seed`. */
-  extras: Extras;
+  extras: Record<string, string | number>;
 };
 
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";
-
-/** A field that the request does not have is `undefined`. */
-export type Extras = {
-  seed?: string | number | undefined;
-  negative_prompt?: string | number | undefined;
-  num_frames?: string | number | undefined;
-  fps?: string | number | undefined;
-  num_inference_steps?: string | number | undefined;
-  guidance_scale?: string | number | undefined;
-};
 
 /** An image to start from, of a size that can be decoded. `name` is its address, as messages show it. */
 export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };

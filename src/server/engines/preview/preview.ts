@@ -12,7 +12,7 @@ const allModels = knownModels.map(({ id }) => id);
 /** How often a rendering may end its process, as one that takes all memory does, before the generation fails. */
 const maxTries = 3;
 
-export type PreviewOptions = { models?: Engine["models"]; workerUrl?: URL };
+export type PreviewOptions = { models?: Engine["models"]; concurrency?: number | undefined; workerUrl?: URL };
 
 /**
  * Returns the embedded engine. It renders a moving background, or the request's images, under a caption, each clip in a worker thread of its
@@ -21,9 +21,10 @@ export type PreviewOptions = { models?: Engine["models"]; workerUrl?: URL };
  */
 export function createPreviewEngine(options: PreviewOptions = {}): Engine {
   const { models = allModels, workerUrl = new URL("./worker.js", import.meta.url) } = options;
+  const { concurrency = availableParallelism() } = options;
   const decoding = createCapacity(maxMegapixels);
   return {
-    ...{ name: "preview", isSimulation: true, models, concurrency: availableParallelism() },
+    ...{ name: "preview", isSimulation: true, models, concurrency },
     check: async () => "part of vidgen",
     async render(task, { resume, checkpoint, signal }) {
       const tries = triesOf(resume);
