@@ -38,11 +38,11 @@ export function GenerationPage(props: GenerationProps) {
             <Timeline {...props} />
           </section>
         </div>
-        {delivery === undefined ? null : (
+        {generation.callback_url === null ? null : (
           <section class="wide">
             <h2>Callback</h2>
             <ul class="deliveries" data-list="callback">
-              <DeliveryItem delivery={delivery} sign={sign} now={now} />
+              {delivery === undefined ? null : <DeliveryItem delivery={delivery} sign={sign} now={now} />}
             </ul>
           </section>
         )}

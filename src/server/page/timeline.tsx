@@ -36,12 +36,9 @@ export function Timeline({ generation, percent, delivery, now }: TimelineProps) 
         />
       )}
       {delivery?.attempts.map(({ at, outcome, delivered }, index) => (
-        <Step
-          at={at}
-          now={now}
-          kind={delivered ? "completed" : "failed"}
-          title={`Callback, attempt ${index + 1}: ${outcome}`}
-        />
+        <Step at={at} now={now} kind={delivered ? "completed" : "failed"} title={`Callback, attempt ${index + 1}`}>
+          <span class="outcome">{outcome}</span>
+        </Step>
       ))}
       {delivery?.next_at ? (
         <Step at={delivery.next_at} now={now} kind="running" title="Next attempt of the callback" />

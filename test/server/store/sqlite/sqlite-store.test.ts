@@ -86,7 +86,11 @@ test("what was written is there for whoever opens the file next", async () => {
   const [a, b, c, d] = all as [StoredGeneration, StoredGeneration, StoredGeneration, StoredGeneration];
   await store.finish(b.id, completed, newDelivery("b", b.id, "2026-01-01T00:02:00.000Z"));
   await store.finish(c.id, failed, newDelivery("c", c.id));
-  await store.recordAttempt("b", { at: "x", outcome: "HTTP 500", delivered: false }, "2026-01-01T00:05:00.000Z");
+  await store.recordAttempt(
+    "b",
+    { at: "x", outcome: "HTTP 500", delivered: false, reply: "" },
+    "2026-01-01T00:05:00.000Z",
+  );
   const ids = all.map(({ id }) => id);
   const before = await tell(store, ids);
   expect(before).toStrictEqual({
@@ -110,7 +114,7 @@ test("texts come back as they were, whatever is in them", async () => {
   const delivery = { ...newDelivery("1", generation.id), url: odd, body: odd };
   await store.finish(generation.id, { ...failed, error: odd }, delivery);
   expect(await store.generation(generation.id)).toMatchObject({ error: odd });
-  await store.recordAttempt("1", { at: "x", outcome: odd, delivered: false }, "y");
+  await store.recordAttempt("1", { at: "x", outcome: odd, delivered: false, reply: "" }, "y");
   expect(await store.pendingDeliveries()).toMatchObject([{ url: odd, body: odd }]);
 });
 
@@ -122,7 +126,7 @@ test("what is not there is undefined, or an error that names it", async () => {
   await expect(store.setBalance("nobody", 1)).rejects.toThrow("no account nobody");
   await expect(store.start(newGeneration({ account: "nobody" }), cost, undefined)).rejects.toThrow("no account nobody");
   await expect(store.finish("unknown", failed)).rejects.toThrow("no generation unknown");
-  const attempt = { at: "x", outcome: "HTTP 200", delivered: true };
+  const attempt = { at: "x", outcome: "HTTP 200", delivered: true, reply: "" };
   await expect(store.recordAttempt("unknown", attempt, null)).rejects.toThrow("no delivery unknown");
 });
 
@@ -210,15 +214,61 @@ test("a generation that has ended stays as it is, with one delivery", async () =
   expect((await store.pendingDeliveries()).map(({ id }) => id)).toEqual(["first"]);
 });
 
+test("the lists of the service's owner: newest first, a page at a time, whatever is in a text", async () => {
+  const store = await openWith(100);
+  const texts = [odd, "a 100% fox", "x".repeat(1_000)];
+  const all = texts.map((prompt) => newGeneration({ request: { ...newGeneration().request, prompt } }));
+  for (const each of all) {
+    await store.start(each, cost, undefined);
+    await store.finish(each.id, { ...failed, error: odd }, newDelivery(`of ${each.id}`, each.id));
+  }
+  const [first, second, third] = all as [StoredGeneration, StoredGeneration, StoredGeneration];
+  const page = await store.list({ limit: 2 });
+  expect(page.map(({ id }) => id)).toEqual([third.id, second.id]);
+  expect(page[0]).toMatchObject({ model: "sora-2", status: "failed", error: odd, prompt: "x".repeat(300) });
+  expect((await store.list({ limit: 2, before: second.id })).map(({ id }) => id)).toEqual([first.id]);
+  expect((await store.list({ limit: 9, text: "0%" })).map(({ id }) => id)).toEqual([second.id]);
+  expect(await store.totals()).toEqual({ counts: { failed: 3 }, models: ["sora-2"] });
+  expect((await store.deliveries({ limit: 1 })).map(({ id }) => id)).toEqual([`of ${third.id}`]);
+  expect((await store.deliveries({ limit: 9, before: `of ${second.id}` })).map(({ id }) => id)).toEqual([
+    `of ${first.id}`,
+  ]);
+  expect(await store.ledger({ limit: 9, generation: second.id })).toMatchObject([{ amount: -cost, account: "local" }]);
+  expect((await store.ledger({ limit: 9 })).map(({ amount }) => amount)).toEqual([-cost, -cost, -cost, 100]);
+  expect(await store.balances()).toEqual([{ account: "local", credits: 70 }]);
+});
+
+test("a delivery that was given up is due again once it is to be sent again, with its attempts", async () => {
+  const store = await openWith(100);
+  const generation = newGeneration();
+  await store.start(generation, cost, undefined);
+  expect(await store.resend(generation.id, "later")).toBeUndefined();
+  await store.finish(generation.id, completed, newDelivery("1", generation.id));
+  await store.recordAttempt("1", { at: "a", outcome: odd, delivered: false, reply: odd }, null);
+  const due = { ...newDelivery("1", generation.id, "later"), attempts: 1 };
+  expect(await store.resend(generation.id, "later")).toEqual(due);
+  expect(await store.pendingDeliveries()).toEqual([due]);
+  const attempts = [{ at: "a", outcome: odd, delivered: false, reply: odd }];
+  expect(await store.deliveries({ limit: 1, generations: [generation.id] })).toEqual([{ ...due, attempts }]);
+});
+
 test("a delivery is pending until no next attempt is planned", async () => {
   const store = await openWith(100);
   const generation = newGeneration();
   await store.start(generation, cost, undefined);
   await store.finish(generation.id, completed, newDelivery("1", generation.id));
-  await store.recordAttempt("1", { at: "a", outcome: "HTTP 500", delivered: false }, "2026-01-01T00:03:00.000Z");
-  await store.recordAttempt("1", { at: "b", outcome: "no answer", delivered: false }, "2026-01-01T00:09:00.000Z");
+  await store.recordAttempt(
+    "1",
+    { at: "a", outcome: "HTTP 500", delivered: false, reply: "" },
+    "2026-01-01T00:03:00.000Z",
+  );
+  await store.recordAttempt(
+    "1",
+    { at: "b", outcome: "no answer", delivered: false, reply: "" },
+    "2026-01-01T00:09:00.000Z",
+  );
   expect(await store.pendingDeliveries()).toMatchObject([{ attempts: 2, next_at: "2026-01-01T00:09:00.000Z" }]);
-  await store.recordAttempt("1", { at: "c", outcome: "HTTP 204", delivered: true }, null);
+  await store.recordAttempt("1", { at: "c", outcome: "HTTP 204", delivered: true, reply: "" }, null);
   expect(await store.pendingDeliveries()).toEqual([]);
 });
 
@@ -301,7 +351,9 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `ALTER TABLE generations DROP COLUMN checkpoint;
+    `DROP INDEX generations_by_model; DROP INDEX generations_by_status;
+     ALTER TABLE generations DROP COLUMN model; ALTER TABLE delivery_attempts DROP COLUMN reply;
+     ALTER TABLE generations DROP COLUMN checkpoint;
      ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
      UPDATE generations SET tries = 2, asked = json_remove(asked, '$.request.extras', '$.request.hasDirectives');
      PRAGMA user_version = 2;`,

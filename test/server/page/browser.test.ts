@@ -1,0 +1,307 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Browser, Locator } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { browserPath, launch, openTab, type Tab } from "./browser.ts";
+import { aVideo, axePath, openTestPage, receive, type TestPage, type TestPageOptions } from "./harness.ts";
+
+// The page in a real browser, over a real socket. Nothing here reloads a page, but where a test says so.
+
+let browser: Browser;
+
+type Violation = { id: string; impact: string; nodes: { html: string }[] };
+
+/** The part of a video element that is used; Node has no types of a browser. */
+type Player = { currentTime: number; play(): Promise<void> };
+
+const hostile = [
+  "<script>alert(1)</script>",
+  '"><img src=x onerror=alert(2)>',
+  "\u202egnp.exe مرحبا بالعالم",
+  "👩‍👩‍👧‍👦 🏔️ a family climbs",
+  `a fox ${"runs ".repeat(2_000)}`,
+];
+
+describe("the page", { skip: browserPath === undefined }, () => {
+  beforeAll(async () => {
+    browser = await launch();
+  });
+  afterAll(() => browser.close());
+
+  const open = async (options?: TestPageOptions) => {
+    const page = await openTestPage(options);
+    return { page, tab: await openTab(browser, page.link) };
+  };
+  const card = (tab: Tab, id: string) => tab.locator(`[data-key="${id}"]`);
+  const shows = async (place: Locator, text: string) =>
+    expect.poll(() => place.innerText({ timeout: 1_000 }).catch(() => ""), { timeout: 10_000 }).toContain(text);
+  const isLive = (tab: Tab) => shows(tab.locator("#connection"), "Live");
+  const promptsOf = (tab: Tab) => tab.locator(".card .prompt").allInnerTexts();
+
+  test("a generation appears, moves, and completes by itself", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    await shows(tab.locator(".empty"), "No generations yet");
+    const { id, running } = await page.start({ prompt: "a fox at dusk" });
+    await shows(card(tab, id), "Running");
+    running.progress(42);
+    const bar = card(tab, id).locator("progress");
+    await expect.poll(() => bar.getAttribute("value").then(Number)).toBe(42);
+    running.complete();
+    await shows(card(tab, id), "Completed");
+    await shows(tab.locator('[data-part="count-completed"]'), "1");
+    expect(await tab.locator(".empty").isVisible()).toBe(false);
+    expect(tab.complaints).toEqual([]);
+  });
+
+  test("one that fails says why, on its card and in full", async () => {
+    const { page, tab } = await open();
+    const { id, running } = await page.start();
+    await tab.goto(`${page.url}/generations/${id}`);
+    await isLive(tab);
+    running.fail("the GPU ran out of memory");
+    await shows(tab.locator(".error"), "the GPU ran out of memory");
+    await tab.goto(page.url);
+    await shows(card(tab, id), "the GPU ran out of memory");
+  });
+
+  test.each([true, false])(
+    "the video plays on hover, with the keyboard, and in the detail view (thumbnail: %s)",
+    async (hasThumbnail) => {
+      const { page, tab } = await open({ hasThumbnail, video: await aVideo() });
+      const id = await page.make();
+      await shows(card(tab, id), "Completed");
+      const moves = async (video: Locator) =>
+        expect.poll(() => video.evaluate((element: Player) => element.currentTime)).toBeGreaterThan(0);
+      const preview = card(tab, id).locator("video").last();
+      await card(tab, id).hover();
+      await moves(preview);
+      await tab.mouse.move(0, 0);
+      await expect.poll(() => card(tab, id).locator("video").count()).toBe(hasThumbnail ? 0 : 1);
+      await card(tab, id).locator("a").focus();
+      await moves(preview);
+      await card(tab, id).locator("a").click();
+      const player = tab.locator(".player video");
+      await player.evaluate((element: Player) => element.play());
+      await moves(player);
+      const [download] = await Promise.all([tab.waitForEvent("download"), tab.getByText("Download").click()]);
+      expect(download.suggestedFilename()).toBe(`${id.slice(0, 8)}.mp4`);
+      expect(tab.complaints).toEqual([]);
+    },
+  );
+
+  test("the detail view shows the job of the engine, the callback's attempts and the cost as they come", async () => {
+    const { page, tab } = await open();
+    const { url: callback_url } = await receive(
+      { status: 500, text: "database down" },
+      { status: 200, text: "thanks" },
+    );
+    const { id, running } = await page.start({ callback_url });
+    await tab.goto(`${page.url}/generations/${id}`);
+    await isLive(tab);
+    await running.checkpoint({ state: "submitted", job: "video-7" });
+    const timeline = tab.locator(".timeline");
+    await shows(timeline, "Submitted to http://gpu-1:8091");
+    await shows(timeline, "video-7");
+    running.complete();
+    await shows(timeline, "Completed after");
+    await shows(timeline, "HTTP 500");
+    await shows(timeline, "attempt 2");
+    await shows(tab.locator(".facts-table"), "10 credits");
+    await shows(tab.locator(".delivery"), "database down");
+    expect(await tab.locator(".code pre").first().innerText()).toContain("npx vidgen generate 'a fox, take");
+  });
+
+  test("a callback is sent again by its button, and the page shows it", async () => {
+    const { page, tab } = await open();
+    const { url: callback_url, received } = await receive({ status: 410, text: "" }, { status: 204, text: "" });
+    const id = await page.make({ callback_url });
+    await tab.goto(`${page.url}/callbacks`);
+    await isLive(tab);
+    await shows(card(tab, id), "Given up");
+    await tab.getByRole("button", { name: "Send again" }).click();
+    await shows(card(tab, id), "Delivered");
+    expect(received.map((callback) => callback.id)).toEqual([received[0]?.id, received[0]?.id]);
+    await card(tab, id).getByText("Signed headers").last().click();
+    await shows(card(tab, id), `webhook-id: ${received[0]?.id}`);
+  });
+
+  test("the ledger grows by itself", async () => {
+    const { page, tab } = await open();
+    await tab.goto(`${page.url}/credits`);
+    await isLive(tab);
+    await page.start();
+    await shows(tab.locator(".balances"), "999,990");
+    await shows(tab.locator(".ledger"), "−10");
+  });
+
+  test("the filter works without a reload, and what no longer fits it goes", async () => {
+    const { page, tab } = await open();
+    await page.make({ prompt: "a fox", model: "veo-3.1" });
+    const { running } = await page.start({ prompt: "a bear" });
+    await shows(tab.locator(".cards"), "a bear");
+    await tab.evaluate("isSamePage = true");
+    await tab.getByRole("searchbox").fill("FOX");
+    await expect.poll(() => promptsOf(tab)).toEqual(["a fox"]);
+    await tab.getByRole("searchbox").fill("");
+    await tab.locator("label", { hasText: "Running" }).click();
+    await expect.poll(() => promptsOf(tab)).toEqual(["a bear"]);
+    expect(tab.url()).toBe(`${page.url}/?status=processing`);
+    running.complete();
+    await expect.poll(() => promptsOf(tab)).toEqual([]);
+    await shows(tab.locator(".empty"), "No generation matches");
+    await tab.locator("label", { hasText: "All" }).click();
+    await tab.getByLabel("Model").selectOption("veo-3.1");
+    await expect.poll(() => promptsOf(tab)).toEqual(["a fox"]);
+    expect(await tab.evaluate("isSamePage")).toBe(true);
+  });
+
+  test("older ones come a page at a time", async () => {
+    const page = await openTestPage();
+    for (let n = 0; n < 50; n++) await page.start({ prompt: `take ${n}` });
+    const tab = await openTab(browser, page.link);
+    expect(await promptsOf(tab)).toHaveLength(48);
+    await tab.getByText("Show older").click();
+    await expect.poll(async () => (await promptsOf(tab)).at(-1)).toBe("take 0");
+    expect(await promptsOf(tab)).toHaveLength(50);
+  });
+
+  test("by keyboard alone: search, go from card to card, open, and back", async () => {
+    const { page, tab } = await open();
+    for (const prompt of ["one", "two", "three"]) await page.make({ prompt });
+    await shows(tab.locator(".cards"), "three");
+    const focused = () => tab.evaluate("document.activeElement.textContent");
+    await tab.keyboard.press("/");
+    expect(await tab.evaluate("document.activeElement.type")).toBe("search");
+    await tab.keyboard.press("Tab");
+    expect(await focused()).toContain("three");
+    const outline = await tab.evaluate("getComputedStyle(document.activeElement).outlineStyle");
+    expect(outline).toBe("solid");
+    await tab.keyboard.press("ArrowRight");
+    expect(await focused()).toContain("two");
+    await tab.keyboard.press("End");
+    expect(await focused()).toContain("one");
+    await tab.keyboard.press("Enter");
+    await tab.waitForURL(/generations/);
+    await shows(tab.locator(".whole-prompt"), "one");
+    await tab.keyboard.press("Escape");
+    await tab.waitForURL(`${page.url}/`);
+  });
+
+  test("hostile prompts are shown as text, and nothing of them runs", async () => {
+    const { page, tab } = await open();
+    const ids: string[] = [];
+    for (const prompt of hostile) ids.push(await page.make({ prompt }));
+    await shows(tab.locator(".cards"), "<script>alert(1)</script>");
+    for (const [index, id] of ids.entries()) {
+      await tab.goto(`${page.url}/generations/${id}`);
+      expect(await tab.locator(".whole-prompt").textContent()).toBe(hostile[index]);
+      expect(JSON.parse((await tab.locator(".code pre").last().textContent()) ?? "").prompt).toBe(hostile[index]);
+    }
+    expect(tab.complaints).toEqual([]);
+  });
+
+  test("a restart of serve is survived, and what happened meanwhile is shown", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    await page.stop();
+    await shows(tab.locator("#notice"), "does not answer");
+    await page.restart();
+    await isLive(tab);
+    expect(await tab.locator("#notice").isVisible()).toBe(false);
+    const { id } = await page.start();
+    await shows(card(tab, id), "Running");
+  });
+
+  test("where server-sent events fail, the page polls", async () => {
+    const page = await openTestPage();
+    const context = await browser.newContext();
+    onTestFinished(() => context.close());
+    await context.route("**/events", (route) => route.abort());
+    const tab = (await context.newPage()) as Tab;
+    await tab.goto(page.link);
+    const { id } = await page.start();
+    await shows(card(tab, id), "Running");
+  });
+
+  test("a session that has ended says what to do, and goes on after the link was opened again", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    await tab.context().clearCookies();
+    await page.restart();
+    await shows(tab.locator("#notice"), "Open the link");
+    await (await tab.context().newPage()).goto(page.link);
+    await isLive(tab);
+  });
+
+  test("another site's form and fetch reach nothing, though the visitor is signed in", async () => {
+    const { page, tab } = await open();
+    const { url: callback_url, received } = await receive({ status: 200, text: "" });
+    const id = await page.make({ callback_url });
+    await expect.poll(() => received.length).toBe(1);
+    const send = `${page.url}/callbacks/${id}/send`;
+    const evil = createServer((_, response) =>
+      response.setHeader("Content-Type", "text/html").end(`<form method="post" action="${send}"></form>`),
+    );
+    await new Promise<void>((resolve) => evil.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void evil.close());
+    await tab.goto(`http://127.0.0.1:${(evil.address() as AddressInfo).port}`);
+    const fetched = await tab.evaluate(
+      async ([read = "", write = ""]) => [
+        await fetch(read, { credentials: "include" }).catch(() => "refused"),
+        await fetch(write, { method: "POST", credentials: "include" }).catch(() => "refused"),
+      ],
+      [`${page.url}/`, send],
+    );
+    expect(fetched).toEqual(["refused", "refused"]);
+    const [reply] = await Promise.all([
+      tab.waitForResponse(send),
+      tab.evaluate("document.querySelector('form').submit()"),
+    ]);
+    expect(reply.status()).toBe(403);
+    expect(received).toHaveLength(1);
+  });
+
+  const looks = [
+    { name: "360 px, dark", viewport: { width: 360, height: 780 }, colorScheme: "dark" },
+    { name: "1440 px, light", viewport: { width: 1440, height: 900 }, colorScheme: "light" },
+    { name: "2560 px, dark", viewport: { width: 2560, height: 1440 }, colorScheme: "dark" },
+  ] as const;
+
+  test.each(looks)("at $name every view fits, and axe finds nothing serious", async (look) => {
+    const page = await openTestPage();
+    const id = await fill(page);
+    const tab = await openTab(browser, page.link, look);
+    for (const path of ["/", `/generations/${id}`, "/callbacks", "/credits"]) {
+      await tab.goto(page.url + path);
+      await isLive(tab);
+      expect(await tab.evaluate("document.documentElement.scrollWidth")).toBe(look.viewport.width);
+      const ground = await tab.evaluate("getComputedStyle(document.body).backgroundColor");
+      expect(ground).toBe(look.colorScheme === "dark" ? "rgb(16, 17, 19)" : "rgb(246, 246, 244)");
+      expect({ path, faults: await findFaults(tab) }).toEqual({ path, faults: [] });
+    }
+  });
+
+  /** One of each kind; resolves with the id of one that has completed. */
+  async function fill(page: TestPage): Promise<string> {
+    const { url: callback_url } = await receive({ status: 500, text: "no ".repeat(200) });
+    const { running } = await page.start();
+    running.progress(50);
+    (await page.start({ prompt: hostile[4] })).running.fail("x".repeat(300));
+    for (const prompt of hostile) await page.make({ prompt });
+    return page.make({ callback_url });
+  }
+
+  /** axe is put into the page by the debugger, since the page's CSP lets no other script in. */
+  async function findFaults(tab: Tab): Promise<string[]> {
+    await tab
+      .context()
+      .newCDPSession(tab)
+      .then((session) => session.send("Page.setBypassCSP", { enabled: true }));
+    await tab.reload();
+    await tab.addScriptTag({ path: axePath });
+    const { violations } = (await tab.evaluate("axe.run()")) as { violations: Violation[] };
+    const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+    return serious.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
+  }
+});

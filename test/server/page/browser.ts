@@ -1,0 +1,40 @@
+import { existsSync } from "node:fs";
+import process from "node:process";
+import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { onTestFinished } from "vitest";
+
+const places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+/** The system's browser; `undefined` where there is none. */
+export const browserPath = [process.env.CHROMIUM ?? "", ...places].find((path) => existsSync(path));
+
+if (browserPath === undefined)
+  process.stderr.write(
+    "No Chromium: the page's tests in a browser are skipped. Install it, or set CHROMIUM to its path.\n",
+  );
+
+export async function launch(): Promise<Browser> {
+  // As root, as in a container, Chromium has no sandbox.
+  const args = process.getuid?.() === 0 ? ["--no-sandbox"] : [];
+  return chromium.launch({ executablePath: browserPath ?? "", args });
+}
+
+/** A tab with what must stay empty: what the browser complains about, such as a violation of the page's CSP, and what a script alerts. */
+export type Tab = Page & { complaints: string[] };
+
+/** Opens the link in a window of its own, which is closed with the test. */
+export async function openTab(browser: Browser, link: string, options: BrowserContextOptions = {}): Promise<Tab> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  onTestFinished(() => context.close());
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("dialog", (dialog) => {
+    complaints.push(`dialog: ${dialog.message()}`);
+    return dialog.dismiss();
+  });
+  await page.goto(link);
+  await page.waitForURL(new URL("/", link).href);
+  return Object.assign(page, { complaints });
+}

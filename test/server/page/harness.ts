@@ -1,0 +1,151 @@
+import { copyFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+import { systemClock } from "../../../src/io.ts";
+import { hashKey } from "../../../src/server/api/accounts.ts";
+import { type Listening, listen } from "../../../src/server/api/listen.ts";
+import { createSecret } from "../../../src/server/callbacks/signature.ts";
+import type { RenderOptions, RenderTask } from "../../../src/server/engines/engine.ts";
+import { renderPreview } from "../../../src/server/engines/preview/render.ts";
+import { createOutbound } from "../../../src/server/outbound/outbound.ts";
+import { createSessions } from "../../../src/server/page/session.ts";
+import { createService } from "../../../src/server/serve.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { tinyMp4 } from "../../mp4.ts";
+import { aTask } from "../engines/preview/requests.ts";
+import { fakeEngine, makeFolder } from "../service.ts";
+
+export const apiKey = "canary-key-of-the-page";
+
+/** What a test decides about a running generation. */
+export type Running = Pick<RenderOptions, "progress" | "checkpoint"> & { complete(): void; fail(reason: string): void };
+
+export type TestPage = {
+  /** The service's address, without a slash at the end. */
+  url: string;
+  /** The link that signs in. */
+  link: string;
+  /** Starts a generation and resolves once it runs. */
+  start(fields?: object): Promise<{ id: string; running: Running }>;
+  /** Starts one and lets it complete. */
+  make(fields?: object): Promise<string>;
+  /** Ends the service and starts it again, with the same state, at the same address. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+  webhookSecret: string;
+};
+
+export type TestPageOptions = { hasThumbnail?: boolean; video?: RenderTask };
+
+/** The service with its page on a real socket, with an engine that the test turns by hand. */
+export async function openTestPage({ hasThumbnail = true, video }: TestPageOptions = {}): Promise<TestPage> {
+  const store = await openStore(":memory:");
+  await store.addAccount({ name: "local", keyHash: hashKey(apiKey) });
+  await store.setBalance("local", 1_000_000);
+  const folder = await makeFolder();
+  const waiting = new Map<string, (running: Running) => void>();
+  const webhookSecret = createSecret();
+  const engine = fakeEngine({
+    name: "http://gpu-1:8091",
+    concurrency: 100,
+    async render({ file, thumbnail, request }, { progress, checkpoint, signal }) {
+      await new Promise<void>((complete, reject) => {
+        const fail = (reason: string) => reject(new Error(reason));
+        signal.addEventListener("abort", () => reject(signal.reason));
+        waiting.get(request.prompt)?.({ progress, checkpoint, complete, fail });
+      });
+      if (video) await copyFile(video.file, file);
+      else await writeFile(file, tinyMp4(request.prompt));
+      if (!hasThumbnail) return { hasThumbnail };
+      if (video) await copyFile(video.thumbnail, thumbnail);
+      else await writeFile(thumbnail, "a picture");
+      return { hasThumbnail };
+    },
+  });
+
+  let port = 0;
+  let token = "";
+  const open = async () => {
+    const sessions = createSessions(apiKey);
+    const service = createService({
+      ...{ store, folder, engines: [engine], creditsPer: new Map(), hasDirectives: false, pace: "fast" },
+      outbound: createOutbound({ allowLoopback: () => true, clock: systemClock }),
+      ...{ webhookSecret, sessions, assets: new URL("../../../dist/page/", import.meta.url), clock: systemClock },
+      ...{ mediaUrl: () => "https://media.video.example", onDelivery: () => {} },
+      onTrouble: (what, error) => {
+        throw new Error(what, { cause: error });
+      },
+    });
+    const listening: Listening = await listen(service.api, { host: "127.0.0.1", port }, systemClock);
+    await service.start("all");
+    port = Number(new URL(listening.url).port);
+    token = sessions.token;
+    return async () => {
+      service.endStreams();
+      await listening.close(0);
+      await service.close();
+    };
+  };
+  let stop = await open();
+  onTestFinished(async () => {
+    await stop();
+    await store.close();
+  });
+
+  const url = `http://127.0.0.1:${port}`;
+  let count = 0;
+  const start: TestPage["start"] = async (fields) => {
+    const body = { prompt: `a fox, take ${++count}`, model: "wan-2.5", duration: 1, ...fields };
+    const running = new Promise<Running>((resolve) => waiting.set(body.prompt, resolve));
+    const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
+    const reply = await fetch(`${url}/api/generate`, { method: "POST", headers, body: JSON.stringify(body) });
+    const { data } = (await reply.json()) as { data: { id: string } };
+    return { id: data.id, running: await running };
+  };
+  return {
+    ...{ url, webhookSecret, start },
+    get link() {
+      return `${url}/?token=${token}`;
+    },
+    async make(fields) {
+      const { id, running } = await start(fields);
+      running.complete();
+      while ((await store.generation(id))?.status === "processing") await systemClock.sleep(5);
+      return id;
+    },
+    async restart() {
+      await stop();
+      stop = await open();
+    },
+    async stop() {
+      await stop();
+      stop = async () => {};
+    },
+  };
+}
+
+/** A video that a browser plays. */
+export async function aVideo(): Promise<RenderTask> {
+  const task = aTask({ duration: 2, prompt: "a fox" });
+  await renderPreview(task);
+  return task;
+}
+
+/** Receives callbacks; each gets the next of the replies, or the last one. Returns its address and what has come. */
+export async function receive(...replies: { status: number; text: string }[]) {
+  const received: { id: string; body: string }[] = [];
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    const { status = 200, text = "" } = replies[Math.min(received.length, replies.length - 1)] ?? {};
+    received.push({ id: String(request.headers["webhook-id"]), body });
+    response.writeHead(status).end(text);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks`, received };
+}
+
+export const axePath = fileURLToPath(new URL("../../../node_modules/axe-core/axe.min.js", import.meta.url));

@@ -1,0 +1,142 @@
+import { describe, expect, test } from "vitest";
+import { apiKey, openTestPage, receive, type TestPage } from "./harness.ts";
+
+/** Opens the link and returns the cookie that a browser would keep. */
+async function signIn({ link }: Pick<TestPage, "link">): Promise<string> {
+  const reply = await fetch(link, { redirect: "manual" });
+  expect(reply.status).toBe(200);
+  return /^[^;]*/.exec(reply.headers.get("Set-Cookie") ?? "")?.[0] ?? "";
+}
+
+async function openSignedIn() {
+  const page = await openTestPage();
+  const Cookie = await signIn(page);
+  const get = (path: string, headers: Record<string, string> = {}) =>
+    fetch(page.url + path, { headers: { Cookie, ...headers } });
+  return { ...page, Cookie, get };
+}
+
+describe("who may look", () => {
+  const paths = ["/", "/callbacks", "/credits", "/events", "/generations/x", "/videos/x.mp4", "/?token=guess"];
+
+  test.each(paths)("without a session %s is refused, with what to do", async (path) => {
+    const { url } = await openTestPage();
+    for (const Cookie of ["", "vidgen_page_1=a.b", `vidgen_page_${new URL(url).port}=9999999999999.AAAA`]) {
+      const reply = await fetch(url + path, { headers: { Cookie } });
+      expect(reply.status).toBe(401);
+      expect(await reply.text()).toContain("vidgen serve");
+    }
+  });
+
+  test("the link gives a cookie that no script and no other site gets, and leaves the address bar", async () => {
+    const { link, url } = await openTestPage();
+    const reply = await fetch(link);
+    const port = new URL(url).port;
+    expect(reply.headers.get("Set-Cookie")).toMatch(
+      new RegExp(`^vidgen_page_${port}=\\S+; Max-Age=86400; Path=/; HttpOnly; SameSite=Strict$`),
+    );
+    expect(await reply.text()).toContain('<meta http-equiv="refresh" content="0; url=/"');
+  });
+
+  test("the link ends with serve; a session goes on", async () => {
+    const page = await openTestPage();
+    const { link } = page;
+    const Cookie = await signIn(page);
+    await page.restart();
+    expect((await fetch(link)).status).toBe(401);
+    expect((await fetch(page.url, { headers: { Cookie } })).status).toBe(200);
+  });
+
+  test("no key is in anything that the browser gets", async () => {
+    const { get, make, Cookie, webhookSecret } = await openSignedIn();
+    const id = await make({ callback_url: (await receive()).url });
+    const texts = await Promise.all(
+      ["/", `/generations/${id}`, "/callbacks", "/credits"].map(async (path) => (await get(path)).text()),
+    );
+    expect(texts.join()).toContain("$VIDGEN_API_KEY");
+    for (const secret of [apiKey, webhookSecret]) expect([...texts, Cookie].join()).not.toContain(secret);
+  });
+});
+
+describe("what other sites may do", () => {
+  test.each([
+    { name: "another site", origin: () => "http://evil.example" },
+    { name: "a sandboxed frame", origin: () => "null" },
+    { name: "another port of this machine", origin: () => "http://127.0.0.1:1" },
+    { name: "localhost instead of 127.0.0.1", origin: (url: string) => url.replace("127.0.0.1", "localhost") },
+    { name: "no origin", origin: () => undefined },
+  ])("$name: sending a callback again is refused", async ({ origin }) => {
+    const { url, make, Cookie } = await openSignedIn();
+    const { url: callback_url, received } = await receive();
+    const id = await make({ callback_url });
+    await expect.poll(() => received.length).toBe(1);
+    const own = origin(url);
+    const headers = { Cookie, ...(own === undefined ? {} : { Origin: own }) };
+    const reply = await fetch(`${url}/callbacks/${id}/send`, { method: "POST", headers });
+    expect(reply.status).toBe(403);
+    expect(received).toHaveLength(1);
+  });
+
+  test.each(["/", "/callbacks", "/credits", "/generations/none"])(
+    "%s cannot be framed, cached or scripted",
+    async (path) => {
+      const { get } = await openSignedIn();
+      const { headers } = await get(path);
+      expect(Object.fromEntries(headers)).toMatchObject({
+        "content-security-policy":
+          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        "referrer-policy": "no-referrer",
+        "x-frame-options": "DENY",
+        "x-content-type-options": "nosniff",
+        "cache-control": "no-store",
+      });
+    },
+  );
+});
+
+test("videos are read in ranges", async () => {
+  const { get, make } = await openSignedIn();
+  const id = await make();
+  const reply = await get(`/videos/${id}.mp4`, { Range: "bytes=4-7" });
+  expect([reply.status, await reply.text()]).toEqual([206, "ftyp"]);
+  expect((await get(`/videos/${id}.png`)).headers.get("Content-Type")).toBe("image/png");
+  expect((await get("/videos/..%2Fservice.json")).status).toBe(404);
+});
+
+test("a callback that was given up is sent again under its own webhook-id, and what came back is kept", async () => {
+  const { url, get, make, Cookie } = await openSignedIn();
+  const { url: callback_url, received } = await receive(
+    { status: 410, text: "no\u0007longer" },
+    { status: 200, text: "ok" },
+  );
+  const id = await make({ callback_url });
+  await expect.poll(async () => (await get("/callbacks")).text()).toContain("Given up");
+  expect(await (await get("/callbacks")).text()).toContain("no longer");
+  const reply = await fetch(`${url}/callbacks/${id}/send`, { method: "POST", headers: { Cookie, Origin: url } });
+  expect(reply.status).toBe(204);
+  await expect.poll(async () => (await get("/callbacks")).text()).toContain("Delivered");
+  expect(received).toHaveLength(2);
+  expect(received[1]).toEqual(received[0]);
+});
+
+test("the filter is by state, model and text, and newest first", async () => {
+  const { get, make, start } = await openSignedIn();
+  const ids = [
+    await make({ prompt: "a fox 100% awake", model: "veo-3.1" }),
+    await make({ prompt: "a bear" }),
+    (await start({ prompt: "a fox asleep" })).id,
+  ];
+  const list = async (query: string) => {
+    const text = await (await get(`/?${query}`)).text();
+    return [...text.matchAll(/data-key="([^"]*)"/g)].map(([, id]) => ids.indexOf(id ?? ""));
+  };
+  expect(await list("")).toEqual([2, 1, 0]);
+  expect(await list("text=FOX")).toEqual([2, 0]);
+  expect(await list("text=0%25")).toEqual([0]);
+  expect(await list("text=_")).toEqual([]);
+  expect(await list(`text=${ids[1]?.slice(0, 8)}`)).toEqual([1]);
+  expect(await list("status=processing")).toEqual([2]);
+  expect(await list("model=veo-3.1&status=completed")).toEqual([0]);
+  expect(await list(`ids=${ids[1]},${ids[2]}`)).toEqual([2, 1]);
+  expect(await list(`before=${ids[2]}`)).toEqual([1, 0]);
+});
