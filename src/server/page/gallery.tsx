@@ -44,7 +44,7 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
           <Tab value={status} name={name} count={counts[status] ?? 0} chosen={filter.status} />
         ))}
       </fieldset>
-      <select name="model" aria-label="Model">
+      <select name="model" aria-label="Model" data-part="models">
         <option value="">All models</option>
         {models.map((model) => (
           <option value={model} selected={model === filter.model}>

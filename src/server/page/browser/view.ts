@@ -73,7 +73,9 @@ function swap(old: Element, next: Element): void {
   const hadFocus = old.contains(document.activeElement);
   old.replaceWith(next);
   remember(next);
-  if (hadFocus) next.querySelector<HTMLElement>("a, button")?.focus();
+  if (!hadFocus) return;
+  const focusable = next instanceof HTMLSelectElement ? next : next.querySelector<HTMLElement>("a, button");
+  focusable?.focus();
 }
 
 /** Newest first: before the first entry that is older. */
