@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../src/cli/system.ts";
 import type { Io } from "../../src/io.ts";
 import { openService } from "../../src/server/serve.ts";
-import { makeFolder } from "./service.ts";
+import { fakeEngine, makeFolder } from "./service.ts";
 
 /** The real world, in which a lease is refreshed after 20 ms instead of 10 s. */
 function quickIo(): Io {
@@ -16,7 +16,7 @@ test("a request that a full disk fails is told to whoever runs the service, with
   const notes: string[] = [];
   const service = await openService(
     {
-      ...{ folder: await makeFolder(), engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
+      ...{ folder: await makeFolder(), engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
       ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {} },
       onNote: (text) => void notes.push(text),
     },
@@ -40,7 +40,7 @@ test("a service whose folder another process has taken over closes, and writes t
   const folder = await makeFolder();
   const service = await openService(
     {
-      ...{ folder, engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
+      ...{ folder, engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
       ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
     },
     quickIo(),

@@ -16,8 +16,11 @@ const cost = 10;
 function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGeneration {
   return {
     ...{ id: randomUUID(), account: "local", status: "processing", created_at: "2026-01-01T00:00:00.000Z" },
-    ...{ completed_at: null, error: null, callback_url: null, media: null },
-    request: { prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p", images: [] },
+    ...{ completed_at: null, error: null, callback_url: null, media: null, checkpoint: null },
+    request: {
+      ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
+      ...{ images: [], extras: {}, hasDirectives: true },
+    },
     ...fields,
   };
 }
