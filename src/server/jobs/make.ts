@@ -48,7 +48,9 @@ export function assign(generation: StoredGeneration, places: readonly Place[]): 
   const { request, checkpoint, created_at } = generation;
   const holder = checkpoint?.state === "submitted" ? checkpoint.engine : undefined;
   const isAble = ({ engine }: Place) =>
-    holder === undefined ? engine.models.includes(request.model) : engine.name === holder;
+    holder === undefined
+      ? engine.models.includes(request.model) && request.images.length <= engine.maxImages
+      : engine.name === holder;
   const [place] = places.filter(isAble).sort((a, b) => a.jobs - b.jobs);
   if (place) return { place, isFetched: request.images.some((source) => !isData(source)) };
   const reason =
