@@ -78,6 +78,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     return { status: 204 };
   };
   const get: Outbound["get"] = async () => ({ status: 404, body: new Uint8Array() });
+  const open: Outbound["open"] = async () => new Response(null, { status: 404 });
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, credits);
   const service = createService({
@@ -88,7 +89,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       hasDirectives: false,
       folder: root,
       pace: "fast",
-      outbound: { post, get },
+      outbound: { post, get, open },
       webhookSecret: createSecret(),
     },
     // What the service waits for must not move the time on.

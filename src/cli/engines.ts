@@ -13,7 +13,10 @@ type Flags = {
 };
 
 /** The engines' settings from flags and environment. Throws `usage`. */
-export function readEngineSettings({ engine = [], engineKind = [], engineTimeout, jobs }: Flags, { env }: Pick<Io, "env">) {
+export function readEngineSettings(
+  { engine = [], engineKind = [], engineTimeout, jobs }: Flags,
+  { env }: Pick<Io, "env">,
+) {
   return {
     ...{ engines: engine, kinds: engineKind },
     key: env.VIDGEN_ENGINE_KEY ? checkApiKey(env.VIDGEN_ENGINE_KEY, "VIDGEN_ENGINE_KEY") : undefined,
@@ -23,7 +26,10 @@ export function readEngineSettings({ engine = [], engineKind = [], engineTimeout
 }
 
 /** The prices of `--credits-per`, by model. Throws `usage` for what is no price, and for a model that no engine serves. */
-export function readCreditsPer(texts: readonly string[], engines: readonly Pick<EngineCheck, "models">[]): Map<string, number> {
+export function readCreditsPer(
+  texts: readonly string[],
+  engines: readonly Pick<EngineCheck, "models">[],
+): Map<string, number> {
   const served = new Set(engines.flatMap(({ models }) => models));
   return new Map(
     texts.map((text) => {

@@ -47,7 +47,11 @@ function declare(program: CommandUnknownOpts) {
     )
     .option("--engine-timeout <time>", "how long a server may give no answer, or make no progress", "30m")
     .option("--jobs <number>", "videos that each engine makes at once (default: 16; preview: one per processor)")
-    .option("--credits-per <model=number>", "what a video of a model costs (default: 10); may be repeated", collectValues)
+    .option(
+      "--credits-per <model=number>",
+      "what a video of a model costs (default: 10); may be repeated",
+      collectValues,
+    )
     .option("--directives", "obey the words below with real models too");
   return withDetails(command, {
     prints: "its URL",

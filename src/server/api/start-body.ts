@@ -53,7 +53,11 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
     const { callback_url, imageUrl: image, imageUrls = [], ...rest } = body;
     const able = engines.filter(({ models }) => models.includes(rest.model));
     if (able.length === 0)
-      throw refuse(400, "invalid_model", `model must be one of ${served.join(", ")}; \`vidgen serve --engine\` adds others`);
+      throw refuse(
+        400,
+        "invalid_model",
+        `model must be one of ${served.join(", ")}; \`vidgen serve --engine\` adds others`,
+      );
     const images = image === undefined ? imageUrls : [image, ...imageUrls];
     checkImages(rest.model, images.length, Math.max(...able.map(({ maxImages }) => maxImages)));
     const isReal = able.some(({ isSimulation }) => !isSimulation);

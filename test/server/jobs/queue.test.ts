@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
-import { createTestService, renderMs, type TestService } from "../service.ts";
+import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
 import { aPng } from "./pictures.ts";
 
 async function look(service: TestService, id: string): Promise<unknown> {
@@ -173,8 +173,9 @@ test("[slow: 90s] takes that long from its start, and holds up no other", async 
 test.each([
   ["sora-2", 60, 80],
   ["minimax", 160, 180],
-])("at a realistic pace %s takes %i to %i seconds", async (model, least, most) => {
-  const service = await createTestService({ pace: "realistic" });
+  ["my-own", 60, 80],
+])("at a realistic pace a simulation of %s takes %i to %i seconds", async (model, least, most) => {
+  const service = await createTestService({ pace: "realistic", engines: [fakeEngine({ models: [model] })] });
   await service.startId({ model });
   await service.clock.sleep((least - 1) * 1_000);
   expect(service.ended).toEqual([]);

@@ -1,8 +1,8 @@
 import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
 import { detectKind } from "./detect.ts";
 import { follow } from "./follow.ts";
-import { save } from "./save.ts";
 import { maxImages } from "./kinds.ts";
+import { save } from "./save.ts";
 import { createServer, describe, type Server, type ServerIo, type ServerOptions } from "./server.ts";
 import { type Submitted, submit } from "./submit.ts";
 
