@@ -37,7 +37,7 @@ async function doctor(options: Options, context: Context): Promise<void> {
   const node = pass("node", `${io.nodeVersion} on ${io.platform}`);
   const checks = [node, await checkConfig(io), await checkJournal(io)];
   if (!options.local) checks.push(...(await checkRemote(options.baseUrl, context)));
-  checks.push(await checkLocalService(io), await checkDisk());
+  checks.push(...(await checkLocalService(io)), await checkDisk());
   const failed = checks.filter(({ state }) => state === "fail");
   const typed = (text: string) => asTyped(text, io.env);
   const shown = checks.map(({ name, state, says, fix }) => ({

@@ -15,7 +15,10 @@ test("a model that no engine serves is refused with those that are, and costs no
   const refused = await service.start({ model: "veo-3.1" });
   expect([refused.status, await readError(refused)]).toEqual([
     400,
-    { code: "invalid_model", message: "model must be one of sora-2, my-wan, ray-3" },
+    {
+      code: "invalid_model",
+      message: "model must be one of sora-2, my-wan, ray-3; `vidgen serve --engine` adds others",
+    },
   ]);
   const started = await readStart(await service.start({ model: "my-wan" }));
   expect(started).toMatchObject({ data: { model: "my-wan" }, remaining_credits: 990 });
