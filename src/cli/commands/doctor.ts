@@ -47,7 +47,7 @@ async function doctor(options: Options, context: Context): Promise<void> {
   const [first] = failed;
   if (!first) return;
   const count = `${failed.length} ${failed.length === 1 ? "check" : "checks"} failed`;
-  throw new VidgenError(first.code ?? "bug", `${count}: ${failed.map(({ name }) => name).join(", ")}.`, {
+  throw new VidgenError(first.code ?? "bug", `${count}: ${[...new Set(failed.map(({ name }) => name))].join(", ")}.`, {
     hint: "See the fix below each failed check.",
   });
 }
