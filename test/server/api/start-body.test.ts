@@ -31,13 +31,13 @@ test("more images than an engine of the model takes are refused before anything 
   const single = fakeEngine({ ...real, maxImages: 1 });
   const given: number[] = [];
   const several = fakeEngine({
-    ...simulation,
+    ...{ ...real, name: "http://gpu-2", models: ["sora-2"] },
     render(task, options) {
       given.push(task.images.length);
       return render(task, options);
     },
   });
-  const service = await createTestService({ engines: [single, several] });
+  const service = await createTestService({ engines: [single, several, fakeEngine()] });
   const refused = await service.start({ model: "my-wan", ...images });
   expect([refused.status, await readError(refused)]).toEqual([
     400,

@@ -19,7 +19,7 @@ function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGeneration
     ...{ completed_at: null, error: null, callback_url: null, media: null, checkpoint: null },
     request: {
       ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
-      ...{ images: [], extras: {}, hasDirectives: true },
+      ...{ images: [], extras: {}, hasDirectives: true, isReal: false },
     },
     ...fields,
   };
@@ -275,8 +275,10 @@ async function closedFile(): Promise<string> {
 test("a checkpoint replaces the last one, also by none, and stays when its generation ends", async () => {
   const file = await newFile();
   const store = await openWith(100, file);
-  const { id } = newGeneration();
-  await store.start(newGeneration({ id }), cost, undefined);
+  const [generation, other] = [newGeneration(), newGeneration()];
+  const { id } = generation;
+  for (const each of [generation, other]) await store.start(each, cost, undefined);
+  await expect(store.keepCheckpoint("none", null)).rejects.toThrow("no generation none");
   const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
   const checkpoints = [{ state: "submitting", ...kept }, null, { state: "submitted", job: odd, ...kept }] as const;
   for (const checkpoint of checkpoints) {
@@ -285,8 +287,9 @@ test("a checkpoint replaces the last one, also by none, and stays when its gener
   }
   await store.finish(id, completed, undefined);
   await store.close();
-  expect((await (await open(file)).generation(id))?.checkpoint).toStrictEqual(checkpoints[2]);
-  await expect(store.keepCheckpoint("none", null)).rejects.toThrow();
+  const reopened = await open(file);
+  expect((await reopened.generation(id))?.checkpoint).toStrictEqual(checkpoints[2]);
+  expect(await reopened.generation(other.id)).toStrictEqual(other);
 });
 
 test("a database of the version that counted tries is brought up to date: nothing was begun, directives apply, no extras", async () => {
@@ -300,7 +303,7 @@ test("a database of the version that counted tries is brought up to date: nothin
     file,
     `ALTER TABLE generations DROP COLUMN checkpoint;
      ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
-     UPDATE generations SET tries = 2, asked = json_remove(asked, '$.request.extras', '$.request.hasDirectives');
+     UPDATE generations SET tries = 2, asked = json_remove(asked, '$.request.extras', '$.request.hasDirectives', '$.request.isReal');
      PRAGMA user_version = 2;`,
   );
   const migrated = await open(file);
