@@ -139,7 +139,7 @@ async function prepareTask(
   { imageFolder, ...options }: MakeOptions & { imageFolder: string },
 ): Promise<Task> {
   const { request, checkpoint } = await findGeneration(id, options);
-  const { images, ...rest } = request;
+  const { images, isReal: _, hasDirectives: __, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) throw new Error(fail);
   const resume = checkpoint?.engine === engine.name ? checkpoint : undefined;
