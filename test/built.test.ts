@@ -61,7 +61,7 @@ const remote = (): Env => ({ VIDGEN_BASE_URL: address.base_url, VIDGEN_API_KEY: 
 const vidgen = (argv: string[], env: Env = remote()) => run(argv, env).ended;
 
 test("serve prints one document with --json: its addresses and a key", () => {
-  expect(Object.keys(address)).toEqual(["base_url", "media_url", "api_key", "webhook_secret"]);
+  expect(Object.keys(address)).toEqual(["base_url", "media_url", "api_key", "webhook_secret", "engines"]);
   expect(address.base_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   expect(statSync(join(folder, "home/service/service.json")).mode & 0o777).toBe(0o600);
 });
