@@ -131,6 +131,13 @@ function readTime(text: string, flag: string): number {
   throw usage(`${flag} must be a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
 }
 
+/** The value of a flag as a whole number from 0 to `most`. Throws `usage`. */
+export function readNumber(text: string, flag: string, most: number): number {
+  const number = Number(text);
+  if (/^\d+$/.test(text) && number <= most) return number;
+  throw usage(`${flag} must be a whole number from 0 to ${most}, not "${text}".`);
+}
+
 /** The words of a command line that sets these values; flags that have their default are left out. */
 export function flagWords(command: CommandUnknownOpts, values: Readonly<Record<string, unknown>>): string[] {
   return command.options.flatMap((option) => {

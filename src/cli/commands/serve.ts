@@ -6,7 +6,7 @@ import type { Io } from "../../io.ts";
 import type { RequestEvent } from "../../server/api/log.ts";
 import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
 import type { HeldService, RunningService } from "../../server/serve.ts";
-import { type Context, withDetails } from "../command.ts";
+import { type Context, readNumber, withDetails } from "../command.ts";
 import { directives } from "../help/topics.ts";
 import { findServiceFolder } from "../local.ts";
 import { redactBody } from "../terminal/trace.ts";
@@ -194,10 +194,4 @@ function waitForStop({ lost }: RunningService, io: Io): Promise<void> {
     io.signal.addEventListener("abort", () => resolve(), { once: true });
     lost.addEventListener("abort", () => reject(lostError), { once: true });
   });
-}
-
-function readNumber(text: string, flag: string, most: number): number {
-  const number = Number(text);
-  if (/^\d+$/.test(text) && number <= most) return number;
-  throw usage(`${flag} must be a whole number from 0 to ${most}, not "${text}".`);
 }
