@@ -53,7 +53,9 @@ async function reply(
 ): Promise<void> {
   const { method = "", headers } = request;
   try {
-    response.writeHead(await answer({ method, headers, body: await readBody(request) })).end();
+    const status = await answer({ method, headers, body: await readBody(request) });
+    // Node would announce the end of the connection by itself, because of its limit, but then leave it open.
+    response.writeHead(status, { Connection: "close" }).end();
   } catch {
     // The sender has gone, or its time is over: nobody reads an answer.
     response.destroy();
