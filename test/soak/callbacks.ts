@@ -143,7 +143,8 @@ const badKinds: [string, Make][] = [
   [
     "binary",
     ({ sign, random }) => {
-      const body = Buffer.from(Array.from({ length: 40 }, () => random.between(128, 255)));
+      const bytes = Array.from({ length: 40 }, () => random.between(128, 255));
+      const body = Buffer.concat([Buffer.from('{"id":"'), Buffer.from(bytes), Buffer.from('"}')]);
       // The text that a lenient reader makes of the bytes is what is signed.
       return refused({ ...sign({ body: body.toString() }), body }, 400);
     },

@@ -13,7 +13,8 @@ import { dial, portOf, say } from "./raw.ts";
 const atOnce = 16;
 /** `listen` gives a request 10 s. */
 const slowLimitMs = 12_000;
-const replyLimitMs = 10_000;
+/** Below the 5 s after which Node closes a connection that is left open. */
+const replyLimitMs = 4_000;
 
 /** Goal 11: what `vidgen listen` forwards is true, and forwarded once; nothing that comes in ends it. */
 export const listening: Goal = {
