@@ -9,7 +9,7 @@ export type Limit = { signal: AbortSignal; restart(): void; clear(): void };
 /** `unsentSignal` aborts the request as long as no byte of it was written; later it has no effect. */
 export type FetchInit = Pick<RequestInit, "method" | "signal"> & {
   headers?: Record<string, string>;
-  body?: string;
+  body?: string | Uint8Array;
   unsentSignal?: AbortSignal;
 };
 

@@ -114,12 +114,11 @@ async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey
 async function runHere(io: Io, onNote: (text: string) => void): Promise<Connection | number> {
   const { openService } = await import("../server/serve.ts");
   const { deliveryLine } = await import("../server/callbacks/delivery.ts");
-  const { createPreviewEngine } = await import("../server/engines/preview/preview.ts");
   const { folder } = await findServiceFolder(io);
   const service = await openService(
     {
       // Generations of earlier runs that nobody polls any more must not delay this one.
-      ...{ folder, engine: createPreviewEngine(), pace: "fast", resume: "polled" },
+      ...{ folder, pace: "fast", resume: "polled" },
       ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
       onNote,

@@ -1,5 +1,4 @@
 import { mkdir } from "node:fs/promises";
-import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { systemReason } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
@@ -12,6 +11,7 @@ import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackScheduler } from "./callbacks/scheduler.ts";
 import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
+import { createPreviewEngine } from "./engines/preview/preview.ts";
 import { createQueue, type Pace } from "./jobs/queue.ts";
 import { createMedia } from "./media/media.ts";
 import { createOutbound, type Outbound } from "./outbound/outbound.ts";
@@ -20,11 +20,11 @@ import type { Store } from "./store/store.ts";
 
 export type ServiceOptions = {
   store: Store;
-  engine: Engine;
+  engines: readonly Engine[];
+  creditsPer: ReadonlyMap<string, number>;
+  hasDirectives: boolean;
   /** Where the videos are kept. */
   folder: string;
-  /** How many videos are rendered at the same time. */
-  concurrency: number;
   pace: Pace;
   /** Sends callbacks and fetches images. */
   outbound: Outbound;
@@ -51,7 +51,7 @@ export type Service = {
 };
 
 export function createService(options: ServiceOptions): Service {
-  const { store, folder, clock, outbound, mediaUrl, onTrouble } = options;
+  const { store, folder, clock, outbound, onTrouble } = options;
   const callbacks = createCallbackScheduler({
     ...{ store, clock, post: outbound.post, random: Math.random },
     secret: options.webhookSecret,
@@ -63,7 +63,7 @@ export function createService(options: ServiceOptions): Service {
     onEnd: (_id, delivery) => delivery && callbacks.add(delivery),
   });
   return {
-    api: createApp({ store, queue, clock, mediaUrl, onTrouble }),
+    api: createApp({ ...options, queue }),
     media: createMedia({ store, folder, onTrouble }),
     async start(resume) {
       if (resume === "all") for (const generation of await store.unfinished()) queue.add(generation);
@@ -79,7 +79,12 @@ export function createService(options: ServiceOptions): Service {
 export type OpenOptions = {
   /** Where the service keeps its state. */
   folder: string;
-  engine: Engine;
+  /** What makes the videos: the preview unless given. */
+  engines?: readonly Engine[];
+  /** The credits that a start costs, by model, where it is not the usual price. */
+  creditsPer?: ReadonlyMap<string, number>;
+  /** Whether directives in prompts apply to real models too. */
+  hasDirectives?: boolean;
   /** The address to listen on, and whether only this machine reaches it. */
   host: string;
   isLoopback: boolean;
@@ -150,7 +155,8 @@ async function openParts(options: OpenOptions, { steps, lost }: Opening, io: Io)
   await mkdir(videos, { recursive: true, mode: 0o700 });
   let mediaUrl = "";
   const service = createService({
-    ...{ store, engine: options.engine, folder: videos, concurrency: availableParallelism(), pace: options.pace },
+    ...{ store, folder: videos, pace: options.pace, engines: options.engines ?? [createPreviewEngine()] },
+    ...{ creditsPer: options.creditsPer ?? new Map(), hasDirectives: options.hasDirectives ?? false },
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
     ...{ webhookSecret: credentials.webhook_secret, clock: io, mediaUrl: () => mediaUrl },
     onDelivery: options.onDelivery,

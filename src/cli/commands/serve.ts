@@ -60,7 +60,6 @@ async function serve(options: Options, context: Context): Promise<void> {
 async function open(options: Options, { io, output }: Context): Promise<RunningService> {
   const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
   const { requestLine } = await import("../../server/api/log.ts");
-  const { createPreviewEngine } = await import("../../server/engines/preview/preview.ts");
   const { openService } = await import("../../server/serve.ts");
   const { folder, note } = await findServiceFolder(io);
   if (note !== undefined) output.note(note);
@@ -74,10 +73,8 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
       if (body !== undefined) output.trace(`${mark} ${redactBody(body)}`);
   };
   const at = readAddress(options);
-  const engine = createPreviewEngine();
   const settings = {
     folder,
-    engine,
     pace: options.pace,
     credits: readCredits(options),
     onDelivery,

@@ -14,7 +14,7 @@ export function traceFetch(fetch: Io["fetch"], baseUrl: string, output: Output, 
     const report = (outcome: string | number) =>
       output.trace(`< ${outcome} ${shown} (${Math.round(io.now() - start)} ms)`);
     output.trace(`> ${shown}`);
-    if (init?.body !== undefined) output.trace(`> ${redactBody(init.body)}`);
+    if (typeof init?.body === "string") output.trace(`> ${redactBody(init.body)}`);
     try {
       const response = await fetch(url, init);
       report(response.status);

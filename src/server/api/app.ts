@@ -1,16 +1,16 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
-import type { Clock } from "../../io.ts";
+import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { Store } from "../store/store.ts";
 import { createAccountRoute, hashKey } from "./accounts.ts";
 import { type ApiEnv, errorResponse, type Handler, type OnTrouble, refuse } from "./message.ts";
-import { createStartRoute } from "./start.ts";
+import { createStartRoute, type StartOptions } from "./start.ts";
 import { statusBody } from "./status-body.ts";
 
-export type AppOptions = {
+export type AppOptions = StartOptions & {
   store: Store;
   queue: Queue;
-  clock: Pick<Clock, "date">;
+  engines: readonly Engine[];
   mediaUrl(): string;
   onTrouble: OnTrouble;
 };
@@ -49,7 +49,7 @@ function createKeyCheck(store: Pick<Store, "account">): MiddlewareHandler<ApiEnv
   };
 }
 
-/** GET /api/generation-status (interface 4.2). Polling re-queues a generation that a previous process left unfinished. */
+/** GET /api/generation-status (interface 4.2). Polling re-queues a generation that a previous process left unfinished. `progress`, in percent, is an addition. */
 function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv> {
   return async (c) => {
     const id = c.req.query("id");
@@ -59,7 +59,9 @@ function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv
     // Another account's id is answered like one that does not exist, so that the reply does not reveal it.
     if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");
     if (generation.status === "processing") queue.add(generation);
-    return c.json(statusBody(generation, mediaUrl()));
+    const body = statusBody(generation, mediaUrl());
+    const progress = body.status === "processing" ? queue.progressOf(id) : undefined;
+    return c.json(progress === undefined ? body : { ...body, progress });
   };
 }
 

@@ -7,27 +7,59 @@ export type RenderRequest = {
   /** Length of the video, in seconds. */
   duration: number;
   resolution: Resolution;
-  /** The addresses of the images to start from, as asked for: http(s) or data:. */
-  images: string[];
+  /** Fields that the interface does not have, passed on to a real model as they were sent, such as `seed`. */
+  extras: Record<string, string | number>;
 };
 
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";
 
+/** An image to start from, of a size that can be decoded. `name` is its address, as messages show it. */
+export type ImageFile = { path: string; format: "png" | "jpeg" | "webp"; megapixels: number; name: string };
+
 /** What is to be rendered, and the files to write: an .mp4 and a PNG of its middle frame. Files that a killed process left there are replaced. */
 export type RenderTask = {
   request: RenderRequest;
-  /** The bytes of the request's images, in order: each a PNG, JPEG or WebP of a size that can be decoded. */
-  images: Uint8Array[];
+  /** In the order of the request. Empty when an upstream job exists: it has its images already. */
+  images: ImageFile[];
   file: string;
   thumbnail: string;
 };
 
-/** What makes the video of a generation (interface section 3: "video produced" or "model run does not succeed"). */
+/**
+ * How far a generation has come, for the next process. "submitting" is kept before a request goes out that starts a job elsewhere, and
+ * "submitted" once its name is known: what is found as "submitting" may run there, and is never started again.
+ */
+export type Checkpoint =
+  | { state: "rendering"; tries: number }
+  | { state: "submitting" }
+  | { state: "submitted"; job: string };
+
+export type RenderOptions = {
+  /** The checkpoint of an earlier process, never "submitting"; `undefined` when nothing was begun. */
+  resume: Checkpoint | undefined;
+  /** Keeps a checkpoint in place of the last one, `null` for none. Resolves when it is durable. */
+  checkpoint(checkpoint: Checkpoint | null): Promise<void>;
+  /** Tells how much of the video is made, in percent. */
+  progress(percent: number): void;
+  signal: AbortSignal;
+};
+
+/** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */
 export type Engine = {
+  /** How messages and checkpoints call it: "preview", or its address. */
+  name: string;
+  /** Whether it stands in for a real model: directives in prompts and the pace apply to it alone. */
+  isSimulation: boolean;
+  /** The models that it serves: identifiers of the interface, or names of the owner's own. */
+  models: readonly string[];
+  /** How many generations it makes at the same time; the others wait in the queue. */
+  concurrency: number;
   /**
-   * Renders a task's video and thumbnail. Rejects with an error whose message becomes the generation's `error` field; once `signal`
-   * aborts it stops soon and rejects with the signal's reason.
+   * Makes a task's video; resolves with whether there is a thumbnail as well. Rejects with an error whose message becomes the generation's
+   * `error` field; once `signal` aborts it stops soon and rejects with the signal's reason, and a job elsewhere goes on.
    */
-  render(task: RenderTask, signal: AbortSignal): Promise<void>;
+  render(task: RenderTask, options: RenderOptions): Promise<{ hasThumbnail: boolean }>;
+  /** Whether it answers now; resolves with a few words about it, and rejects with an error that says why it does not. Free of charge. */
+  check(signal: AbortSignal): Promise<string>;
 };

@@ -20,10 +20,15 @@ export type Directives = {
   noCredits: boolean;
 };
 
-/** Reads the directives in a prompt. Other words in brackets are part of the prompt. */
-export function readDirectives(prompt: string): Directives {
+/** Reads the directives in a request's prompt, if they apply to it. Other words in brackets are part of the prompt. */
+export function readDirectives({ prompt, hasDirectives }: { prompt: string; hasDirectives: boolean }): Directives {
   const values = new Map<string, string>();
+  if (!hasDirectives) return directivesOf(values);
   for (const [, name = "", value = ""] of prompt.matchAll(/\[([a-z-]+)(?:: *([^\]]*))?\]/g)) values.set(name, value);
+  return directivesOf(values);
+}
+
+function directivesOf(values: ReadonlyMap<string, string>): Directives {
   const fail = values.get("fail");
   const media = values.get("media");
   return {

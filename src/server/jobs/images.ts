@@ -1,3 +1,6 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { ImageFile } from "../engines/engine.ts";
 import type { Get } from "../outbound/outbound.ts";
 import { pictureFormat, readPictureHeader } from "./picture.ts";
 
@@ -8,20 +11,45 @@ export const maxMegapixels = 50;
 const maxSide = 65_535;
 
 /**
- * Returns the bytes of a source image of a generation (the interface's `imageUrl`): a PNG, JPEG or WebP of at most 20 MB and 50 megapixels,
- * as its header says. `source` is an http(s) address, fetched by `get`, or a `data:` address. Throws an Error whose message becomes the
- * generation's `error`.
+ * Saves the source images of a generation (the interface's `imageUrl`) in a folder, which it makes: each a PNG, JPEG or WebP of at most
+ * 20 MB and 50 megapixels, as its header says. A source is an http(s) address, fetched by `get`, or a `data:` address. Throws an Error whose
+ * message becomes the generation's `error`.
  */
-export async function readImage(source: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
-  const name = imageName(source);
-  const bytes = isData(source) ? readData(source, name) : await fetchImage(source, get, signal);
+export async function saveImages(
+  sources: readonly string[],
+  folder: string,
+  { get, signal }: { get: Get; signal: AbortSignal },
+): Promise<ImageFile[]> {
+  const images = await Promise.all(
+    sources.map(async (source) => {
+      const [name, bytes] = [imageName(source), await readImage(source, get, signal)];
+      return { name, bytes, ...checkImage(bytes, name) };
+    }),
+  );
+  // Written when all are there, so that no write goes on after one of them was bad and the folder was removed.
+  if (images.length > 0) await mkdir(folder, { recursive: true, mode: 0o700 });
+  const saved: ImageFile[] = [];
+  for (const [index, { bytes, ...image }] of images.entries()) {
+    const path = join(folder, `${index}.${image.format}`);
+    await writeFile(path, bytes);
+    saved.push({ ...image, path });
+  }
+  return saved;
+}
+
+async function readImage(source: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {
+  return isData(source) ? readData(source, imageName(source)) : fetchImage(source, get, signal);
+}
+
+function checkImage(bytes: Uint8Array, name: string): Pick<ImageFile, "format" | "megapixels"> {
   if (bytes.length > maxBytes) throw new Error(`${name} is larger than ${maxBytes / 1_000_000} MB`);
-  if (!pictureFormat(bytes)) throw new Error(`${name} is not a PNG, JPEG or WebP`);
+  const format = pictureFormat(bytes);
+  if (!format) throw new Error(`${name} is not a PNG, JPEG or WebP`);
   const header = readPictureHeader(bytes);
   if (!header) throw new Error(`${name} cannot be decoded`);
   if (header.isAnimated) throw new Error(`${name} is animated; a still image is required`);
   checkSize(header, name);
-  return bytes;
+  return { format, megapixels: megapixelsOf(header) };
 }
 
 /** Whether an image comes with the request, as a data: URL. */
@@ -39,7 +67,7 @@ export function imageName(source: string): string {
 
 type Size = { width: number; height: number };
 
-export function megapixelsOf({ width, height }: Size): number {
+function megapixelsOf({ width, height }: Size): number {
   return (width * height) / 1_000_000;
 }
 

@@ -26,7 +26,7 @@ export function createMedia({ store, folder, onTrouble }: MediaOptions): Handler
     if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
     const media = withPaths(generation.media, folder);
     if (kind === "png") return serveThumbnail(request, media);
-    const { mediaStatus, mediaCut } = readDirectives(generation.request.prompt);
+    const { mediaStatus, mediaCut } = readDirectives(generation.request);
     if (mediaStatus !== undefined && !refusedOnce.has(id)) {
       refusedOnce.add(id);
       throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
-import type { Clock } from "../../io.ts";
+import { text } from "node:stream/consumers";
+import type { Clock, HttpResponse } from "../../io.ts";
 import { type ConnectionOptions, send } from "./connection.ts";
 
 export type OutboundOptions = ConnectionOptions & { clock: Pick<Clock, "limit"> };
@@ -16,12 +17,15 @@ export type Get = (
   options: { signal: AbortSignal; maxBytes: number },
 ) => Promise<{ status: number; body: Uint8Array }>;
 
+/** Opens a file as a stream, over up to 3 redirects, each checked anew. */
+export type Open = (url: string, options: { signal: AbortSignal; accept: string }) => Promise<HttpResponse>;
+
 /**
- * The requests that the service makes by itself, to addresses that others chose. Both reject with an `Error` made for people, which has
+ * The requests that the service makes by itself, to addresses that others chose. All reject with an `Error` made for people, which has
  * `isForbidden: true` when the address must not be connected to, or with the reason of their signal. No proxy of the environment is used,
  * and no connection twice.
  */
-export type Outbound = { post: Post; get: Get };
+export type Outbound = { post: Post; get: Get; open: Open };
 
 const getTimeoutMs = 30_000;
 const maxPostReplyBytes = 20_000;
@@ -39,7 +43,8 @@ export function createOutbound(options: OutboundOptions): Outbound {
       const reason = new Error(`no response within ${getTimeoutMs / 1_000} s`);
       const timeout = options.clock.limit(getTimeoutMs, signal, reason);
       try {
-        const reply = await follow(url, timeout.signal, options);
+        const request = { what: "images from", accept: "image/png, image/jpeg, image/webp", signal: timeout.signal };
+        const reply = await follow(url, request, options);
         const body = await readAtMost(maxBytes, reply);
         if (!body) throw new Error(`it is larger than ${maxBytes / 1_000_000} MB`);
         return { status: reply.statusCode ?? 0, body };
@@ -49,14 +54,23 @@ export function createOutbound(options: OutboundOptions): Outbound {
         timeout.clear();
       }
     },
+    async open(url, request) {
+      const reply = await follow(url, { ...request, what: "videos from" }, options);
+      const get = (name: string) => [reply.headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
+      return { status: reply.statusCode ?? 0, headers: { get }, body: reply, text: () => text(reply) };
+    },
   };
 }
 
-async function follow(first: string, signal: AbortSignal, options: OutboundOptions): Promise<IncomingMessage> {
-  const headers = { Accept: "image/png, image/jpeg, image/webp", "Accept-Encoding": "identity" };
+async function follow(
+  first: string,
+  { what, accept, signal }: { what: string; accept: string; signal: AbortSignal },
+  options: OutboundOptions,
+): Promise<IncomingMessage> {
+  const headers = { Accept: accept, "Accept-Encoding": "identity" };
   let url = first;
   for (let redirects = 0; redirects <= maxRedirects; redirects++) {
-    const reply = await send(url, { what: "images from", method: "GET", headers, signal }, options);
+    const reply = await send(url, { what, method: "GET", headers, signal }, options);
     const { location } = reply.headers;
     if (![301, 302, 303, 307, 308].includes(reply.statusCode ?? 0) || location === undefined) return reply;
     reply.destroy();

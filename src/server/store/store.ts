@@ -1,4 +1,14 @@
-import type { RenderRequest } from "../engines/engine.ts";
+import type { Checkpoint, RenderRequest } from "../engines/engine.ts";
+
+/** What was asked for. `images` are addresses, http(s) or data:. */
+export type StoredRequest = RenderRequest & {
+  images: string[];
+  /** Whether directives in the prompt apply: they are for simulations alone, unless the service's owner wants them. */
+  hasDirectives: boolean;
+};
+
+/** A checkpoint, with the engine that has the job and when that was written (ISO 8601). */
+export type StoredCheckpoint = Checkpoint & { engine: string; at: string };
 
 /** A generation as the service keeps it: the fields of interface 2.1, its account, and what was asked for. */
 export type StoredGeneration = {
@@ -9,12 +19,14 @@ export type StoredGeneration = {
   completed_at: string | null;
   error: string | null;
   callback_url: string | null;
-  request: RenderRequest;
+  request: StoredRequest;
+  /** How far an engine has come; stays as it was last when the generation ends. */
+  checkpoint: StoredCheckpoint | null;
   media: Media | null;
 };
 
 /**
- * A rendered video on disk. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the folder of the videos; earlier versions
+ * A video on disk. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the folder of the videos; earlier versions
  * wrote whole paths. `etag` is strong: it is made from these very bytes.
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
@@ -70,10 +82,8 @@ export type Store = {
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** Generations that are still processing, oldest first: a restarted service resumes them. */
   unfinished(): Promise<StoredGeneration[]>;
-  /** Counts one more try to render a generation, and resolves with the number of tries that have begun. */
-  beginTry(id: string): Promise<number>;
-  /** Does not count a try that was stopped on purpose. */
-  undoTry(id: string): Promise<void>;
+  /** Keeps a generation's checkpoint in place of the last one. */
+  keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): Promise<void>;
   /**
    * Ends a generation and adds the delivery of its callback: both or neither. Resolves with false, and changes nothing, when the generation
    * had ended before.

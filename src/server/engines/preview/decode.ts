@@ -1,4 +1,3 @@
-import { imageName } from "../../jobs/images.ts";
 import { type PictureHeader, pictureFormat, readPictureHeader } from "../../jobs/picture.ts";
 import type { Frame, FrameSize } from "./frame.ts";
 import { encodePng, rasterize, shrink, toFrame } from "./pixels.ts";
@@ -14,13 +13,13 @@ const maxWebpPixels = 4_000_000;
 
 /**
  * Returns a PNG, JPEG or WebP as a picture that covers a frame of `size` and has some room to move within it. What is transparent is
- * black. Throws an Error with the name of `source` when the bytes cannot be decoded.
+ * black. Throws an Error with the image's name when the bytes cannot be decoded.
  */
-export async function decodeImage(bytes: Uint8Array, source: string, size: FrameSize): Promise<Frame> {
+export async function decodeImage(bytes: Uint8Array, name: string, size: FrameSize): Promise<Frame> {
   try {
     return await draw(bytes, size);
   } catch (cause) {
-    throw new Error(`${imageName(source)} cannot be decoded, or all of it is transparent`, { cause });
+    throw new Error(`${name} cannot be decoded, or all of it is transparent`, { cause });
   }
 }
 

@@ -1,33 +1,54 @@
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { Worker } from "node:worker_threads";
+import { models as knownModels } from "../../../client/models.ts";
 import { createCapacity } from "../../capacity.ts";
-import { maxMegapixels, megapixelsOf } from "../../jobs/images.ts";
-import { readPictureHeader } from "../../jobs/picture.ts";
-import type { Engine, RenderTask } from "../engine.ts";
+import { maxMegapixels } from "../../jobs/images.ts";
+import type { Checkpoint, Engine, RenderTask } from "../engine.ts";
+
+const allModels = knownModels.map(({ id }) => id);
+
+/** How often a rendering may end its process, as one that takes all memory does, before the generation fails. */
+const maxTries = 3;
+
+export type PreviewOptions = { models?: Engine["models"]; concurrency?: number | undefined; workerUrl?: URL };
 
 /**
- * Returns the engine of the local service. It renders a moving background, or the request's images, under a caption, each clip in a worker
- * thread of its own, so that the service keeps answering. The renders at one time decode no more megapixels together than one image may
- * have, which takes some 400 MB. A render that fails or is aborted leaves no file.
+ * Returns the embedded engine. It renders a moving background, or the request's images, under a caption, each clip in a worker thread of its
+ * own, so that the service keeps answering. The renders at one time decode no more megapixels together than one image may have, which takes
+ * some 400 MB. A render that fails or is aborted leaves no file.
  */
-export function createPreviewEngine(workerUrl = new URL("./worker.js", import.meta.url)): Engine {
+export function createPreviewEngine(options: PreviewOptions = {}): Engine {
+  const { models = allModels, workerUrl = new URL("./worker.js", import.meta.url) } = options;
+  const { concurrency = availableParallelism() } = options;
   const decoding = createCapacity(maxMegapixels);
   return {
-    async render(task, signal) {
+    ...{ name: "preview", isSimulation: true, models, concurrency },
+    check: async () => "part of vidgen",
+    async render(task, { resume, checkpoint, signal }) {
+      const tries = triesOf(resume);
       try {
-        await decoding(largestMegapixels(task.images), () => runWorker(workerUrl, task, signal));
+        if (tries === maxTries)
+          throw new Error(`the local service ended ${maxTries} times while it rendered this video`);
+        await checkpoint({ state: "rendering", tries: tries + 1 });
+        // A thread decodes its images one after the other, and keeps the memory that the largest took until it ends.
+        const megapixels = Math.max(0, ...task.images.map((image) => image.megapixels));
+        await decoding(megapixels, () => runWorker(workerUrl, task, signal));
+        return { hasThumbnail: true };
       } catch (error) {
         await Promise.all([task.file, task.thumbnail].map((path) => rm(path, { force: true })));
-        throw signal.aborted ? signal.reason : error;
+        if (!signal.aborted) throw error;
+        // The process was asked to end: that is no fault of this video.
+        await checkpoint({ state: "rendering", tries });
+        throw signal.reason;
       }
     },
   };
 }
 
-/** A thread decodes its images one after the other, and keeps the memory that the largest took until it ends. */
-function largestMegapixels(images: Uint8Array[]): number {
-  return Math.max(0, ...images.map(readPictureHeader).map((header) => (header ? megapixelsOf(header) : 0)));
+function triesOf(checkpoint: Checkpoint | undefined): number {
+  return checkpoint?.state === "rendering" ? checkpoint.tries : 0;
 }
 
 /** Runs a task in a new worker thread. Rejects with the thread's error, or once the signal aborts; the thread has ended by then. */

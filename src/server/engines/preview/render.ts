@@ -1,5 +1,5 @@
 import { readFile, writeFile } from "node:fs/promises";
-import type { RenderRequest, RenderTask } from "../engine.ts";
+import type { ImageFile, RenderRequest, RenderTask } from "../engine.ts";
 import { createBackground } from "./background.ts";
 import { captionSvg } from "./caption.ts";
 import { decodeImage } from "./decode.ts";
@@ -27,11 +27,11 @@ export async function renderPreview({ request, images, file, thumbnail }: Render
  * Returns the clip of a request, of at least one frame: its images or else a background, the caption over that, and a progress bar. Throws
  * an Error that names the image that cannot be decoded.
  */
-export async function createClip(request: RenderRequest, images: Uint8Array[]): Promise<Clip> {
+export async function createClip(request: RenderRequest, images: ImageFile[]): Promise<Clip> {
   const size = frameSize(request.aspectRatio, request.resolution);
   const frameCount = Math.max(1, Math.round(request.duration * frameRate));
   const caption = await drawCaption(request, size);
-  const pictures = await decodeAll(request, images, size);
+  const pictures = await decodeAll(images, size);
   const paintBelow =
     pictures.length > 0
       ? createSlideshow(pictures, size, { seconds: frameCount / frameRate, prompt: request.prompt })
@@ -45,11 +45,9 @@ export async function createClip(request: RenderRequest, images: Uint8Array[]): 
 }
 
 /** Decodes one image after the other: a large one takes a few hundred megabytes while it is decoded. */
-async function decodeAll(request: RenderRequest, images: Uint8Array[], size: FrameSize): Promise<Frame[]> {
+async function decodeAll(images: ImageFile[], size: FrameSize): Promise<Frame[]> {
   const pictures: Frame[] = [];
-  for (const [i, image] of images.entries()) {
-    pictures.push(await decodeImage(image, request.images[i] ?? "", size));
-  }
+  for (const { path, name } of images) pictures.push(await decodeImage(await readFile(path), name, size));
   return pictures;
 }
 

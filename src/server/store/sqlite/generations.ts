@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
-import type { GenerationEnd, Idempotency, StartOutcome, StoredGeneration } from "../store.ts";
+import type { GenerationEnd, Idempotency, StartOutcome, StoredCheckpoint, StoredGeneration } from "../store.ts";
 import type { Database, Row } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
 
-const columns = "id, account, status, created_at, completed_at, asked, result";
+const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
 
 /** The tables of generations and idempotency keys. Synchronous: the caller runs changes in a transaction. */
 export function createGenerations(database: Database, ledger: Ledger) {
@@ -18,11 +18,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
     return generation;
   };
   const add = (generation: StoredGeneration) => {
-    const { id, account, status, created_at, completed_at, request, callback_url, error, media } = generation;
+    const { id, account, status, created_at, completed_at, request, callback_url, error, media, checkpoint } =
+      generation;
     database.run(
-      `INSERT INTO generations (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO generations (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[id, account, status, created_at, completed_at],
-      ...[JSON.stringify({ request, callback_url }), JSON.stringify({ error, media })],
+      ...[JSON.stringify({ request, callback_url }), JSON.stringify(checkpoint), JSON.stringify({ error, media })],
     );
   };
 
@@ -48,11 +49,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
       const rows = database.all(`SELECT ${columns} FROM generations WHERE status = 'processing' ORDER BY number`);
       return rows.map(readRow);
     },
-    /** Returns the number of tries then. */
-    addTries(id: string, count: number): number {
-      const row = database.get("UPDATE generations SET tries = tries + ? WHERE id = ? RETURNING tries", count, id);
-      if (!row) throw new Error(`no generation ${id}`);
-      return Number(row.tries);
+    keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): void {
+      const changes = database.run(
+        "UPDATE generations SET checkpoint = ? WHERE id = ?",
+        ...[JSON.stringify(checkpoint), id],
+      );
+      if (changes === 0) throw new Error(`no generation ${id}`);
     },
     /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
     end(id: string, { status, completed_at, error, media }: GenerationEnd): boolean {
@@ -67,12 +69,15 @@ export function createGenerations(database: Database, ledger: Ledger) {
   };
 }
 
-/** This program wrote the rows, so that their JSON is not checked again. */
-function readRow({ asked, result, ...row }: Row): StoredGeneration {
+/** This program wrote the rows, so that their JSON is not checked again. Earlier versions had previews alone, and no extras. */
+function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
   const { error, media }: Pick<StoredGeneration, "error" | "media"> = JSON.parse(String(result));
-  return { ...generation, request, callback_url, error, media };
+  return {
+    ...{ ...generation, callback_url, error, media, checkpoint: JSON.parse(String(checkpoint)) },
+    request: { ...request, extras: request.extras ?? {}, hasDirectives: request.hasDirectives ?? true },
+  };
 }
 
 /** What a start under a key left behind: the generation's id, and the credits that its reply named. */

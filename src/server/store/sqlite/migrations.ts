@@ -67,6 +67,10 @@ const migrations: string[] = [
   ) STRICT, WITHOUT ROWID;
   `,
   "ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;",
+  `
+  ALTER TABLE generations DROP COLUMN tries;
+  ALTER TABLE generations ADD COLUMN checkpoint TEXT NOT NULL DEFAULT 'null';
+  `,
 ];
 
 /**

@@ -25,8 +25,7 @@ export async function openStore(file: string): Promise<Store> {
     start: (generation, cost, idempotency) => commits.write(() => generations.start(generation, cost, idempotency)),
     generation: async (id) => generations.find(id),
     unfinished: async () => generations.unfinished(),
-    beginTry: (id) => commits.write(() => generations.addTries(id, 1)),
-    undoTry: async (id) => void (await commits.write(() => generations.addTries(id, -1))),
+    keepCheckpoint: (id, checkpoint) => commits.write(() => generations.keepCheckpoint(id, checkpoint)),
     finish: (id, end, delivery) =>
       commits.write(() => {
         const isEnded = generations.end(id, end);

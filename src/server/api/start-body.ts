@@ -1,0 +1,100 @@
+import * as z from "zod";
+import { findModel, maxLocalSeconds } from "../../client/models.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { StoredGeneration } from "../store/store.ts";
+import { refuse } from "./message.ts";
+
+const notSeconds = "must be a number of seconds";
+const httpUrl = z.string().refine(isHttpUrl, "must be an http(s) address");
+const imageUrl = z
+  .string()
+  .refine((value) => isHttpUrl(value) || value.startsWith("data:image/"), "must be an http(s) or data: address");
+
+/** The body of the start request (interface 4.1). What the interface leaves open has the local service's own bounds and defaults. */
+const bodySchema = z.object({
+  prompt: z.string().refine((value) => value.trim() !== "", "must not be empty"),
+  model: z.string(),
+  aspectRatio: z
+    .string()
+    .regex(/^\d{1,4}(\.\d{1,4})?:\d{1,4}(\.\d{1,4})?$/, 'must be a ratio such as "16:9"')
+    .refine(isSaneRatio, "must be between 1:4 and 4:1")
+    .default("16:9"),
+  duration: z
+    .union([z.number(), z.string().regex(/^\d+(\.\d+)?$/, notSeconds)], { error: notSeconds })
+    .transform(Number)
+    .refine(
+      (seconds) => seconds > 0 && seconds <= maxLocalSeconds,
+      `must be more than 0 and at most ${maxLocalSeconds} seconds`,
+    )
+    .default(5),
+  resolution: z.enum(["480p", "720p", "1080p"], { error: "must be 480p, 720p or 1080p" }).default("480p"),
+  imageUrl: imageUrl.optional(),
+  imageUrls: z.array(imageUrl).optional(),
+  callback_url: httpUrl.nullish(),
+});
+
+/** What a real model may take besides; it checks the values itself. */
+const extraNames = ["seed", "negative_prompt", "num_frames", "fps", "num_inference_steps", "guidance_scale"];
+const extrasSchema = z.record(z.string(), z.union([z.number(), z.string()], { error: "must be a number or a text" }));
+
+export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
+
+export type StartReaderOptions = {
+  engines: readonly Pick<Engine, "models" | "isSimulation">[];
+  /** Whether directives in prompts apply to real models too. */
+  hasDirectives: boolean;
+};
+
+/** Returns the reader of a start's body. It throws a 400 that says what is wrong with which field. */
+export function createStartReader({ engines, hasDirectives }: StartReaderOptions): (json: unknown) => StartRequest {
+  const served = [...new Set(engines.flatMap(({ models }) => models))];
+  return (json) => {
+    const body = parse(bodySchema, json);
+    const { callback_url, imageUrl: image, imageUrls = [], ...rest } = body;
+    if (!served.includes(rest.model)) throw refuse(400, "invalid_model", `model must be one of ${served.join(", ")}`);
+    const images = image === undefined ? imageUrls : [image, ...imageUrls];
+    checkImages(rest.model, images);
+    const isReal = engines.some(({ models, isSimulation }) => !isSimulation && models.includes(rest.model));
+    const request = {
+      ...rest,
+      images,
+      extras: parse(extrasSchema, pickExtras(json as object)),
+      hasDirectives: hasDirectives || !isReal,
+    };
+    return { request, callback_url: callback_url ?? null };
+  };
+}
+
+function pickExtras(body: object): object {
+  return Object.fromEntries(Object.entries(body).filter(([name]) => extraNames.includes(name)));
+}
+
+function parse<Schema extends z.ZodType>(schema: Schema, json: unknown): z.infer<Schema> {
+  const parsed = schema.safeParse(json, { error: (issue) => typeMessage(issue) });
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const field = issue?.path.join(".") || "the body";
+  throw refuse(400, `invalid_${issue?.path[0]?.toString() ?? "body"}`, `${field} ${issue?.message}`);
+}
+
+function typeMessage(issue: { code?: string | undefined; input?: unknown; expected?: unknown }): string | undefined {
+  if (issue.code !== "invalid_type") return undefined;
+  if (issue.input === undefined) return "is missing";
+  return `must be ${/^[ao]/.test(String(issue.expected)) ? "an" : "a"} ${issue.expected}`;
+}
+
+/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take none to 4. */
+function checkImages(model: string, images: string[]): void {
+  const { min, max } = findModel(model)?.images ?? { min: 0, max: 4 };
+  if (images.length >= min && images.length <= max) return;
+  throw refuse(400, "invalid_imageUrls", `${model} needs ${min} to ${max} images in imageUrls, not ${images.length}`);
+}
+
+function isHttpUrl(value: string): boolean {
+  return URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);
+}
+
+function isSaneRatio(value: string): boolean {
+  const [width = 0, height = 0] = value.split(":").map(Number);
+  return width > 0 && height > 0 && width / height <= 4 && height / width <= 4;
+}

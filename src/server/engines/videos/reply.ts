@@ -1,0 +1,113 @@
+import * as z from "zod";
+import type { HttpResponse } from "../../../io.ts";
+
+/** A job as a server of `/v1/videos` tells it. Unknown statuses count as running. */
+export type Job = {
+  /** Some servers give the same job another id at each poll; the first one stays valid. */
+  id: string | undefined;
+  status: string;
+  progress: number | undefined;
+  /** Where the video is, when it is not at the job's own `/content`. */
+  url: string | undefined;
+  error: string | undefined;
+};
+
+/** A reply as far as it could be read. */
+export type Reply = { status: number; text: string; json: unknown };
+
+const maxReplyBytes = 1_000_000;
+
+/** Reads a reply to its end. Rejects when that breaks off, or is longer than `maxBytes`. */
+export async function readReply({ status, body }: HttpResponse, maxBytes = maxReplyBytes): Promise<Reply> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of body ?? []) {
+    length += chunk.byteLength;
+    if (length > maxBytes) throw new Error(`its reply is longer than ${maxBytes / 1_000_000} MB`);
+    chunks.push(chunk);
+  }
+  const text = Buffer.concat(chunks).toString();
+  return { status, text, json: parseJson(text) };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+const optional = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
+const idSchema = z.union([z.string().min(1), z.number().transform(String)]);
+
+const jobSchema = z.object({
+  id: optional(idSchema),
+  object: optional(z.string()),
+  status: z.string(),
+  progress: optional(z.number().min(0).max(100)),
+  url: optional(z.string()),
+  error: z.unknown().optional(),
+});
+
+/** Finds a job in a reply of any status: some servers answer the status of a failed job with HTTP 4xx or 5xx. */
+export function findJob({ json }: Reply): Job | undefined {
+  const parsed = jobSchema.safeParse(json);
+  if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
+  const { id, status, progress, url, error } = parsed.data;
+  return { id, status, progress, url, error: findWords(error) };
+}
+
+const finishedSchema = z.object({
+  data: z.array(z.object({ url: optional(z.string()), b64_json: optional(z.string()) })).min(1),
+});
+
+/** Finds the address of the video in the reply of a server that makes it at once; a `data:` address when it is in the reply. */
+export function findFinished({ json }: Reply): string | undefined {
+  const { url, b64_json } = finishedSchema.safeParse(json).data?.data[0] ?? {};
+  return url ?? (b64_json === undefined ? undefined : `data:video/mp4;base64,${b64_json}`);
+}
+
+/** What a refusal says about one field, or about the request as a whole. */
+export type Complaint = { field: string | undefined; words: string };
+
+const detailSchema = z.array(
+  z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string(), type: optional(z.string()) }),
+);
+
+/** Reads what a refusal complains of: FastAPI's list of fields, else one text. */
+export function readComplaints(reply: Reply): Complaint[] {
+  const list = detailSchema.safeParse((reply.json as { detail?: unknown } | undefined)?.detail);
+  if (!list.success) return [{ field: undefined, words: wordsOf(reply) }];
+  return list.data.map(({ loc, msg, type = "" }) => {
+    const field = loc.findLast((part) => typeof part === "string");
+    return { field: field?.toString(), words: `${loc.slice(1).join(".")} ${msg} (${type})` };
+  });
+}
+
+/** Returns what a reply says, for people; at least its HTTP status. */
+export function wordsOf({ status, text, json }: Reply): string {
+  const words = findWords(json) ?? (json === undefined && !/^\s*</.test(text) ? clean(text) : "");
+  return words === "" ? `HTTP ${status}` : `HTTP ${status}: ${words}`;
+}
+
+/** Finds the text in an error, which is a text itself or an object: `{message}`, `{error: ...}`, `{detail: ...}`. */
+function findWords(error: unknown, depth = 0): string | undefined {
+  if (typeof error === "string") return clean(error) || undefined;
+  if (Array.isArray(error)) return error.map((part) => findWords(part, depth + 1)).find((words) => words !== undefined);
+  if (typeof error !== "object" || error === null || depth > 4) return undefined;
+  const { message, msg, error: inner, detail } = error as Record<string, unknown>;
+  for (const part of [message, msg, inner, detail]) {
+    const words = findWords(part, depth + 1);
+    if (words !== undefined) return words;
+  }
+  return undefined;
+}
+
+const maxWords = 500;
+
+/** The text on one line, without control characters. */
+export function clean(text: string): string {
+  const line = text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").trim();
+  return line.length > maxWords ? `${line.slice(0, maxWords)}…` : line;
+}

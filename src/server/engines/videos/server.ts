@@ -1,0 +1,74 @@
+import { randomUUID } from "node:crypto";
+import { systemCode } from "../../../errors.ts";
+import type { FetchInit, HttpResponse, Io } from "../../../io.ts";
+import type { Outbound } from "../../outbound/outbound.ts";
+import { detectKind } from "./detect.ts";
+import type { encodeBody } from "./encode.ts";
+import type { Kind } from "./kinds.ts";
+import { clean } from "./reply.ts";
+
+export type ServerOptions = {
+  /** The server's address, without `/v1/videos`. */
+  url: string;
+  /** What it calls the model, where it has to be told. */
+  upstreamModel: string | undefined;
+  /** Its kind, where the owner named it. */
+  kind: Kind | undefined;
+  /** Its Bearer key. */
+  key: string | undefined;
+  /** How long it may show no progress with a job, or answer nothing of use. */
+  timeoutMs: number;
+  /** Called with a line for the owner about a problem, once while it lasts. */
+  onNote(text: string): void;
+};
+
+export type ServerIo = Pick<Io, "fetch" | "now" | "sleep" | "limit"> & Pick<Outbound, "open">;
+
+export type EncodedBody = Awaited<ReturnType<typeof encodeBody>>;
+
+/** A server of `/v1/videos`, as the parts of its engine use it. */
+export type Server = ServerOptions & {
+  io: ServerIo;
+  /** The headers that carry its key. */
+  headers: Readonly<Record<string, string>>;
+  /** When one of its jobs changed last, in milliseconds of the clock. */
+  newsAt: number;
+  /** Returns its kind, which is asked for until it is known. Rejects when that cannot be told now. */
+  findKind(signal: AbortSignal): Promise<Kind>;
+  /** Sends a create. Rejects with an error whose `sent` says whether the server may have it. */
+  create(body: EncodedBody, signals: Pick<FetchInit, "signal" | "unsentSignal">): Promise<HttpResponse>;
+  /** GETs a path of the server. */
+  get(path: string, signal: AbortSignal): Promise<HttpResponse>;
+};
+
+export function createServer(options: ServerOptions, io: ServerIo): Server {
+  const { url, key } = options;
+  const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
+  let { kind } = options;
+  return {
+    ...{ ...options, io, headers, newsAt: io.now() },
+    async findKind(signal) {
+      kind ??= await detectKind({ url, headers }, io, signal);
+      if (!kind) throw new Error("its kind is not known; --engine-kind can name it");
+      return kind;
+    },
+    create(encoded, signals) {
+      // By this header `fetch` knows whether the request was sent.
+      const own = { "Idempotency-Key": randomUUID(), ...encoded.headers };
+      const init = { method: "POST", headers: { ...headers, ...own }, body: encoded.body, ...signals };
+      return io.fetch(`${url}/v1/videos`, init);
+    },
+    get: (path, signal) =>
+      io.fetch(`${url}${path}`, { headers: { ...headers, "Accept-Encoding": "identity" }, signal }),
+  };
+}
+
+/** Why a request failed, in a few words. */
+export function describe(error: unknown): string {
+  return systemCode(error) ?? (error instanceof Error ? clean(error.message) : String(error));
+}
+
+/** Returns the milliseconds to wait after so many failures in a row. */
+export function backOffMs(failures: number): number {
+  return Math.min(1_000 * 2 ** failures, 30_000);
+}

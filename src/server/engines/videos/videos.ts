@@ -1,0 +1,40 @@
+import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
+import { detectKind } from "./detect.ts";
+import { follow } from "./follow.ts";
+import { save } from "./save.ts";
+import { createServer, type Server, type ServerIo, type ServerOptions } from "./server.ts";
+import { type Submitted, submit } from "./submit.ts";
+
+export type VideosOptions = ServerOptions & Pick<Engine, "models" | "concurrency">;
+
+/**
+ * Returns the engine for a server of real models that has the `/v1/videos` endpoints. Its checkpoint is the name of the job there; a job is
+ * never started twice, and goes on there when this process ends. What the videos cost there is not known here.
+ */
+export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine {
+  const { url, models, concurrency } = options;
+  const server = createServer(options, io);
+  return {
+    ...{ name: url, isSimulation: false, models, concurrency },
+    async render(task, { resume, ...rest }) {
+      const submitted = resume?.state === "submitted" ? { job: resume.job } : await submit(task, server, rest);
+      await finish(submitted, task, server, rest);
+      return { hasThumbnail: false };
+    },
+    async check(signal) {
+      const kind = (await detectKind(server, io, signal)) ?? options.kind;
+      return kind?.title ?? "answers, but what kind of server it is cannot be told: --engine-kind can name it";
+    },
+  };
+}
+
+async function finish(
+  submitted: Submitted,
+  { file }: RenderTask,
+  server: Server,
+  options: Pick<RenderOptions, "progress" | "signal">,
+): Promise<void> {
+  if ("finished" in submitted) return save(submitted, file, server, options.signal);
+  const { url } = await follow(submitted.job, server, options);
+  await save({ job: submitted.job, url }, file, server, options.signal);
+}

@@ -1,0 +1,202 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { rm, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { pipeline } from "node:stream/promises";
+import type { Clock } from "../../io.ts";
+import type { OnTrouble } from "../api/message.ts";
+import { type Capacity, createCapacity } from "../capacity.ts";
+import type { Checkpoint, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
+import type { Get } from "../outbound/outbound.ts";
+import type { Media, Store, StoredGeneration } from "../store/store.ts";
+import { syncFile, syncFolder } from "../store/sync.ts";
+import { readDirectives } from "./directives.ts";
+import { isData, saveImages } from "./images.ts";
+
+export type MakeOptions = {
+  store: Pick<Store, "generation" | "keepCheckpoint">;
+  /** Fetches the images of a request. */
+  get: Get;
+  /** The folder of the videos. */
+  folder: string;
+  clock: Pick<Clock, "date" | "sleep">;
+  signal: AbortSignal;
+  onTrouble: OnTrouble;
+};
+
+/** An engine with its room for jobs. */
+export type Place = {
+  engine: Engine;
+  jobs: number;
+  rendering: Capacity;
+  /** For jobs whose images are fetched: those that fetch, whose images wait on the disk, or that are rendered. */
+  ahead: Capacity;
+  fetching: Capacity;
+  loading: Capacity;
+};
+
+/** So many jobs of an engine may have their images fetched while others are rendered. */
+const maxAhead = 4;
+
+/** So many jobs of an engine may have their request and images in memory at the same time, however many it makes at once. */
+const maxLoading = 4;
+
+export function createPlace(engine: Engine): Place {
+  const { concurrency } = engine;
+  return {
+    ...{ engine, jobs: 0, rendering: createCapacity(concurrency), ahead: createCapacity(concurrency + maxAhead) },
+    // Apart, so that a slow server of images delays no job that has its images in its request.
+    ...{ fetching: createCapacity(maxLoading), loading: createCapacity(maxLoading) },
+  };
+}
+
+/** Where a generation is made, and whether its images are fetched first; without a place, why, and when it fails (ms since the epoch). */
+export type Assignment = { place: Place; isFetched: boolean } | { place: undefined; reason: string; failsAt: number };
+
+/** How long a generation without an engine waits, from its creation, for a process that has it. */
+const maxWaitMs = 30 * 60_000;
+
+/** Assigns a generation to the engine that has its job, else to the least busy of those that serve its model. */
+export function assign(generation: StoredGeneration, places: readonly Place[]): Assignment {
+  const { request, checkpoint, created_at } = generation;
+  if (checkpoint?.state === "submitting") {
+    const reason = `the local service ended while it submitted this video to ${checkpoint.engine}, which may be making it; it was not submitted again`;
+    return { place: undefined, reason, failsAt: 0 };
+  }
+  const failsAt = Date.parse(created_at) + maxWaitMs;
+  if (checkpoint?.state === "submitted") {
+    const place = places.find(({ engine }) => engine.name === checkpoint.engine);
+    if (place) return { place, isFetched: false };
+    return { place, reason: `the local service no longer uses ${checkpoint.engine}, which makes this video`, failsAt };
+  }
+  const able = places.filter(({ engine }) => engine.models.includes(request.model));
+  const [place] = able.sort((a, b) => a.jobs / a.engine.concurrency - b.jobs / b.engine.concurrency);
+  if (place) return { place, isFetched: request.images.some((source) => !isData(source)) };
+  return { place, reason: `no engine of the local service serves ${request.model}`, failsAt };
+}
+
+/** Makes a generation's video at its place, and resolves when it is on the disk. */
+export async function makeVideo(
+  id: string,
+  assignment: Assignment,
+  options: MakeOptions & Pick<RenderOptions, "progress">,
+): Promise<Media> {
+  const imageFolder = join(options.folder, `${id}.images`);
+  try {
+    if (!assignment.place) throw await failLater(id, assignment, options);
+    return await makeAt(assignment.place, id, { ...options, imageFolder, isFetched: assignment.isFetched });
+  } finally {
+    // An earlier process may have left them, too.
+    await rm(imageFolder, { recursive: true, force: true }).catch((error) =>
+      options.onTrouble(`The images of the generation ${id} could not be removed`, error),
+    );
+  }
+}
+
+/** Resolves with the error when the generation has waited long enough for a process with its engine. */
+async function failLater(
+  id: string,
+  { reason, failsAt }: Assignment & { place: undefined },
+  { clock, signal, onTrouble }: MakeOptions,
+): Promise<Error> {
+  const error = new Error(reason);
+  const waitMs = failsAt - clock.date().getTime();
+  if (waitMs <= 0) return error;
+  onTrouble(`The generation ${id} waits for an engine`, error);
+  await clock.sleep(waitMs, signal);
+  return error;
+}
+
+async function makeAt(
+  place: Place,
+  id: string,
+  {
+    isFetched,
+    ...options
+  }: MakeOptions & Pick<RenderOptions, "progress"> & { isFetched: boolean; imageFolder: string },
+): Promise<Media> {
+  const { engine, rendering, ahead, fetching, loading } = place;
+  const prepare = () => prepareTask(id, engine, options);
+  place.jobs++;
+  try {
+    if (!isFetched) return await rendering(1, async () => render(await loading(1, prepare), engine, options));
+    // Images are fetched before there is room to render, so that a slow server of images delays no other job.
+    return await ahead(1, async () => {
+      const task = await fetching(1, prepare);
+      return rendering(1, () => render(task, engine, options));
+    });
+  } finally {
+    place.jobs--;
+  }
+}
+
+type Task = RenderTask & Pick<RenderOptions, "resume"> & { id: string };
+
+/** Images are kept in files: those of a request may have 28 MB in memory, and a job may take hours. */
+async function prepareTask(
+  id: string,
+  engine: Engine,
+  { imageFolder, ...options }: MakeOptions & { imageFolder: string },
+): Promise<Task> {
+  const { request, checkpoint } = await findGeneration(id, options);
+  const { images, hasDirectives: _, ...rest } = request;
+  const { fail } = readDirectives(request);
+  if (fail !== undefined) throw new Error(fail);
+  const resume = checkpoint?.engine === engine.name ? checkpoint : undefined;
+  return {
+    ...{ id, request: rest, resume },
+    images: resume?.state === "submitted" ? [] : await saveImages(images, imageFolder, options),
+    ...{ file: join(options.folder, `${id}.mp4`), thumbnail: join(options.folder, `${id}.png`) },
+  };
+}
+
+async function render(
+  { id, resume, ...task }: Task,
+  engine: Engine,
+  { store, folder, progress, ...options }: MakeOptions & Pick<RenderOptions, "progress">,
+): Promise<Media> {
+  const { clock, signal } = options;
+  const checkpoint = async (state: Checkpoint | null) => {
+    const kept = state && { ...state, engine: engine.name, at: clock.date().toISOString() };
+    const keep = () => store.keepCheckpoint(id, kept);
+    // A job that is being stopped has one try.
+    await (signal.aborted ? keep() : insist(keep, options));
+  };
+  const { hasThumbnail } = await engine.render(task, { resume, checkpoint, progress, signal });
+  if (hasThumbnail) await syncFile(task.thumbnail);
+  const video = await syncAndHash(task.file);
+  await syncFolder(folder);
+  return { ...video, file: basename(task.file), thumbnail: hasThumbnail ? basename(task.thumbnail) : null };
+}
+
+export async function findGeneration(id: string, options: MakeOptions): Promise<StoredGeneration> {
+  const generation = await insist(() => options.store.generation(id), options);
+  if (!generation) throw new Error(`the store has no generation ${id}`);
+  return generation;
+}
+
+const maxRetryMs = 60_000;
+
+/** Retries what the store rejects, as it does while the disk is full: else the video would be made again at the next poll. */
+export async function insist<Result>(
+  work: () => Promise<Result>,
+  { clock, signal, onTrouble }: Pick<MakeOptions, "clock" | "signal" | "onTrouble">,
+): Promise<Result> {
+  for (let retryMs = 1_000; ; retryMs = Math.min(2 * retryMs, maxRetryMs)) {
+    signal.throwIfAborted();
+    try {
+      return await work();
+    } catch (error) {
+      onTrouble(`The database cannot be used; retrying in ${retryMs / 1_000} s`, error);
+      await clock.sleep(retryMs, signal);
+    }
+  }
+}
+
+/** The store says only then that there is a video. */
+async function syncAndHash(file: string): Promise<Pick<Media, "size" | "etag">> {
+  await syncFile(file);
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(file), hash);
+  return { size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
+}
