@@ -28,9 +28,9 @@ function declare(program: CommandUnknownOpts) {
     examples: [
       "vidgen listen",
       "vidgen listen --forward http://localhost:3000/hooks",
-      'vidgen generate "a fox" --local --callback-url http://127.0.0.1:8789/',
       "vidgen listen --port 0 --json",
     ],
+    after: 'To try it: vidgen generate "a fox" --local --callback-url http://127.0.0.1:8789/',
   });
 }
 
