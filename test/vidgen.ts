@@ -88,7 +88,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       hasDirectives: false,
       folder: root,
       pace: "fast",
-      outbound: { post, get },
+      outbound: { post, get, open: () => Promise.reject(new Error("there is no server elsewhere")) },
       webhookSecret: createSecret(),
     },
     // What the service waits for must not move the time on.
