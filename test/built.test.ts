@@ -145,6 +145,32 @@ test("--local uses the serve that runs on this machine", async () => {
   expect(await vidgen(["status", started.stdout.trim()])).toMatchObject({ code: 0 });
 });
 
+test("listen receives the callback of the local service, knows its secret by itself, and ends well at SIGTERM", async () => {
+  const seen: string[] = [];
+  const application = createServer((request, response) => {
+    seen.push(String(request.headers["webhook-id"]));
+    response.writeHead(204).end();
+  }).listen(0, "127.0.0.1");
+  await once(application, "listening");
+  const forward = `http://127.0.0.1:${(application.address() as AddressInfo).port}/hooks`;
+  const listening = run(["listen", "--port", "0", "--forward", forward]);
+  while (!listening.stderr.includes("Ctrl-C")) await once(listening.child.stderr as NodeJS.ReadableStream, "data");
+  const [, url = ""] = /--callback-url (\S+)/.exec(listening.stderr) ?? [];
+  const made = run(["generate", "a fox", "--local", "-d", "1", "-o", "heard.mp4", "--callback-url", url]);
+  while (!listening.stdout.includes("\n")) await once(listening.child.stdout as NodeJS.ReadableStream, "data");
+  listening.child.kill("SIGTERM");
+  const { code, signal, stdout } = await listening.ended;
+  const line = /^completed [0-9a-f]{8} signature ok -> 204 in \d+ ms\n$/;
+  expect([code, signal, stdout, seen]).toEqual([
+    0,
+    null,
+    expect.stringMatching(line),
+    [expect.stringMatching(/^msg_/)],
+  ]);
+  expect((await made.ended).code).toBe(0);
+  application.close();
+});
+
 test("--local without a serve makes the video inside the process, and prints the file", async () => {
   const home = { VIDGEN_HOME: join(folder, "other-home") };
   const made = await vidgen(["generate", "an owl", "--local", "-d", "1", "--json"], home);
