@@ -59,6 +59,7 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
       ...rest,
       images,
       extras: parse(extrasSchema, pickExtras(json as object)),
+      isReal,
       hasDirectives: hasDirectives || !isReal,
     };
     return { request, callback_url: callback_url ?? null };
