@@ -18,7 +18,7 @@ const bin = fileURLToPath(new URL("../bin/vidgen.js", import.meta.url));
 const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 let folder: string;
 let server: ReturnType<typeof run>;
-let address: { base_url: string; media_url: string; api_key: string };
+let address: { base_url: string; media_url: string; api_key: string; page_url: string };
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "vidgen-built-"));
@@ -60,9 +60,11 @@ function run(argv: string[], env: Env = {}, stdin = "") {
 const remote = (): Env => ({ VIDGEN_BASE_URL: address.base_url, VIDGEN_API_KEY: address.api_key });
 const vidgen = (argv: string[], env: Env = remote()) => run(argv, env).ended;
 
-test("serve prints one document with --json: its addresses and a key", () => {
-  expect(Object.keys(address)).toEqual(["base_url", "media_url", "api_key", "webhook_secret", "engines"]);
+test("serve prints one document with --json: its addresses, a key, and a link to its page", async () => {
+  expect(Object.keys(address)).toEqual(["base_url", "media_url", "api_key", "webhook_secret", "page_url", "engines"]);
   expect(address.base_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+  expect((await fetch(address.page_url)).status).toBe(200);
+  expect((await fetch(`${address.base_url}/assets/page.js`)).headers.get("Content-Type")).toMatch(/^text\/javascript/);
   expect(statSync(join(folder, "home/service/service.json")).mode & 0o777).toBe(0o600);
 });
 

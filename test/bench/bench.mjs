@@ -7,9 +7,16 @@ import { measureDownload } from "./download.mjs";
 import { measureFollow } from "./follow.mjs";
 import { measureInstall } from "./install.mjs";
 import { startServer } from "./measure.mjs";
+import { measurePage } from "./page.mjs";
 import { measureStartup } from "./startup.mjs";
 
-const parts = { startup: measureStartup, download: measureDownload, follow: measureFollow, install: measureInstall };
+const parts = {
+  startup: measureStartup,
+  download: measureDownload,
+  follow: measureFollow,
+  install: measureInstall,
+  page: measurePage,
+};
 const wanted = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), "vidgen-bench-"));
 const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));

@@ -42,6 +42,6 @@ export function asRatio(a, b) {
   return `${(a / b).toFixed(2)} x   ${a.toFixed(0)} ms / ${b.toFixed(0)} ms`;
 }
 
-function median(numbers) {
+export function median(numbers) {
   return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
 }

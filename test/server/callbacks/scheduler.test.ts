@@ -182,6 +182,29 @@ test("one host has 4 places, and the port belongs to its name; a place that gets
   expect(sent.at(-1)?.id).toBe("5");
 });
 
+test("a delivery that is to be sent at once, and is being sent or waits already, is not sent twice", async () => {
+  const store = createFakeStore();
+  store.add(delivery("a"));
+  const gate = createGate();
+  const answers = [503, 204];
+  const { clock, callbacks, sent } = createSender({
+    store,
+    async answer() {
+      if (sent.length === 1) await gate.opened;
+      return { status: answers.shift() ?? 204 };
+    },
+  });
+  await clock.sleep(10);
+  callbacks.add(delivery("a"));
+  await clock.sleep(10);
+  expect(sent).toHaveLength(1);
+  gate.open();
+  await clock.sleep(10);
+  callbacks.add(delivery("a"));
+  await clock.sleep(60_000);
+  expect(sent).toHaveLength(2);
+});
+
 test("a failed attempt is written down before the next is made", async () => {
   const store = createFakeStore();
   store.add(delivery("a"));
@@ -195,7 +218,7 @@ test("a failed attempt is written down before the next is made", async () => {
   };
   const { clock, sent } = createSender({ store, answer: refuse });
   await clock.sleep(10_000);
-  const attempt = { at: "2026-01-01T00:00:00.000Z", outcome: "HTTP 503", delivered: false };
+  const attempt = { at: "2026-01-01T00:00:00.000Z", outcome: "HTTP 503", delivered: false, reply: "" };
   expect(written).toEqual([["a", attempt, "2026-01-01T00:00:01.000Z"]]);
   expect(sent).toHaveLength(1);
   gate.open();

@@ -1,0 +1,62 @@
+import { execFileSync } from "node:child_process";
+import process from "node:process";
+import { expect, test } from "vitest";
+import { makeAgain } from "../../../src/server/page/again.ts";
+import type { StoredGeneration } from "../../../src/server/store/store.ts";
+import { createWorld } from "../../vidgen.ts";
+
+const hostile = `it's "quoted" $HOME \`id\` \\ !! \n<b>🦊</b>`;
+
+function aGeneration(changes: Partial<StoredGeneration["request"]>, callback_url: string | null): StoredGeneration {
+  const request = {
+    ...{ prompt: "a fox", model: "wan-2.5", aspectRatio: "16:9", duration: 5, resolution: "480p" as const },
+    ...{ images: [], extras: {}, hasDirectives: true, isReal: false },
+  };
+  const blank = { completed_at: null, error: null, media: null, checkpoint: null, account: "local" } as const;
+  const base = { id: "7d56", status: "processing", created_at: "2026-01-01T00:00:00.000Z" } as const;
+  return { ...blank, ...base, callback_url, request: { ...request, ...changes } };
+}
+
+/** The arguments that a shell passes to a program, and what the program reads on stdin. */
+function readLine(line: string): { argv: string[]; stdin: string } {
+  const program = `process.stdout.write(JSON.stringify({ argv: process.argv.slice(1), stdin: require("fs").readFileSync(0, "utf8") }))`;
+  const script = `run() { "$NODE" -e "$PROGRAM" -- "$@"; }; npx() { run "$@"; }; curl() { run "$@"; }; ${line}`;
+  const env = { NODE: process.execPath, PROGRAM: program, VIDGEN_API_KEY: "the-key", HOME: "/nowhere" };
+  return JSON.parse(execFileSync("sh", ["-c", script], { input: "", encoding: "utf8", env }));
+}
+
+const cases = [
+  { prompt: "a fox" },
+  { prompt: hostile },
+  { prompt: "-" },
+  { prompt: "@file" },
+  { prompt: "--local" },
+  { model: "my model", images: ["https://images.example/a.png?b=c&d='e'"], extras: { seed: 7, negative_prompt: "7" } },
+  { model: "kling-1.6-elements", images: ["https://a.example/1.png", "https://a.example/2.png"] },
+];
+
+test.each(cases)("$prompt $model: the lines send the same request again", async (changes) => {
+  const generation = aGeneration(changes, "https://hook.example/?key='secret'");
+  const { json, curl, vidgen } = makeAgain(generation, "http://127.0.0.1:8787");
+  const wanted = JSON.parse(json);
+  const sent = readLine(curl).argv;
+  expect(sent[0]).toBe("http://127.0.0.1:8787/api/generate");
+  expect(sent).toContain("Authorization: Bearer the-key");
+  expect(JSON.parse(sent.at(-1) ?? "")).toEqual(wanted);
+
+  const { argv, stdin } = readLine(vidgen);
+  const [program, command, ...rest] = argv;
+  expect([program, command]).toEqual(["vidgen", "generate"]);
+  const world = await createWorld();
+  if (rest.includes("-")) world.stdin = stdin;
+  const dry = await world.vidgen("generate", "--dry-run", "--json", ...rest);
+  expect(JSON.parse(dry.stdout).body).toEqual(wanted);
+});
+
+test("an image that was sent in the request is not repeated in the lines", () => {
+  const image = `data:image/png;base64,${"A".repeat(1_000_000)}`;
+  const { json, curl, vidgen, hasData } = makeAgain(aGeneration({ images: [image] }, null), "http://localhost:8787");
+  expect(hasData).toBe(true);
+  expect(vidgen).toContain("-i image-1.png");
+  expect((json + curl).length).toBeLessThan(1_000);
+});
