@@ -86,6 +86,12 @@ export async function findRunning(io: Io): Promise<Connection | undefined> {
     : undefined;
 }
 
+/** The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws `output` when it cannot be read. */
+export async function findLocalSecret(io: Io): Promise<string | undefined> {
+  const { readAnnouncement } = await import("../server/announcement.ts");
+  return (await readAnnouncement((await findServiceFolder(io)).folder))?.webhook_secret;
+}
+
 const probeLimitMs = 1_000;
 
 /** Whether the service runs and answers. The key is sent to its port only while its process runs. */

@@ -146,7 +146,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
 /** An engine that stands in for a real model, serves every model and makes one video at a time, but for what is given. */
 export function fakeEngine(changes: Partial<Engine> = {}): Engine {
   return {
-    ...{ name: "fake", isSimulation: true, models: models.map(({ id }) => id), concurrency: 1 },
+    ...{ name: "fake", isSimulation: true, models: models.map(({ id }) => id), maxImages: 4, concurrency: 1 },
     render: () => Promise.reject(new Error("nothing is rendered here")),
     check: async () => "a fake",
     ...changes,

@@ -68,9 +68,10 @@ export function assign({ request, checkpoint }: StoredGeneration, places: readon
     const reason = `the local service no longer uses ${checkpoint.engine}, which makes this video`;
     return { place, reason, failsInMs: maxWaitMs };
   }
-  const able = places.filter(
-    ({ engine }) => engine.models.includes(request.model) && !(request.isReal && engine.isSimulation),
-  );
+  const able = places.filter(({ engine: { models, maxImages, isSimulation } }) => {
+    if (request.isReal && isSimulation) return false;
+    return models.includes(request.model) && request.images.length <= maxImages;
+  });
   const [place] = able.sort((a, b) => a.jobs / a.engine.concurrency - b.jobs / b.engine.concurrency);
   if (place) return { place, isFetched: request.images.some((source) => !isData(source)) };
   return { place, reason: `no engine of the local service serves ${request.model}`, failsInMs: maxWaitMs };
@@ -138,7 +139,7 @@ async function prepareTask(
   { imageFolder, ...options }: MakeOptions & { imageFolder: string },
 ): Promise<Task> {
   const { request, checkpoint } = await findGeneration(id, options);
-  const { images, ...rest } = request;
+  const { images, isReal: _, hasDirectives: __, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) throw new Error(fail);
   const resume = checkpoint?.engine === engine.name ? checkpoint : undefined;

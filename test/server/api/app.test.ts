@@ -128,7 +128,7 @@ test.each([
   {
     what: "an unknown model",
     fields: { model: "sora-9" },
-    says: `model must be one of ${[...sevenModels.slice(0, 3), "kling-1.6-elements", ...sevenModels.slice(3)].join(", ")}`,
+    says: `model must be one of ${[...sevenModels.slice(0, 3), "kling-1.6-elements", ...sevenModels.slice(3)].join(", ")}; \`vidgen serve --engine\` adds others`,
   },
   { what: "no model", fields: { model: undefined }, says: "model is missing" },
   { what: "no prompt", fields: { prompt: undefined }, says: "prompt is missing" },
@@ -268,7 +268,7 @@ test("five images are too many for any model", async () => {
   const service = await createTestService();
   const response = await service.start({ model: "sora-2", imageUrls: Array(5).fill(url) });
   expect(response.status).toBe(400);
-  expect((await readError(response)).message).toBe("sora-2 needs 0 to 4 images in imageUrls, not 5");
+  expect((await readError(response)).message).toBe("sora-2 takes 0 to 4 images in imageUrls, not 5");
 });
 
 test.each([
