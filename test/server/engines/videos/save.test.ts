@@ -115,6 +115,11 @@ test.each<[string, () => Response, string]>([
     "it is incomplete",
   ],
   [
+    "an .mp4 of an unknown length whose last box tells no size",
+    () => new Response(Buffer.concat([bytes.subarray(0, 28), Buffer.alloc(4), bytes.subarray(32)])),
+    "it is incomplete",
+  ],
+  [
     "an .mp4 of an unknown length that is cut between boxes",
     () => new Response(bytes.subarray(0, 28)),
     "it contains no video",
