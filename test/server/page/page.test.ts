@@ -94,9 +94,9 @@ describe("what other sites may do", () => {
   );
 });
 
-test("videos are read in ranges", async () => {
+test("videos are read in ranges, and a look at one uses up nothing that its prompt asks of the media address", async () => {
   const { get, make } = await openSignedIn();
-  const id = await make();
+  const id = await make({ prompt: "a fox [media: 403]" });
   const reply = await get(`/videos/${id}.mp4`, { Range: "bytes=4-7" });
   expect([reply.status, await reply.text()]).toEqual([206, "ftyp"]);
   expect((await get(`/videos/${id}.png`)).headers.get("Content-Type")).toBe("image/png");
