@@ -161,6 +161,21 @@ test.each([
   expect(stderr).not.toMatch(/canary/);
 });
 
+test.each([
+  { flags: [], hasPage: true },
+  { flags: ["--no-page"], hasPage: false },
+  { flags: ["--name", "tunnel.example"], hasPage: false },
+  { flags: ["--name", "tunnel.example", "--page"], hasPage: true },
+])("serve $flags: a page in a browser $hasPage", async ({ flags, hasPage }) => {
+  const { address, ended, child } = await serve(await createMachine(), ...flags);
+  const { port, search } = new URL(address.page_url ?? address.base_url);
+  const link = `http://127.0.0.1:${port}/${search}`;
+  expect([address.page_url !== null, (await fetch(link)).status]).toEqual([hasPage, hasPage ? 200 : 404]);
+  child.kill("SIGTERM");
+  // What the page asks for is not logged.
+  expect((await ended).stderr.includes("GET / 404")).toBe(!hasPage);
+});
+
 test("with a name that others reach it by, the service calls nothing on this machine", async () => {
   const server = (await createMachine()).run("serve", "--port", "0", "--media-port", "0", "--name", "tunnel.example");
   let said = "";

@@ -52,7 +52,8 @@ export async function serve(machine: Machine, ...flags: string[]) {
   let document = "";
   server.child.stdout?.on("data", (chunk) => (document += chunk));
   await server.said("}");
-  const address = JSON.parse(document) as { base_url: string; media_url: string; api_key: string };
+  type Address = { base_url: string; media_url: string; api_key: string; page_url: string | null };
+  const address = JSON.parse(document) as Address;
   const post = async (path: string, body: object, key = address.api_key) => {
     const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
     const reply = await fetch(address.base_url + path, { method: "POST", headers, body: JSON.stringify(body) });

@@ -220,6 +220,7 @@ describe("the page", { skip: browserPath === undefined }, () => {
     await context.route("**/events", (route) => route.abort());
     const tab = (await context.newPage()) as Tab;
     await tab.goto(page.link);
+    await shows(tab.locator(".empty"), "No generations yet");
     const { id } = await page.start();
     await shows(card(tab, id), "Running");
   });

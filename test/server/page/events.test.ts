@@ -1,0 +1,48 @@
+import { Hono } from "hono";
+import { expect, test } from "vitest";
+import { systemClock } from "../../../src/io.ts";
+import { createChanges } from "../../../src/server/page/events.ts";
+
+function open() {
+  const changes = createChanges();
+  const sleeping = new Set<AbortSignal | undefined>();
+  const clock: Pick<typeof systemClock, "sleep"> = {
+    async sleep(ms, signal) {
+      sleeping.add(signal);
+      await systemClock.sleep(ms, signal).finally(() => sleeping.delete(signal));
+    },
+  };
+  const app = new Hono().get("/events", (c) => changes.stream(c, clock));
+  const connect = async () => {
+    const { body } = await app.request("/events");
+    const reader = (body as ReadableStream<Uint8Array>).getReader();
+    const read = async () => new TextDecoder().decode((await reader.read()).value);
+    return { read, cancel: () => reader.cancel() };
+  };
+  return { changes, sleeping, connect };
+}
+
+test("of what a slow client has not read yet, only the last progress is sent", async () => {
+  const { changes, connect } = open();
+  const { read } = await connect();
+  for (let percent = 0; percent <= 100; percent++) changes.publish({ kind: "progress", id: "a", percent });
+  changes.publish({ kind: "credits" });
+  let text = "";
+  while (!text.includes("credits")) text += await read();
+  expect(text).toContain('data: {"kind":"progress","id":"a","percent":100}\n\n');
+  expect(text.match(/^data/gm)?.length).toBeLessThan(5);
+  changes.close();
+});
+
+test("a client that has gone leaves nothing behind, and a service that ends lets its clients go", async () => {
+  const { changes, connect, sleeping } = open();
+  const gone = await connect();
+  const other = await connect();
+  await expect.poll(() => sleeping.size).toBe(2);
+  await gone.cancel();
+  await expect.poll(() => sleeping.size).toBe(1);
+  changes.publish({ kind: "credits" });
+  expect(await other.read()).toContain("credits");
+  changes.close();
+  await expect.poll(() => sleeping.size).toBe(0);
+});
