@@ -1,0 +1,94 @@
+import { describe, expect, test } from "vitest";
+import type { FetchInit, HttpResponse } from "../../../../src/io.ts";
+import { detectKind } from "../../../../src/server/engines/videos/detect.ts";
+import { createVirtualClock } from "../../../clock.ts";
+import { ioFetch } from "./fakes/fake.ts";
+import { createLiteLlm } from "./fakes/litellm.ts";
+import { createSglang } from "./fakes/sglang.ts";
+import { createTensorRtLlm } from "./fakes/tensorrt-llm.ts";
+import { createVllmOmni } from "./fakes/vllm-omni.ts";
+
+type Fetch = (url: string, init?: FetchInit) => Promise<HttpResponse>;
+
+/** Asks a server, and returns the id of the kind and the requests that it took. */
+async function detect(fetch: Fetch, { url = "http://gpu.test", headers = {} } = {}) {
+  const requests: string[] = [];
+  const watched: Fetch = (address, init = {}) => {
+    requests.push(`${init.method ?? "GET"} ${address}`);
+    return fetch(address, init);
+  };
+  const { limit } = createVirtualClock();
+  const kind = await detectKind({ url, headers }, { fetch: watched, limit }, new AbortController().signal);
+  return { id: kind?.id, requests };
+}
+
+describe.each([
+  ["vllm-omni", createVllmOmni],
+  ["sglang", createSglang],
+  ["tensorrt-llm", createTensorRtLlm],
+  ["litellm", createLiteLlm],
+] as const)("a server of %s", (id, create) => {
+  test("is told by free requests alone", async () => {
+    const fake = create();
+    const found = await detect(ioFetch(fake));
+    expect(found.id).toBe(id);
+    expect(found.requests.filter((request) => !request.startsWith("GET http://gpu.test/"))).toEqual([]);
+    expect(fake.creates).toEqual([]);
+  });
+
+  test("is found with a key, and under a path", async () => {
+    const fetch = ioFetch(create({ key: "secret" }));
+    const behindProxy: Fetch = (url, init) => fetch(url.replace("http://gpu.test/proxy/", "http://gpu.test/"), init);
+    const headers = { Authorization: "Bearer secret" };
+    expect((await detect(behindProxy, { url: "http://gpu.test/proxy/", headers })).id).toBe(id);
+  });
+});
+
+test.each([
+  [
+    "a web page",
+    () => new Response("<!doctype html><title>Hello</title>", { headers: { "Content-Type": "text/html" } }),
+  ],
+  ["a server without any of the paths", () => new Response("Not Found", { status: 404 })],
+  ["another API", () => Response.json({ object: "list", data: [{ id: "m", owned_by: "library" }] })],
+  ["an empty reply", () => new Response(null, { status: 204 })],
+])("%s is none of them", async (_what, answer) => {
+  expect((await detect(async () => answer())).id).toBeUndefined();
+});
+
+test("a wrong key leaves the kind open", async () => {
+  const found = await detect(ioFetch(createVllmOmni({ key: "secret" })), {
+    headers: { Authorization: "Bearer other" },
+  });
+  expect(found.id).toBeUndefined();
+});
+
+test("a reply without end is read up to 1 MB", async () => {
+  let sent = 0;
+  const endless = () =>
+    new ReadableStream({
+      pull(controller) {
+        sent += 100_000;
+        controller.enqueue(new Uint8Array(100_000));
+      },
+    });
+  expect((await detect(async () => new Response(endless()))).id).toBeUndefined();
+  expect(sent).toBeLessThan(4_000_000);
+});
+
+test("the error of a server that does not answer is passed on", async () => {
+  const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+  await expect(detect(() => Promise.reject(refused))).rejects.toBe(refused);
+});
+
+test("a server that stays silent is given up after 10 seconds", async () => {
+  const clock = createVirtualClock();
+  const fake = createSglang({ fault: () => new Promise(() => {}) });
+  const found = detectKind(
+    { url: "http://gpu.test", headers: {} },
+    { fetch: ioFetch(fake), limit: clock.limit },
+    new AbortController().signal,
+  );
+  void clock.sleep(10_001);
+  await expect(found).rejects.toThrow("no response within 10 s");
+});
