@@ -11,12 +11,12 @@ import { VidgenError } from "../src/errors.ts";
 import type { FetchInit, Io } from "../src/io.ts";
 import { prepareLocalAccount } from "../src/server/api/accounts.ts";
 import { createSecret } from "../src/server/callbacks/signature.ts";
-import type { Engine } from "../src/server/engines/engine.ts";
 import type { Outbound } from "../src/server/outbound/outbound.ts";
 import { createService } from "../src/server/serve.ts";
 import { openStore } from "../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "./clock.ts";
 import { tinyMp4 } from "./mp4.ts";
+import { fakeEngine } from "./server/service.ts";
 
 export const baseUrl = "https://api.video.example";
 export const mediaUrl = "https://media.video.example";
@@ -64,29 +64,32 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   const root = await mkdtemp(join(tmpdir(), "vidgen-test-"));
   const [folder, home] = [join(root, "work"), join(root, "home")];
   await mkdir(folder);
-  const engine: Engine = {
-    async render({ request, file, thumbnail }, signal) {
+  const engine = fakeEngine({
+    async render({ request, file, thumbnail }, { signal }) {
       await clock.doze(renderMs, signal);
       writeFileSync(file, tinyMp4(request.prompt));
       writeFileSync(thumbnail, "a picture");
+      return { hasThumbnail: true };
     },
-  };
+  });
   const callbacks: unknown[] = [];
   const post: Outbound["post"] = async (_url, { body }) => {
     callbacks.push(JSON.parse(body));
     return { status: 204 };
   };
   const get: Outbound["get"] = async () => ({ status: 404, body: new Uint8Array() });
+  const open: Outbound["open"] = async () => new Response(null, { status: 404 });
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, credits);
   const service = createService({
     ...{
       store,
-      engine,
+      engines: [engine],
+      creditsPer: new Map(),
+      hasDirectives: false,
       folder: root,
-      concurrency: 1,
       pace: "fast",
-      outbound: { post, get },
+      outbound: { post, get, open },
       webhookSecret: createSecret(),
     },
     // What the service waits for must not move the time on.

@@ -123,12 +123,19 @@ export function readTimes({ timeout, interval }: { timeout: string; interval?: s
   return { timeoutMs, intervalMs };
 }
 
-/** A time such as "90s", "5m", "1h30m" or plain seconds, in milliseconds. */
-function readTime(text: string, flag: string): number {
+/** A time such as "90s", "5m", "1h30m" or plain seconds, in milliseconds. Throws `usage`. */
+export function readTime(text: string, flag: string): number {
   const [whole, hours, minutes, seconds] = /^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?$/.exec(text) ?? [];
   const total = Number(hours ?? 0) * 3600 + Number(minutes ?? 0) * 60 + Number(seconds ?? 0);
   if (whole && total > 0 && total < 1e9) return total * 1000;
   throw usage(`${flag} must be a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
+}
+
+/** A whole number. Throws `usage`. */
+export function readNumber(text: string, flag: string, { least = 0, most }: { least?: number; most: number }): number {
+  const number = Number(text);
+  if (/^\d+$/.test(text) && number >= least && number <= most) return number;
+  throw usage(`${flag} must be a whole number from ${least} to ${most}, not "${text}".`);
 }
 
 /** The words of a command line that sets these values; flags that have their default are left out. */

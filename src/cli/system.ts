@@ -88,7 +88,7 @@ function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; le
 
 async function launch(command: string, args: string[]): Promise<void> {
   const { spawn } = await import("node:child_process");
-  const { VIDGEN_API_KEY: _, ...env } = process.env;
+  const { VIDGEN_API_KEY: _, VIDGEN_ENGINE_KEY: __, ...env } = process.env;
   const child = spawn(command, args, { detached: true, stdio: "ignore", env });
   child.unref();
   await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));

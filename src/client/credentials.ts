@@ -22,10 +22,10 @@ export function isLoopback(hostname: string): boolean {
 }
 
 /** The key without the white space around it. Throws `usage` for one with characters that a header cannot hold. */
-export function checkApiKey(text: string): string {
+export function checkApiKey(text: string, name = "The API key"): string {
   const key = text.trim();
   if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw usage(key === "" ? "The API key is empty." : "The API key contains a space or another invalid character.");
+  throw usage(key === "" ? `${name} is empty.` : `${name} contains a space or another invalid character.`);
 }
 
 /** Keeps secrets out of what is shown or written down: `redact` removes each one that `hide` was given, also in its encoded forms. */

@@ -5,7 +5,7 @@ import { systemIo } from "../../src/cli/system.ts";
 import { readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
 import { createKey } from "../../src/server/api/accounts.ts";
 import { openService } from "../../src/server/serve.ts";
-import { makeFolder } from "./service.ts";
+import { fakeEngine, makeFolder } from "./service.ts";
 
 const announcement = {
   api_key: "vgs_0123",
@@ -78,7 +78,7 @@ test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123",
     await writeFile(file, text);
     const opening = openService(
       {
-        ...{ folder, engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
+        ...{ folder, engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
         ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
       },
       systemIo(),

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../src/cli/system.ts";
 import type { Io } from "../../src/io.ts";
 import { openService } from "../../src/server/serve.ts";
-import { makeFolder } from "./service.ts";
+import { fakeEngine, makeFolder } from "./service.ts";
 
 /** The real world, in which a lease is refreshed after 20 ms instead of 10 s. */
 function quickIo(): Io {
@@ -16,7 +16,7 @@ test("a request that a full disk fails is told to whoever runs the service, with
   const notes: string[] = [];
   const service = await openService(
     {
-      ...{ folder: await makeFolder(), engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
+      ...{ folder: await makeFolder(), engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
       ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {} },
       onNote: (text) => void notes.push(text),
     },
@@ -36,11 +36,32 @@ test("a request that a full disk fails is told to whoever runs the service, with
   expect(notes).toEqual(["A request was answered with HTTP 500: disk I/O error."]);
 });
 
+test("what its owner set reaches the service: engines, prices and directives", async () => {
+  const engines = [fakeEngine({ isSimulation: false, models: ["my-wan"] })];
+  const service = await openService(
+    {
+      ...{ folder: await makeFolder(), engines, creditsPer: new Map([["my-wan", 400]]), hasDirectives: true },
+      ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 }, credits: 1_000 },
+      ...{ pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+    },
+    systemIo(),
+  );
+  if (service.kind === "held") throw new Error("held");
+  onTestFinished(() => service.close(0));
+  const headers = { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" };
+  const start = async (prompt: string) => {
+    const body = JSON.stringify({ prompt, model: "my-wan" });
+    return service.api(new Request("http://127.0.0.1/api/generate", { method: "POST", headers, body }));
+  };
+  expect(await (await start("a fox")).json()).toMatchObject({ remaining_credits: 600 });
+  expect((await start("a fox [http: 418]")).status).toBe(418);
+});
+
 test("a service whose folder another process has taken over closes, and writes there no more", async () => {
   const folder = await makeFolder();
   const service = await openService(
     {
-      ...{ folder, engine: { render: async () => {} }, host: "127.0.0.1", isLoopback: true },
+      ...{ folder, engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
       ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
     },
     quickIo(),

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
+import { models } from "../../src/client/models.ts";
 import type { Clock } from "../../src/io.ts";
 import { hashKey } from "../../src/server/api/accounts.ts";
 import { createApp } from "../../src/server/api/app.ts";
@@ -10,7 +11,7 @@ import type { Handler } from "../../src/server/api/message.ts";
 import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
 import { type CallbackScheduler, createCallbackScheduler } from "../../src/server/callbacks/scheduler.ts";
 import { createSecret } from "../../src/server/callbacks/signature.ts";
-import type { Engine, RenderRequest } from "../../src/server/engines/engine.ts";
+import type { Engine, RenderTask } from "../../src/server/engines/engine.ts";
 import { createQueue, type Pace, type Queue } from "../../src/server/jobs/queue.ts";
 import { createMedia } from "../../src/server/media/media.ts";
 import type { Get, Post } from "../../src/server/outbound/outbound.ts";
@@ -33,12 +34,18 @@ export type ServiceOptions = {
   credits?: number;
   /** Of the file that the fake engine writes. */
   content?: string;
-  /** Takes the place of the fake engine. */
+  /** What the fake engine does in place of writing its files. */
   render?: Engine["render"];
+  concurrency?: number;
+  /** They take the place of the fake engine. */
+  engines?: Engine[];
+  creditsPer?: Record<string, number>;
+  hasDirectives?: boolean;
   store?: Store;
+  /** Where the videos are: a new folder unless it is that of an earlier service. */
+  folder?: string;
   /** Whoever has the images. */
   get?: Get;
-  concurrency?: number;
   pace?: Pace;
   /** Whoever listens at the callback addresses. */
   receive?: Post;
@@ -56,7 +63,7 @@ export type TestService = {
   /** Where the videos are. */
   folder: string;
   /** What the engine was handed. */
-  rendered: RenderRequest[];
+  rendered: RenderTask[];
   /** The ids of what has ended, in order. */
   ended: string[];
   /** What the service says went wrong. */
@@ -77,18 +84,21 @@ export type TestService = {
 export async function createTestService(options: ServiceOptions = {}): Promise<TestService> {
   const { credits = 1000, content, store = await openStore(":memory:"), receive = accept } = options;
   const clock = createVirtualClock();
-  const folder = await makeFolder();
-  const rendered: RenderRequest[] = [];
+  const folder = options.folder ?? (await makeFolder());
+  const rendered: RenderTask[] = [];
   const ended: string[] = [];
   const deliveries: string[] = [];
   const troubles: string[] = [];
   const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
-  const render: Engine["render"] = async ({ request, file, thumbnail }, signal) => {
-    rendered.push(request);
+  const render: Engine["render"] = async (task, { signal }) => {
+    rendered.push(task);
     await clock.sleep(renderMs, signal);
-    writeFileSync(file, content ?? tinyMp4(request.prompt));
-    writeFileSync(thumbnail, "a picture");
+    writeFileSync(task.file, content ?? tinyMp4(task.request.prompt));
+    writeFileSync(task.thumbnail, "a picture");
+    return { hasThumbnail: true };
   };
+  const engine = fakeEngine({ concurrency: options.concurrency ?? 1, render: options.render ?? render });
+  const engines = options.engines ?? [engine];
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
     await store.addAccount({ name, keyHash: hashKey(key) });
     await store.setBalance(name, credits);
@@ -102,8 +112,8 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   });
   callbacks.start();
   const queue = createQueue({
-    ...{ store, folder, mediaUrl: () => mediaUrl, engine: { render: options.render ?? render } },
-    ...{ get: options.get ?? anyImage, concurrency: options.concurrency ?? 1, pace: options.pace ?? "fast" },
+    ...{ store, folder, mediaUrl: () => mediaUrl, engines },
+    ...{ get: options.get ?? anyImage, pace: options.pace ?? "fast" },
     onTrouble,
     // Waiting for its time must not move it on.
     clock: { ...clock, sleep: clock.doze },
@@ -116,7 +126,10 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     await Promise.all([queue.close(), callbacks.close()]);
     if (!options.store) await store.close();
   });
-  const api = createApp({ store, queue, clock, mediaUrl: () => mediaUrl, onTrouble });
+  const api = createApp({
+    ...{ store, queue, clock, engines, mediaUrl: () => mediaUrl, onTrouble },
+    ...{ creditsPer: new Map(Object.entries(options.creditsPer ?? {})), hasDirectives: options.hasDirectives ?? false },
+  });
 
   const service: TestService = {
     ...{ api, clock, folder, store, queue, callbacks, secret, rendered, ended, deliveries, troubles },
@@ -128,6 +141,16 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     rest: (generations = 1) => clock.sleep(renderMs * generations + 1_000),
   };
   return service;
+}
+
+/** An engine that stands in for a real model, serves every model and makes one video at a time, but for what is given. */
+export function fakeEngine(changes: Partial<Engine> = {}): Engine {
+  return {
+    ...{ name: "fake", isSimulation: true, models: models.map(({ id }) => id), maxImages: 4, concurrency: 1 },
+    render: () => Promise.reject(new Error("nothing is rendered here")),
+    check: async () => "a fake",
+    ...changes,
+  };
 }
 
 /** A start request with this body, as JSON unless it is a text. */

@@ -10,6 +10,7 @@ import { openService, type RunningService } from "../../src/server/serve.ts";
 import { type Goal, tally } from "../faults/goal.ts";
 import { inFolder, side } from "../faults/work.ts";
 import { loopbackSpellings, namedForbidden, otherAddresses, unusable } from "../server/outbound/forbidden.ts";
+import { fakeEngine } from "../server/service.ts";
 
 const io = systemIo();
 const ends = ["refused at the start", "a failed generation", "a callback that was given up"];
@@ -36,7 +37,7 @@ async function openRemote(folder: string) {
   const opened = await openService(
     {
       ...{ folder: await mkdtemp(join(folder, "service-")), pace: "fast", resume: "all" },
-      engine: { render: () => Promise.reject(new Error("nothing is rendered here")) },
+      engines: [fakeEngine()],
       ...{ host: "127.0.0.1", isLoopback: false, ports: { api: 0, media: 0 }, credits: 1_000_000 },
       onNote: () => {},
       onDelivery: (event) => void events.set(event.generation, event),

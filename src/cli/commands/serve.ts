@@ -5,8 +5,10 @@ import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { RequestEvent } from "../../server/api/log.ts";
 import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
+import type { Engine } from "../../server/engines/engine.ts";
 import type { HeldService, RunningService } from "../../server/serve.ts";
-import { type Context, withDetails } from "../command.ts";
+import { type Context, collectValues, readNumber, withDetails } from "../command.ts";
+import { describeEngine, type EngineCheck, readCreditsPer, readEngineSettings } from "../engines.ts";
 import { directives } from "../help/topics.ts";
 import { findServiceFolder } from "../local.ts";
 import { redactBody } from "../terminal/trace.ts";
@@ -22,7 +24,7 @@ function declare(program: CommandUnknownOpts) {
     .command("serve")
     .summary("run the local service")
     .description(
-      "Runs the local service: the whole API with a preview engine, to try things out and for tests. Prints a line for each request; with --verbose the bodies too.",
+      "Runs the local service: the whole API with a preview engine, to try things out and for tests; with --engine in front of servers of real models. Prints a line for each request; with --verbose the bodies too.",
     )
     .option("--host <name>", "address to listen on", "127.0.0.1")
     .option("--port <number>", "port of the API; 0 for any free port", "8787")
@@ -32,11 +34,34 @@ function declare(program: CommandUnknownOpts) {
     .option("--credits <number>", "set the account's credits (default: at least 1000)")
     .option("--key-for <account>", "create another account, print its API key, and exit")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
-    .option("--webhook-log", "print each callback as it is sent");
+    .option("--webhook-log", "print each callback as it is sent")
+    .option(
+      "--engine <[model=]url[#name]>",
+      "a server of real models, or `preview`, for one model or for all others; #name is what the server calls the model; may be repeated",
+      collectValues,
+    )
+    .option(
+      "--engine-kind <[model=]kind>",
+      "vllm-omni, sglang, tensorrt-llm or litellm, if the server is not recognized; may be repeated",
+      collectValues,
+    )
+    .option("--engine-timeout <time>", "how long a server may give no answer, or make no progress", "30m")
+    .option("--jobs <number>", "videos that each engine makes at once (default: 16; preview: one per processor)")
+    .option(
+      "--credits-per <model=number>",
+      "what a video of a model costs (default: 10); may be repeated",
+      collectValues,
+    )
+    .option("--directives", "obey the words below with real models too");
   return withDetails(command, {
     prints: "its URL",
-    examples: ["vidgen serve", "vidgen serve --port 0 --media-port 0 --json", "vidgen serve --key-for ci"],
-    after: `These words in a prompt simulate failures:\n${rows.join("\n")}`,
+    examples: [
+      "vidgen serve",
+      "vidgen serve --engine wan-2.5=http://gpu-1:8091 --engine preview",
+      "vidgen serve --port 0 --media-port 0 --json",
+      "vidgen serve --key-for ci",
+    ],
+    after: `These words in a prompt simulate failures, of previews alone unless --directives:\n${rows.join("\n")}`,
   });
 }
 
@@ -48,16 +73,31 @@ const graceMs = 3_000;
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--key-for` a key, and ends. */
 async function serve(options: Options, context: Context): Promise<void> {
   if (options.keyFor !== undefined) return printKey(options.keyFor, options, context);
-  const service = await open(options, context);
+  const engines = await openEngines(options, context);
+  const service = await open(options, engines, context);
   try {
-    await printAddress(service, options, context);
-    await waitForStop(service, context.io);
+    const checks = await startChecks(engines, context.io);
+    await printAddress(service, checks, options, context);
+    await Promise.all([printChecks(checks, engines, context), waitForStop(service, context.io)]);
   } finally {
     await service.close(graceMs);
   }
 }
 
-async function open(options: Options, { io, output }: Context): Promise<RunningService> {
+async function openEngines(options: Options, { io, output }: Context): Promise<Engine[]> {
+  const { createEngines } = await import("../../server/engines/engines.ts");
+  const settings = readEngineSettings(options, io);
+  if (settings.key !== undefined) output.hide(settings.key);
+  return createEngines({ ...settings, onNote: output.note }, io);
+}
+
+/** Asks each engine whether it can be used. The service runs meanwhile. */
+async function startChecks(engines: Engine[], io: Io): Promise<Promise<EngineCheck>[]> {
+  const { checkEngine } = await import("../../server/engines/check.ts");
+  return engines.map((engine) => checkEngine(engine, io, io.signal));
+}
+
+async function open(options: Options, engines: Engine[], { io, output }: Context): Promise<RunningService> {
   const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
   const { requestLine } = await import("../../server/api/log.ts");
   const { openService } = await import("../../server/serve.ts");
@@ -75,6 +115,9 @@ async function open(options: Options, { io, output }: Context): Promise<RunningS
   const at = readAddress(options);
   const settings = {
     folder,
+    engines,
+    creditsPer: readCreditsPer(options.creditsPer ?? [], engines),
+    hasDirectives: options.directives ?? false,
     pace: options.pace,
     credits: readCredits(options),
     onDelivery,
@@ -105,8 +148,8 @@ function readAddress({ host, name, allowRemote, ...flags }: Options) {
       "Set --name to the host name by which they reach this machine.",
     );
   const ports = {
-    api: readNumber(flags.port, "--port", 65_535),
-    media: readNumber(flags.mediaPort, "--media-port", 65_535),
+    api: readNumber(flags.port, "--port", { most: 65_535 }),
+    media: readNumber(flags.mediaPort, "--media-port", { most: 65_535 }),
   };
   // With a name, as of a tunnel, others reach even a service on loopback: it must not call this machine for them.
   return { host, name, ports, isLoopback: isOwn && (name === undefined || isLoopback(inUrl(name))) };
@@ -123,7 +166,7 @@ function isEveryAddress(host: string): boolean {
 }
 
 function readCredits({ credits }: Options): number | undefined {
-  return credits === undefined ? undefined : readNumber(credits, "--credits", Number.MAX_SAFE_INTEGER);
+  return credits === undefined ? undefined : readNumber(credits, "--credits", { most: Number.MAX_SAFE_INTEGER });
 }
 
 /** The error when the service cannot listen, or cannot use its folder. */
@@ -164,13 +207,16 @@ async function printKey(account: string, options: Options, { io, output }: Conte
   output.note(`The account ${account} has ${made.credits} credits. This key is shown only once.`);
 }
 
+/** With `--json` the one document waits for the checks. */
 async function printAddress(
   service: RunningService,
+  checks: Promise<EngineCheck>[],
   { host, allowRemote }: Options,
   { io, output }: Context,
 ): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = service.address;
-  await output.result(base_url, { base_url, media_url, api_key, webhook_secret });
+  const engines = output.json ? await Promise.all(checks) : [];
+  await output.result(base_url, { base_url, media_url, api_key, webhook_secret, engines });
   if (!output.json && !output.quiet)
     io.stderr.write(`export VIDGEN_BASE_URL=${base_url}\nexport VIDGEN_API_KEY=${api_key}\n`);
   output.note(`Callbacks are signed with ${webhook_secret}`);
@@ -179,6 +225,16 @@ async function printAddress(
       "Other machines on the network can reach this service, without encryption: anyone with a key can use it, and anyone with a link can see the videos.",
     );
   output.note("Press Ctrl-C to stop.");
+}
+
+/** Prints a line for each engine as soon as it is checked; none for the preview alone, which always works. */
+async function printChecks(checks: Promise<EngineCheck>[], engines: Engine[], { io, output }: Context): Promise<void> {
+  if (engines.every(({ isSimulation }) => isSimulation)) return;
+  const print = (check: EngineCheck) => {
+    const line = describeEngine(check, engines);
+    if (!io.signal.aborted) output.note(check.error === null ? line : `${line}; generations wait for it.`);
+  };
+  await Promise.all(checks.map((check) => check.then(print)));
 }
 
 /** Rejects when another process has taken over the folder: it may when this process was suspended for over a minute. */
@@ -191,10 +247,4 @@ function waitForStop({ lost }: RunningService, io: Io): Promise<void> {
     io.signal.addEventListener("abort", () => resolve(), { once: true });
     lost.addEventListener("abort", () => reject(lostError), { once: true });
   });
-}
-
-function readNumber(text: string, flag: string, most: number): number {
-  const number = Number(text);
-  if (/^\d+$/.test(text) && number <= most) return number;
-  throw usage(`${flag} must be a whole number from 0 to ${most}, not "${text}".`);
 }

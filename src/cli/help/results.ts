@@ -22,6 +22,7 @@ const waited = object({ id: text }, { status: textOrNull, ...generation, file: t
 const attempt = { attempt: text, at: text, base_url: text, status: text, model: text, prompt: text };
 const outcome = { id: text, error: text, remaining_credits: number, took_ms: number, file: text, size: number };
 const check = object({ name: text, state: { enum: ["pass", "warn", "fail"] }, says: text, fix: textOrNull });
+const engine = object({ engine: text, models: list(text), kind: textOrNull, error: textOrNull });
 
 const whole = { type: "integer", minimum: 0 };
 const error = object({
@@ -90,7 +91,7 @@ export const results: Readonly<Record<string, object>> = {
   models: list(object({ id: text, characteristic: text, default: boolean })),
   login: object({ ok: boolean, base_url: text }),
   logout: object({ ok: boolean, base_url: text, was_saved: boolean }),
-  serve: object({ base_url: text, media_url: text, api_key: text, webhook_secret: text }),
+  serve: object({ base_url: text, media_url: text, api_key: text, webhook_secret: text, engines: list(engine) }),
   doctor: object({ ok: boolean, checks: list(check) }),
   completion: object({ shell: text, script: text }),
 };

@@ -1,10 +1,11 @@
 import { hash, randomBytes } from "node:crypto";
 import { join } from "node:path";
+import type { MiddlewareHandler } from "hono";
 import type { Io } from "../../io.ts";
 import { acquireFolder, readAnnouncement } from "../announcement.ts";
 import { openStore } from "../store/sqlite/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
-import { type ApiContext, readJson, refuse } from "./message.ts";
+import { type ApiContext, type ApiEnv, readJson, refuse } from "./message.ts";
 
 /** The account of the user who runs the service; its key is in the announcement. */
 const localAccount = "local";
@@ -37,11 +38,16 @@ export async function prepareLocalAccount(store: Store, apiKey: string, credits:
   await store.setBalance(localAccount, credits ?? Math.max(defaultCredits, await store.balance(localAccount)));
 }
 
-/** POST /accounts, for the local account's key alone: `{"name","credits"}` makes a further account, whose key is in the reply. */
+/** Lets nobody but the owner of the service go on. */
+export const requireOwner: MiddlewareHandler<ApiEnv> = async (c, next) => {
+  if (c.var.account !== localAccount)
+    throw refuse(403, "forbidden", `only the local account's key can use ${c.req.path}`);
+  await next();
+};
+
+/** POST /accounts: `{"name","credits"}` makes a further account, whose key is in the reply. */
 export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Response> {
   return async (c) => {
-    if (c.var.account !== localAccount)
-      throw refuse(403, "forbidden", "only the local account's key can create accounts");
     const { name, credits } = Object((await readJson(c)).json) as Record<string, unknown>;
     const fault = findNameFault(name) ?? findCreditsFault(credits);
     if (fault !== undefined) throw refuse(400, "invalid_account", fault);

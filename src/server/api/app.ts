@@ -1,8 +1,10 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
+import type { Clock } from "../../io.ts";
+import { checkEngines } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { Store } from "../store/store.ts";
-import { createAccountRoute, hashKey } from "./accounts.ts";
+import { createAccountRoute, hashKey, requireOwner } from "./accounts.ts";
 import { type ApiEnv, errorResponse, type Handler, type OnTrouble, refuse } from "./message.ts";
 import { createStartRoute, type StartOptions } from "./start.ts";
 import { statusBody } from "./status-body.ts";
@@ -11,17 +13,22 @@ export type AppOptions = StartOptions & {
   store: Store;
   queue: Queue;
   engines: readonly Engine[];
+  clock: Pick<Clock, "date" | "limit">;
   mediaUrl(): string;
   onTrouble: OnTrouble;
 };
 
-/** Returns the API: both endpoints of the interface (section 4), and the local service's own /accounts, for `serve --key-for`. */
+/**
+ * Returns the API: both endpoints of the interface (section 4), and two of the local service's own for its owner, /accounts for
+ * `serve --key-for` and /engines for `doctor`.
+ */
 export function createApp(options: AppOptions): Handler {
   const app = new Hono<ApiEnv>();
   const requireKey = createKeyCheck(options.store);
   app.all("/api/generate", allow("POST"), requireKey, createStartRoute(options));
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
-  app.all("/accounts", allow("POST"), requireKey, createAccountRoute(options.store));
+  app.all("/accounts", allow("POST"), requireKey, requireOwner, createAccountRoute(options.store));
+  app.all("/engines", allow("GET"), requireKey, requireOwner, createEnginesRoute(options));
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
   app.onError((error) => errorResponse(error, options.onTrouble));
   return async (request, bindings = {}) => app.fetch(request, bindings);
@@ -63,6 +70,11 @@ function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv
     const progress = body.status === "processing" ? queue.progressOf(id) : undefined;
     return c.json(progress === undefined ? body : { ...body, progress });
   };
+}
+
+/** GET /engines: the engines, and whether each can be used now. */
+function createEnginesRoute({ engines, clock }: AppOptions): Route<ApiEnv> {
+  return async (c) => c.json({ engines: await checkEngines(engines, clock, c.req.raw.signal) });
 }
 
 /** Only ids of this form are looked up: SQLite would end another one at its first NUL. */

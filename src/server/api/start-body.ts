@@ -40,7 +40,7 @@ const extrasSchema = z.record(z.string(), z.union([z.number(), z.string()], { er
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
 export type StartReaderOptions = {
-  engines: readonly Pick<Engine, "models" | "isSimulation">[];
+  engines: readonly Pick<Engine, "models" | "isSimulation" | "maxImages">[];
   /** Whether directives in prompts apply to real models too. */
   hasDirectives: boolean;
 };
@@ -51,10 +51,16 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
   return (json) => {
     const body = parse(bodySchema, json);
     const { callback_url, imageUrl: image, imageUrls = [], ...rest } = body;
-    if (!served.includes(rest.model)) throw refuse(400, "invalid_model", `model must be one of ${served.join(", ")}`);
+    const able = engines.filter(({ models }) => models.includes(rest.model));
+    if (able.length === 0)
+      throw refuse(
+        400,
+        "invalid_model",
+        `model must be one of ${served.join(", ")}; \`vidgen serve --engine\` adds others`,
+      );
     const images = image === undefined ? imageUrls : [image, ...imageUrls];
-    checkImages(rest.model, images);
-    const isReal = engines.some(({ models, isSimulation }) => !isSimulation && models.includes(rest.model));
+    checkImages(rest.model, images.length, Math.max(...able.map(({ maxImages }) => maxImages)));
+    const isReal = able.some(({ isSimulation }) => !isSimulation);
     const request = {
       ...rest,
       images,
@@ -83,11 +89,12 @@ function typeMessage(issue: { code?: string | undefined; input?: unknown; expect
   return `must be ${/^[ao]/.test(String(issue.expected)) ? "an" : "a"} ${issue.expected}`;
 }
 
-/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take none to 4. */
-function checkImages(model: string, images: string[]): void {
-  const { min, max } = findModel(model)?.images ?? { min: 0, max: 4 };
-  if (images.length >= min && images.length <= max) return;
-  throw refuse(400, "invalid_imageUrls", `${model} needs ${min} to ${max} images in imageUrls, not ${images.length}`);
+/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take what their engine takes. */
+function checkImages(model: string, count: number, maxOfEngine: number): void {
+  const { min, max } = findModel(model)?.images ?? { min: 0, max: maxOfEngine };
+  if (count >= min && count <= max) return;
+  const wanted = max === 1 ? "at most 1 image here" : `${min} to ${max} images in imageUrls`;
+  throw refuse(400, "invalid_imageUrls", `${model} takes ${wanted}, not ${count}`);
 }
 
 function isHttpUrl(value: string): boolean {

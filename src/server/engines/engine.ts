@@ -53,6 +53,8 @@ export type Engine = {
   isSimulation: boolean;
   /** The models that it serves: identifiers of the interface, or names of the owner's own. */
   models: readonly string[];
+  /** How many images a generation may start from. */
+  maxImages: number;
   /** How many generations it makes at the same time; the others wait in the queue. */
   concurrency: number;
   /**
@@ -60,6 +62,9 @@ export type Engine = {
    * `error` field; once `signal` aborts it stops soon and rejects with the signal's reason, and a job elsewhere goes on.
    */
   render(task: RenderTask, options: RenderOptions): Promise<{ hasThumbnail: boolean }>;
-  /** Whether it answers now; resolves with a few words about it, and rejects with an error that says why it does not. Free of charge. */
+  /**
+   * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
+   * goes on from its name, such as "does not answer (ECONNREFUSED)".
+   */
   check(signal: AbortSignal): Promise<string>;
 };

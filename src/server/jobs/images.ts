@@ -20,16 +20,21 @@ export async function saveImages(
   folder: string,
   { get, signal }: { get: Get; signal: AbortSignal },
 ): Promise<ImageFile[]> {
-  if (sources.length > 0) await mkdir(folder, { recursive: true, mode: 0o700 });
-  return Promise.all(
-    sources.map(async (source, index) => {
-      const bytes = await readImage(source, get, signal);
-      const { format, megapixels } = checkImage(bytes, imageName(source));
-      const path = join(folder, `${index}.${format}`);
-      await writeFile(path, bytes);
-      return { path, format, megapixels, name: imageName(source) };
+  const images = await Promise.all(
+    sources.map(async (source) => {
+      const [name, bytes] = [imageName(source), await readImage(source, get, signal)];
+      return { name, bytes, ...checkImage(bytes, name) };
     }),
   );
+  // Written when all are there, so that no write goes on after one of them was bad and the folder was removed.
+  if (images.length > 0) await mkdir(folder, { recursive: true, mode: 0o700 });
+  const saved: ImageFile[] = [];
+  for (const [index, { bytes, ...image }] of images.entries()) {
+    const path = join(folder, `${index}.${image.format}`);
+    await writeFile(path, bytes);
+    saved.push({ ...image, path });
+  }
+  return saved;
 }
 
 async function readImage(source: string, get: Get, signal: AbortSignal): Promise<Uint8Array> {

@@ -25,41 +25,57 @@ export type MakeOptions = {
 };
 
 /** An engine with its room for jobs. */
-export type Place = { engine: Engine; jobs: number; rendering: Capacity; fetching: Capacity };
+export type Place = {
+  engine: Engine;
+  jobs: number;
+  rendering: Capacity;
+  /** For jobs whose images are fetched: those that fetch, whose images wait on the disk, or that are rendered. */
+  ahead: Capacity;
+  fetching: Capacity;
+  loading: Capacity;
+};
 
-/** So many jobs of an engine may fetch their images while others are rendered; the images wait on the disk. */
-const maxFetching = 4;
+/** So many jobs of an engine may have their images fetched while others are rendered. */
+const maxAhead = 4;
+
+/** So many jobs of an engine may have their request and images in memory at the same time, however many it makes at once. */
+const maxLoading = 4;
 
 export function createPlace(engine: Engine): Place {
   const { concurrency } = engine;
   return {
-    ...{ engine, jobs: 0 },
-    ...{ rendering: createCapacity(concurrency), fetching: createCapacity(concurrency + maxFetching) },
+    ...{ engine, jobs: 0, rendering: createCapacity(concurrency), ahead: createCapacity(concurrency + maxAhead) },
+    // Apart, so that a slow server of images delays no job that has its images in its request.
+    ...{ fetching: createCapacity(maxLoading), loading: createCapacity(maxLoading) },
   };
 }
 
-/** Where a generation is made, and whether its images are fetched first; without a place, why there is none. */
-export type Assignment =
-  | { place: Place; isFetched: boolean }
-  | { place: undefined; reason: string; created_at: string };
-
-/** Assigns a generation to the engine that has its job, else to the one with the fewest jobs of those that serve its model. */
-export function assign(generation: StoredGeneration, places: readonly Place[]): Assignment {
-  const { request, checkpoint, created_at } = generation;
-  const holder = checkpoint?.state === "submitted" ? checkpoint.engine : undefined;
-  const isAble = ({ engine }: Place) =>
-    holder === undefined ? engine.models.includes(request.model) : engine.name === holder;
-  const [place] = places.filter(isAble).sort((a, b) => a.jobs - b.jobs);
-  if (place) return { place, isFetched: request.images.some((source) => !isData(source)) };
-  const reason =
-    holder === undefined
-      ? `no engine of the local service serves ${request.model}`
-      : `the local service no longer uses ${holder}, which makes this video`;
-  return { place, reason, created_at };
-}
+/** Where a generation is made, and whether its images are fetched first; without a place, why, and when it fails (ms since the epoch). */
+export type Assignment = { place: Place; isFetched: boolean } | { place: undefined; reason: string; failsAt: number };
 
 /** How long a generation without an engine waits, from its creation, for a process that has it. */
 const maxWaitMs = 30 * 60_000;
+
+/** Assigns a generation to the engine that has its job, else to the least busy of those that serve its model. */
+export function assign(generation: StoredGeneration, places: readonly Place[]): Assignment {
+  const { request, checkpoint, created_at } = generation;
+  if (checkpoint?.state === "submitting") {
+    const reason = `the local service ended while it submitted this video to ${checkpoint.engine}, which may be making it; it was not submitted again`;
+    return { place: undefined, reason, failsAt: 0 };
+  }
+  const failsAt = Date.parse(created_at) + maxWaitMs;
+  if (checkpoint?.state === "submitted") {
+    const place = places.find(({ engine }) => engine.name === checkpoint.engine);
+    if (place) return { place, isFetched: false };
+    return { place, reason: `the local service no longer uses ${checkpoint.engine}, which makes this video`, failsAt };
+  }
+  const able = places.filter(
+    ({ engine: { models, maxImages } }) => models.includes(request.model) && request.images.length <= maxImages,
+  );
+  const [place] = able.sort((a, b) => a.jobs / a.engine.concurrency - b.jobs / b.engine.concurrency);
+  if (place) return { place, isFetched: request.images.some((source) => !isData(source)) };
+  return { place, reason: `no engine of the local service serves ${request.model}`, failsAt };
+}
 
 /** Makes a generation's video at its place, and resolves when it is on the disk. */
 export async function makeVideo(
@@ -67,35 +83,53 @@ export async function makeVideo(
   assignment: Assignment,
   options: MakeOptions & Pick<RenderOptions, "progress">,
 ): Promise<Media> {
-  const { place } = assignment;
-  if (!place) throw await failLater(id, assignment, options);
-  const { engine, rendering, fetching } = place;
   const imageFolder = join(options.folder, `${id}.images`);
-  const prepare = () => prepareTask(id, engine, { ...options, imageFolder });
-  place.jobs++;
   try {
-    if (!assignment.isFetched) return await rendering(1, async () => render(await prepare(), engine, options));
-    // Images are fetched before there is room to render, so that a slow server of images delays no other job.
-    return await fetching(1, async () => {
-      const task = await prepare();
-      return rendering(1, () => render(task, engine, options));
-    });
+    if (!assignment.place) throw await failLater(id, assignment, options);
+    return await makeAt(assignment.place, id, { ...options, imageFolder, isFetched: assignment.isFetched });
   } finally {
-    place.jobs--;
-    await rm(imageFolder, { recursive: true, force: true });
+    // An earlier process may have left them, too.
+    await rm(imageFolder, { recursive: true, force: true }).catch((error) =>
+      options.onTrouble(`The images of the generation ${id} could not be removed`, error),
+    );
   }
 }
 
 /** Resolves with the error when the generation has waited long enough for a process with its engine. */
 async function failLater(
   id: string,
-  { reason, created_at }: Assignment & { place: undefined },
+  { reason, failsAt }: Assignment & { place: undefined },
   { clock, signal, onTrouble }: MakeOptions,
 ): Promise<Error> {
   const error = new Error(reason);
+  const waitMs = failsAt - clock.date().getTime();
+  if (waitMs <= 0) return error;
   onTrouble(`The generation ${id} waits for an engine`, error);
-  await clock.sleep(Math.max(0, Date.parse(created_at) + maxWaitMs - clock.date().getTime()), signal);
+  await clock.sleep(waitMs, signal);
   return error;
+}
+
+async function makeAt(
+  place: Place,
+  id: string,
+  {
+    isFetched,
+    ...options
+  }: MakeOptions & Pick<RenderOptions, "progress"> & { isFetched: boolean; imageFolder: string },
+): Promise<Media> {
+  const { engine, rendering, ahead, fetching, loading } = place;
+  const prepare = () => prepareTask(id, engine, options);
+  place.jobs++;
+  try {
+    if (!isFetched) return await rendering(1, async () => render(await loading(1, prepare), engine, options));
+    // Images are fetched before there is room to render, so that a slow server of images delays no other job.
+    return await ahead(1, async () => {
+      const task = await fetching(1, prepare);
+      return rendering(1, () => render(task, engine, options));
+    });
+  } finally {
+    place.jobs--;
+  }
 }
 
 type Task = RenderTask & Pick<RenderOptions, "resume"> & { id: string };
@@ -110,10 +144,6 @@ async function prepareTask(
   const { images, hasDirectives: _, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) throw new Error(fail);
-  if (checkpoint?.state === "submitting")
-    throw new Error(
-      `the local service ended while it submitted this video to ${checkpoint.engine}, which may be making it; it was not submitted again`,
-    );
   const resume = checkpoint?.engine === engine.name ? checkpoint : undefined;
   return {
     ...{ id, request: rest, resume },

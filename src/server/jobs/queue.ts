@@ -88,7 +88,9 @@ function reasonOf(thrown: unknown): string {
 function minDurationMs({ id, request }: StoredGeneration, pace: Pace): number {
   const { slowMs } = readDirectives(request);
   if (pace === "fast") return slowMs;
-  const position = models.findIndex((model) => model.id === request.model) / (models.length - 1);
+  const ids = models.map((model) => model.id);
+  // An owner's own name, which is not in the list, is as fast as the first.
+  const position = Math.max(0, ids.indexOf(request.model)) / (ids.length - 1);
   const jitter = Number.parseInt(id.slice(0, 4), 16) / 0xffff;
   return Math.max(slowMs, 60_000 + position * 100_000 + jitter * 20_000);
 }

@@ -234,8 +234,8 @@ test("what is not asked for has defaults: 16:9, 5 seconds, 480p", async () => {
   const service = await createTestService();
   await service.start({ prompt: "a fox", model: "ray-3" });
   await service.rest();
-  expect(service.rendered).toStrictEqual([
-    { prompt: "a fox", model: "ray-3", aspectRatio: "16:9", duration: 5, resolution: "480p", images: [] },
+  expect(service.rendered.map(({ request }) => request)).toStrictEqual([
+    { prompt: "a fox", model: "ray-3", aspectRatio: "16:9", duration: 5, resolution: "480p", extras: {} },
   ]);
 });
 
@@ -250,29 +250,29 @@ test.each([
   const service = await createTestService();
   expect((await service.start(asked)).status).toBe(200);
   await service.rest();
-  expect(service.rendered).toMatchObject([given]);
+  expect(service.rendered).toMatchObject([{ request: given }]);
 });
 
 test.each([
   { asked: { imageUrl: url }, images: [url] },
-  { asked: { imageUrls: [`${url}?2`, url] }, images: [`${url}?2`, url] },
-  { asked: { imageUrl: url, imageUrls: [`${url}?2`] }, images: [url, `${url}?2`] },
+  { asked: { imageUrls: [`${url}/2`, url] }, images: [`${url}/2`, url] },
+  { asked: { imageUrl: url, imageUrls: [`${url}/2`] }, images: [url, `${url}/2`] },
 ])("$asked reaches the engine as $images", async ({ asked, images }) => {
   const service = await createTestService();
   await service.start(asked);
   await service.rest();
-  expect(service.rendered).toMatchObject([{ images }]);
+  expect(service.rendered).toMatchObject([{ images: images.map((source) => ({ name: `the image at ${source}` })) }]);
 });
 
 test("five images are too many for any model", async () => {
   const service = await createTestService();
   const response = await service.start({ model: "sora-2", imageUrls: Array(5).fill(url) });
   expect(response.status).toBe(400);
-  expect((await readError(response)).message).toBe("sora-2 needs 0 to 4 images in imageUrls, not 5");
+  expect((await readError(response)).message).toBe("sora-2 takes 0 to 4 images in imageUrls, not 5");
 });
 
 test.each([
-  { what: "a field it does not know", fields: { seed: 5 } },
+  { what: "a field it does not know", fields: { style: "noir" } },
   { what: "an image's address", fields: { imageUrl: url } },
   { what: "an image's data", fields: { imageUrl: "data:image/png;base64,AAAA" } },
   { what: "a callback that is null", fields: { callback_url: null } },

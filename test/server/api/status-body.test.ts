@@ -5,7 +5,11 @@ import type { StoredGeneration } from "../../../src/server/store/store.ts";
 const completed: StoredGeneration = {
   ...{ id: "1-2-3", account: "local", status: "completed", callback_url: null, error: null },
   ...{ created_at: "2026-01-01T00:00:00.000Z", completed_at: "2026-01-01T00:01:00.000Z" },
-  request: { prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p", images: [] },
+  request: {
+    ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
+    ...{ images: [], extras: {}, hasDirectives: true },
+  },
+  checkpoint: null,
   media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },
 };
 

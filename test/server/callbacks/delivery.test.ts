@@ -40,7 +40,7 @@ test("an invalid URL is not repeated", () => {
 });
 
 const generation: StoredGeneration = {
-  ...{ id: "1-2-3", account: "local", status: "completed", error: null, media: null },
+  ...{ id: "1-2-3", account: "local", status: "completed", error: null, media: null, checkpoint: null },
   ...{ created_at: "2026-01-01T00:00:00.000Z", completed_at: "2026-01-01T00:01:00.000Z" },
   ...{ callback_url: event.url, request: { prompt: "a fox", model: "veo-3.1" } as StoredGeneration["request"] },
 };

@@ -130,9 +130,9 @@ test.each([
 });
 
 test("the CLI's table has a row for each directive that the service knows, and no other", () => {
-  const none = Object.entries(readDirectives("a fox"));
+  const none = Object.entries(readDirectives({ prompt: "a fox", hasDirectives: true }));
   const known = directives.map(([text]) => {
-    const read: Record<string, unknown> = readDirectives(`a fox ${text}`);
+    const read: Record<string, unknown> = readDirectives({ prompt: `a fox ${text}`, hasDirectives: true });
     return none.filter(([name, value]) => read[name] !== value).map(([name]) => name);
   });
   for (const names of known) expect(names).toHaveLength(1);

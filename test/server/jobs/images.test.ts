@@ -1,12 +1,24 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
-import { imageName, readImage } from "../../../src/server/jobs/images.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { imageName, saveImages } from "../../../src/server/jobs/images.ts";
 import { readPictureHeader } from "../../../src/server/jobs/picture.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { aPng, extendedWebp, halfWebp, oriented, pngOf, squaresJpeg, squaresWebp } from "./pictures.ts";
 
 const url = "https://images.example/a.png";
 const never = new AbortController().signal;
+
+const folder = mkdtempSync(join(tmpdir(), "vidgen-images-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Saves one image, and returns the bytes of its file. */
+async function save(source: string, get: Get, signal = never): Promise<Uint8Array> {
+  const [image] = await saveImages([source], folder, { get, signal });
+  return new Uint8Array(readFileSync(image?.path ?? ""));
+}
 
 const answer =
   (body: Uint8Array, status = 200): Get =>
@@ -32,9 +44,9 @@ const pictures = {
   "extended WebP": extendedWebp,
 };
 
-describe("an image is read", () => {
+describe("an image is saved", () => {
   test.each(Object.entries(pictures))("from an http address: %s", async (_, bytes) => {
-    expect(await readImage(url, answer(bytes), never)).toEqual(bytes);
+    expect(await save(url, answer(bytes))).toEqual(bytes);
   });
 
   test.each([
@@ -47,7 +59,7 @@ describe("an image is read", () => {
     ["percent-encoded bytes", `data:image/png,${toPercent(pictures.PNG)}`],
   ])("from a data: address in %s, without the network", async (_, source) => {
     const get = () => Promise.reject(new Error("the network was asked"));
-    expect(new Uint8Array(await readImage(source, get, never))).toEqual(pictures.PNG);
+    expect(await save(source, get)).toEqual(pictures.PNG);
   });
 
   test("with the signal and the most bytes handed on", async () => {
@@ -56,7 +68,7 @@ describe("an image is read", () => {
       asked.push(args);
       return { status: 200, body: pictures.PNG };
     };
-    await readImage(url, get, never);
+    await save(url, get);
     expect(asked).toEqual([[url, { signal: never, maxBytes: 20_000_000 }]]);
   });
 });
@@ -81,25 +93,23 @@ describe("a bad image is told by a message", () => {
     ["a WebP of an unknown kind", patched(squaresWebp, 12, 65, 66, 67, 68), `${name} cannot be decoded`],
     ["a WebP that moves", patched(extendedWebp, 20, 0x12), `${name} is animated; a still image is required`],
   ])("%s", async (_, body, message) => {
-    const length = readImage(url, answer(body), never).then((bytes) => bytes.length);
+    const length = save(url, answer(body)).then((bytes) => bytes.length);
     await expect(length).rejects.toThrow(new Error(message));
   });
 
   test("a picture of 50 megapixels, in a side of 65,535 pixels or not, is good", async () => {
     for (const png of [pngOf(10_000, 5_000, text("")), pngOf(65_535, 762, text(""))]) {
-      expect(await readImage(url, answer(png), never)).toEqual(png);
+      expect(await save(url, answer(png))).toEqual(png);
     }
   });
 
   test.each([301, 403, 404, 500])("an answer of HTTP %i", async (status) => {
-    await expect(readImage(url, answer(pictures.PNG, status), never)).rejects.toThrow(
-      new Error(`${name} answered HTTP ${status}`),
-    );
+    await expect(save(url, answer(pictures.PNG, status))).rejects.toThrow(new Error(`${name} answered HTTP ${status}`));
   });
 
   test("an address that is not reached", async () => {
     const get = () => Promise.reject(new Error("images.example has no address"));
-    await expect(readImage(url, get, never)).rejects.toThrow(
+    await expect(save(url, get)).rejects.toThrow(
       new Error(`${name} could not be fetched: images.example has no address`),
     );
   });
@@ -107,7 +117,7 @@ describe("a bad image is told by a message", () => {
   test("an abort is the signal's reason", async () => {
     const reason = new Error("the service is stopping");
     const get = () => Promise.reject(new Error("socket hang up"));
-    await expect(readImage(url, get, AbortSignal.abort(reason))).rejects.toBe(reason);
+    await expect(save(url, get, AbortSignal.abort(reason))).rejects.toBe(reason);
   });
 
   test.each([
@@ -116,7 +126,7 @@ describe("a bad image is told by a message", () => {
     ["no comma", "data:image/png;canary", "has no data"],
     ["a stray percent sign", "data:image/png,canary%zz%4", "is not a PNG, JPEG or WebP"],
   ])("a data: address of %s, which is not repeated", async (_, source, says) => {
-    const error = await readImage(source, answer(pictures.PNG), never).catch((thrown: Error) => thrown.message);
+    const error = await save(source, answer(pictures.PNG)).catch((thrown: Error) => thrown.message);
     expect(error).toBe(`the image in the data: address ${says}`);
   });
 });
@@ -159,7 +169,7 @@ describe("a picture's header", () => {
       .map(([start, length, rest]) => new Uint8Array([...start.subarray(0, length), ...rest]));
     await fc.assert(
       fc.asyncProperty(bytes, async (body) => {
-        const read = await readImage(url, answer(body), never).catch((error: Error) => error.message);
+        const read = await save(url, answer(body)).catch((error: Error) => error.message);
         if (typeof read === "string") expect(read).toMatch(/^the image at \S+ (is|has|cannot) /);
         else expect(read).toEqual(body);
       }),

@@ -1,11 +1,10 @@
-import { readdirSync, readlinkSync, writeFileSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { Engine, RenderTask } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
-import { createTestService, renderMs, type TestService } from "../service.ts";
+import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
 import { aPng } from "./pictures.ts";
 
 async function look(service: TestService, id: string): Promise<unknown> {
@@ -45,7 +44,7 @@ test.each([
 });
 
 test("an engine that writes no file fails", async () => {
-  const service = await createTestService({ render: async () => {} });
+  const service = await createTestService({ render: async () => ({ hasThumbnail: false }) });
   const id = await service.startId();
   await service.rest();
   expect(await look(service, id)).toMatchObject({ status: "failed", error: expect.any(String) });
@@ -94,42 +93,6 @@ function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 }
 
-/** A service on the same state as others, whose process is killed while it renders: it neither ends nor closes. */
-async function renderAndDie(store: Store, id: string): Promise<number> {
-  let rendered = 0;
-  const render: Engine["render"] = (_, signal) => {
-    rendered++;
-    return untilAborted(signal);
-  };
-  const service = await createTestService({ store, render });
-  await service.status(id);
-  await service.clock.sleep(1_000);
-  return rendered;
-}
-
-test("a generation that ends its process three times fails with that reason; a process that is asked to end does not count", async () => {
-  const store = await openStore(":memory:");
-  const first = await createTestService({ store });
-  const id = await first.startId();
-  await first.queue.close();
-  for (let polite = 0; polite < 5; polite++) {
-    const service = await createTestService({ store });
-    await service.status(id);
-    await service.clock.sleep(1_000);
-    await service.queue.close();
-  }
-  const rendered = [];
-  for (let killed = 0; killed < 3; killed++) rendered.push(await renderAndDie(store, id));
-  expect(rendered).toEqual([1, 1, 1]);
-  const last = await createTestService({ store });
-  writeFileSync(join(last.folder, `${id}.mp4`), "half of a video");
-  await last.status(id);
-  await last.rest();
-  const error = "the local service ended 3 times while it rendered this video";
-  expect(await look(last, id)).toMatchObject({ status: "failed", error });
-  expect([last.rendered, readdirSync(last.folder)]).toEqual([[], []]);
-});
-
 test("before the store says that there is a video, it, its thumbnail and their names are on the disk", async () => {
   const synced: string[] = [];
   const probe = await open("/dev/null");
@@ -151,11 +114,12 @@ test("before the store says that there is a video, it, its thumbnail and their n
 const url = "https://images.example/a.png";
 
 test("the engine gets the bytes of the images in order, and where to put the video and the thumbnail", async () => {
-  const tasks: RenderTask[] = [];
+  const tasks: unknown[] = [];
   const service = await createTestService({
     get: async (asked) => ({ status: 200, body: aPng(asked === url ? 1 : 2, 1) }),
     render: async (task) => {
-      tasks.push(task);
+      tasks.push({ ...task, images: task.images.map(({ path }) => new Uint8Array(readFileSync(path))) });
+      return { hasThumbnail: false };
     },
   });
   const id = await service.startId({ imageUrls: [url, `${url}?2`] });
@@ -209,8 +173,9 @@ test("[slow: 90s] takes that long from its start, and holds up no other", async 
 test.each([
   ["sora-2", 60, 80],
   ["minimax", 160, 180],
-])("at a realistic pace %s takes %i to %i seconds", async (model, least, most) => {
-  const service = await createTestService({ pace: "realistic" });
+  ["my-own", 60, 80],
+])("at a realistic pace a simulation of %s takes %i to %i seconds", async (model, least, most) => {
+  const service = await createTestService({ pace: "realistic", engines: [fakeEngine({ models: [model] })] });
   await service.startId({ model });
   await service.clock.sleep((least - 1) * 1_000);
   expect(service.ended).toEqual([]);

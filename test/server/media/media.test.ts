@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -184,6 +185,19 @@ test("the thumbnail is a PNG beside the video, by GET and HEAD", async () => {
     });
     expect(await response.text()).toBe(body);
   }
+});
+
+test("a video without a thumbnail has no address of one, and a 404 there", async () => {
+  const render: ServiceOptions["render"] = async ({ file }) => {
+    writeFileSync(file, content);
+    return { hasThumbnail: false };
+  };
+  const { service, id, ask } = await createVideo({ render });
+  const status = (await (await service.status(id)).json()) as object;
+  expect(status).toMatchObject({ video_url: `${mediaUrl}/${id}.mp4`, thumbnail_url: null });
+  expect([(await ask()).status, (await service.media(new Request(`${mediaUrl}/${id}.png`))).status]).toEqual([
+    200, 404,
+  ]);
 });
 
 test.each(["mp4", "png"])("a .%s that was tidied away is a 404", async (kind) => {

@@ -24,8 +24,8 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
   const { concurrency = availableParallelism() } = options;
   const decoding = createCapacity(maxMegapixels);
   return {
-    ...{ name: "preview", isSimulation: true, models, concurrency },
-    check: async () => "part of vidgen",
+    ...{ name: "preview", isSimulation: true, models, maxImages: 4, concurrency },
+    check: async () => "preview",
     async render(task, { resume, checkpoint, signal }) {
       const tries = triesOf(resume);
       try {

@@ -29,7 +29,7 @@ export type Kind = Dialect & {
 };
 
 /** Every kind takes one image. */
-const maxImages = 1;
+export const maxImages = 1;
 
 /** Diffusion models work on blocks of this many pixels. */
 const blockPx = 16;

@@ -1,8 +1,9 @@
 import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
 import { detectKind } from "./detect.ts";
 import { follow } from "./follow.ts";
+import { maxImages } from "./kinds.ts";
 import { save } from "./save.ts";
-import { createServer, type Server, type ServerIo, type ServerOptions } from "./server.ts";
+import { createServer, describe, type Server, type ServerIo, type ServerOptions } from "./server.ts";
 import { type Submitted, submit } from "./submit.ts";
 
 export type VideosOptions = ServerOptions & Pick<Engine, "models" | "concurrency">;
@@ -15,15 +16,19 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
   const { url, models, concurrency } = options;
   const server = createServer(options, io);
   return {
-    ...{ name: url, isSimulation: false, models, concurrency },
+    ...{ name: url, isSimulation: false, models, maxImages, concurrency },
     async render(task, { resume, ...rest }) {
       const submitted = resume?.state === "submitted" ? { job: resume.job } : await submit(task, server, rest);
       await finish(submitted, task, server, rest);
       return { hasThumbnail: false };
     },
     async check(signal) {
-      const kind = (await detectKind(server, io, signal)) ?? options.kind;
-      return kind?.title ?? "answers, but what kind of server it is cannot be told: --engine-kind can name it";
+      const detected = await detectKind(server, io, signal).catch((error) => {
+        throw new Error(`does not answer (${describe(error)})`);
+      });
+      const kind = options.kind ?? detected;
+      if (!kind) throw new Error("answers like no server that vidgen knows (--engine-kind names its kind)");
+      return kind.title;
     },
   };
 }

@@ -1,12 +1,17 @@
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import type { Checkpoint, RenderOptions } from "../../../../src/server/engines/engine.ts";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
 import { pngOf, readPng, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie } from "./mp4.ts";
 import { aFolder, aTask } from "./requests.ts";
 
-const never = new AbortController().signal;
+/** What a render is told and tells, but for what is given. */
+function anOffer(changes: Partial<RenderOptions> = {}): RenderOptions {
+  const signal = new AbortController().signal;
+  return { resume: undefined, checkpoint: async () => {}, progress: () => {}, signal, ...changes };
+}
 
 /** An engine whose worker writes the prompt to its file and then does something. */
 function anEngineThat(afterwards: string) {
@@ -14,18 +19,18 @@ function anEngineThat(afterwards: string) {
     import { workerData as task } from "node:worker_threads";
     import { appendFileSync, writeFileSync } from "node:fs";
     writeFileSync(task.file, task.request.prompt);
-    writeFileSync(task.thumbnail, task.images.join());
+    writeFileSync(task.thumbnail, task.images.map(({ name }) => name).join());
     ${afterwards}`;
-  return createPreviewEngine(new URL(`data:text/javascript,${encodeURIComponent(source)}`));
+  return createPreviewEngine({ workerUrl: new URL(`data:text/javascript,${encodeURIComponent(source)}`) });
 }
 
 describe("the preview engine", () => {
   test("leaves the worker's files under the asked names, and nothing else", async () => {
     const folder = aFolder();
-    await anEngineThat("").render(aTask({ prompt: "paper boats" }, [new Uint8Array([1, 2])], folder), never);
+    await anEngineThat("").render(aTask({ prompt: "paper boats" }, [new Uint8Array([1, 2])], folder), anOffer());
     expect(readdirSync(folder)).toEqual(["clip.mp4", "clip.png"]);
     expect(readFileSync(join(folder, "clip.mp4"), "utf8")).toBe("paper boats");
-    expect(readFileSync(join(folder, "clip.png"), "utf8")).toBe("1,2");
+    expect(readFileSync(join(folder, "clip.png"), "utf8")).toBe("the image at https://images.example/1");
   });
 
   test.each([
@@ -34,7 +39,7 @@ describe("the preview engine", () => {
     ["stops early", "process.exit(3)", "code 3"],
   ])("says why and leaves no file when the worker %s", async (_, source, message) => {
     const folder = aFolder();
-    const rendering = anEngineThat(source).render(aTask({}, [], folder), never);
+    const rendering = anEngineThat(source).render(aTask({}, [], folder), anOffer());
     await expect(rendering).rejects.toThrow(message);
     expect(readdirSync(folder)).toEqual([]);
   });
@@ -50,7 +55,7 @@ describe("the preview engine", () => {
       new BroadcastChannel(${JSON.stringify(folder)}).postMessage("half-way");
       setInterval(() => writeFileSync(task.file, "more"), 1);
       await new Promise(() => {});`);
-    const rendering = engine.render(aTask({}, [], folder), stop.signal);
+    const rendering = engine.render(aTask({}, [], folder), anOffer({ signal: stop.signal }));
     await Promise.race([halfWay, rendering]);
     written.close();
     expect(readdirSync(folder)).toEqual(["clip.mp4", "clip.png"]);
@@ -60,7 +65,7 @@ describe("the preview engine", () => {
     expect(readdirSync(folder)).toEqual([]);
     // A worker that was still alive would have written its file again by the time that another one is done.
     mkdirSync(join(folder, "other"));
-    await anEngineThat("").render(aTask({}, [], join(folder, "other")), never);
+    await anEngineThat("").render(aTask({}, [], join(folder, "other")), anOffer());
     expect(readdirSync(folder)).toEqual(["other"]);
   });
 
@@ -77,11 +82,11 @@ describe("the preview engine", () => {
       }
       appendFileSync(log, "end " + model + ",");`);
     const render = (model: string, side: number) =>
-      engine.render(aTask({ prompt: log, model }, [pngOf(side, side, new Uint8Array())]), never);
+      engine.render(aTask({ prompt: log, model }, [pngOf(side, side, new Uint8Array())]), anOffer());
     const rendering = [render("large 1", 5_500), render("small", 1_000), render("large 2", 5_500)];
     await rendering[1];
     // A worker for the second large image would have begun by the time that a later worker has ended.
-    await anEngineThat("").render(aTask(), never);
+    await anEngineThat("").render(aTask(), anOffer());
     await expect.poll(() => readFileSync(log, "utf8")).toContain("begin large 1,");
     channel.postMessage("go on");
     await Promise.all(rendering);
@@ -92,16 +97,34 @@ describe("the preview engine", () => {
   test("rejects when it is aborted already", async () => {
     const folder = aFolder();
     const reason = new Error("the generation was cancelled");
-    const rendering = anEngineThat("").render(aTask({}, [], folder), AbortSignal.abort(reason));
+    const rendering = anEngineThat("").render(aTask({}, [], folder), anOffer({ signal: AbortSignal.abort(reason) }));
     await expect(rendering).rejects.toBe(reason);
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test("fails when its process has ended three times meanwhile, and leaves no file of theirs; an abort does not count", async () => {
+    const task = aTask();
+    let kept: Checkpoint | null | undefined;
+    const checkpoint = async (state: Checkpoint | null) => {
+      kept = state;
+    };
+    const render = (source: string, signal = new AbortController().signal) =>
+      anEngineThat(source).render(task, anOffer({ resume: kept ?? undefined, checkpoint, signal }));
+    for (let aborted = 0; aborted < 5; aborted++)
+      await expect(render("", AbortSignal.abort(new Error("the service is stopping")))).rejects.toThrow("stopping");
+    expect(kept).toEqual({ state: "rendering", tries: 0 });
+    // Nothing follows the checkpoint of a process that is killed.
+    for (let killed = 0; killed < 3; killed++) await render("");
+    expect(kept).toEqual({ state: "rendering", tries: 3 });
+    await expect(render("")).rejects.toThrow("the local service ended 3 times while it rendered this video");
+    expect([existsSync(task.file), existsSync(task.thumbnail)]).toEqual([false, false]);
   });
 
   const built = new URL("../../../../dist/worker.js", import.meta.url);
 
   test("as it is built, renders an image to a clip and a thumbnail", async () => {
     const task = aTask({ duration: 0.1 }, [squaresWebp]);
-    await createPreviewEngine(built).render(task, never);
+    await createPreviewEngine({ workerUrl: built }).render(task, anOffer());
     expect(readMovie(task.file).frames).toBe(1);
     expect(readPng(readFileSync(task.thumbnail))).toMatchObject({ width: 427, height: 240 });
   });
@@ -109,7 +132,7 @@ describe("the preview engine", () => {
   test("as it is built, says which image is broken and leaves nothing", async () => {
     const folder = aFolder();
     const task = aTask({}, [squaresWebp.subarray(0, 50)], folder);
-    await expect(createPreviewEngine(built).render(task, never)).rejects.toThrow(
+    await expect(createPreviewEngine({ workerUrl: built }).render(task, anOffer())).rejects.toThrow(
       "the image at https://images.example/1 cannot be decoded",
     );
     expect(readdirSync(folder)).toEqual([]);

@@ -6,7 +6,7 @@ import { createFrame, type Frame } from "../../../../src/server/engines/preview/
 import { createClip, drawThumbnail, renderPreview } from "../../../../src/server/engines/preview/render.ts";
 import { aPng, readPng, squaresJpeg, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
-import { aFolder, aRequest, aTask, hostilePrompts } from "./requests.ts";
+import { aFolder, anImage, aRequest, aTask, hostilePrompts } from "./requests.ts";
 
 async function render(changes: Partial<RenderRequest> = {}): Promise<string> {
   const task = aTask(changes);
@@ -74,8 +74,7 @@ describe("a preview", () => {
   });
 
   test("shows its image under the caption and the bar", async () => {
-    const request = aRequest({ images: ["https://images.example/1"] });
-    const clip = await createClip(request, [aPng(8, 8, () => [255, 255, 255, 255])]);
+    const clip = await createClip(aRequest(), [anImage(aPng(8, 8, () => [255, 255, 255, 255]))]);
     const frame = createFrame(clip);
     clip.paint(frame, 0);
     expect(frame.planes[0].bytes.subarray(0, 854 * 100).every((y) => y === 235)).toBe(true);

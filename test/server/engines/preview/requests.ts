@@ -1,8 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { RenderRequest, RenderTask } from "../../../../src/server/engines/engine.ts";
+import type { ImageFile, RenderRequest, RenderTask } from "../../../../src/server/engines/engine.ts";
+import { pictureFormat, readPictureHeader } from "../../../../src/server/jobs/picture.ts";
 
 /** A request for a clip of one second, but for what is given. */
 export function aRequest(changes: Partial<RenderRequest> = {}): RenderRequest {
@@ -12,15 +13,25 @@ export function aRequest(changes: Partial<RenderRequest> = {}): RenderRequest {
     aspectRatio: "16:9",
     duration: 1,
     resolution: "480p",
-    images: [],
+    extras: {},
     ...changes,
   };
 }
 
 /** A task to render a request as a clip.mp4 and a clip.png in a folder, which is a new one unless it is given. */
 export function aTask(changes: Partial<RenderRequest> = {}, images: Uint8Array[] = [], folder = aFolder()): RenderTask {
-  const request = aRequest({ images: images.map((_, i) => `https://images.example/${i + 1}`), ...changes });
-  return { request, images, file: join(folder, "clip.mp4"), thumbnail: join(folder, "clip.png") };
+  const files = { file: join(folder, "clip.mp4"), thumbnail: join(folder, "clip.png") };
+  const imageFolder = images.length > 0 ? aFolder() : "";
+  return { request: aRequest(changes), images: images.map((bytes, i) => anImage(bytes, i + 1, imageFolder)), ...files };
+}
+
+/** Writes an image, as if it came from an address that ends in `number`. */
+export function anImage(bytes: Uint8Array, number = 1, folder = aFolder()): ImageFile {
+  const path = join(folder, String(number));
+  writeFileSync(path, bytes);
+  const { width, height } = readPictureHeader(bytes) ?? { width: 0, height: 0 };
+  const about = { format: pictureFormat(bytes) ?? "png", megapixels: (width * height) / 1_000_000 };
+  return { path, name: `the image at https://images.example/${number}`, ...about };
 }
 
 /** A new empty folder, gone with the test. */

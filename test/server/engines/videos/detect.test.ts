@@ -72,13 +72,18 @@ test("a reply without end is read up to 1 MB", async () => {
         controller.enqueue(new Uint8Array(100_000));
       },
     });
-  expect((await detect(async () => new Response(endless()))).id).toBeUndefined();
-  expect(sent).toBeLessThan(4_000_000);
+  await expect(detect(async () => new Response(endless()))).rejects.toThrow("longer than 1 MB");
+  expect(sent).toBeLessThan(2_000_000);
 });
 
 test("the error of a server that does not answer is passed on", async () => {
   const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
   await expect(detect(() => Promise.reject(refused))).rejects.toBe(refused);
+});
+
+test("the error of a reply that breaks off is passed on", async () => {
+  const fake = createVllmOmni({ fault: async (call) => ({ reply: await call.serve(), bytes: 30 }) });
+  await expect(detect(ioFetch(fake))).rejects.toThrow("the connection was closed");
 });
 
 test("a server that stays silent is given up after 10 seconds", async () => {

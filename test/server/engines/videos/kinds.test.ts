@@ -75,7 +75,7 @@ async function imageFile(): Promise<ImageFile> {
   onTestFinished(() => rm(folder, { recursive: true }));
   const path = join(folder, "0");
   await writeFile(path, new Uint8Array([137, 80, 78, 71, 0, 255]));
-  return { path, format: "png", name: "the image at https://pictures.test/fox.png?secret=1" };
+  return { path, format: "png", megapixels: 1, name: "the image at https://pictures.test/fox.png?secret=1" };
 }
 
 describe.each(kinds)("$title", (kind) => {

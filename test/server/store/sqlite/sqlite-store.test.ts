@@ -16,8 +16,11 @@ const cost = 10;
 function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGeneration {
   return {
     ...{ id: randomUUID(), account: "local", status: "processing", created_at: "2026-01-01T00:00:00.000Z" },
-    ...{ completed_at: null, error: null, callback_url: null, media: null },
-    request: { prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p", images: [] },
+    ...{ completed_at: null, error: null, callback_url: null, media: null, checkpoint: null },
+    request: {
+      ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
+      ...{ images: [], extras: {}, hasDirectives: true },
+    },
     ...fields,
   };
 }
@@ -97,9 +100,10 @@ test("what was written is there for whoever opens the file next", async () => {
   expect(await tell(await open(file), ids)).toStrictEqual(before);
 });
 
+const odd = "NUL \0, half a pair \ud800, a fox 🦊, 'quotes\", \u202e";
+
 test("texts come back as they were, whatever is in them", async () => {
   const store = await openWith(100);
-  const odd = "NUL \0, half a pair \ud800, a fox 🦊, 'quotes\", \u202e";
   const generation = newGeneration({ callback_url: odd, request: { ...newGeneration().request, prompt: odd } });
   await store.start(generation, cost, undefined);
   expect(await store.generation(generation.id)).toStrictEqual(generation);
@@ -267,6 +271,43 @@ async function closedFile(): Promise<string> {
   await store.close();
   return file;
 }
+
+test("a checkpoint replaces the last one, also by none, and stays when its generation ends", async () => {
+  const file = await newFile();
+  const store = await openWith(100, file);
+  const { id } = newGeneration();
+  await store.start(newGeneration({ id }), cost, undefined);
+  const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
+  const checkpoints = [{ state: "submitting", ...kept }, null, { state: "submitted", job: odd, ...kept }] as const;
+  for (const checkpoint of checkpoints) {
+    await store.keepCheckpoint(id, checkpoint);
+    expect((await store.generation(id))?.checkpoint).toStrictEqual(checkpoint);
+  }
+  await store.finish(id, completed, undefined);
+  await store.close();
+  expect((await (await open(file)).generation(id))?.checkpoint).toStrictEqual(checkpoints[2]);
+  await expect(store.keepCheckpoint("none", null)).rejects.toThrow();
+});
+
+test("a database of the version that counted tries is brought up to date: nothing was begun, directives apply, no extras", async () => {
+  const file = await newFile();
+  const store = await openWith(100, file);
+  const [one, other] = [newGeneration(), newGeneration()];
+  for (const each of [one, other]) await store.start(each, cost, undefined);
+  await store.finish(other.id, completed, undefined);
+  await store.close();
+  edit(
+    file,
+    `ALTER TABLE generations DROP COLUMN checkpoint;
+     ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
+     UPDATE generations SET tries = 2, asked = json_remove(asked, '$.request.extras', '$.request.hasDirectives');
+     PRAGMA user_version = 2;`,
+  );
+  const migrated = await open(file);
+  expect(await migrated.unfinished()).toStrictEqual([one]);
+  expect(await migrated.generation(other.id)).toStrictEqual({ ...other, ...completed });
+  expect(await migrated.balance("local")).toBe(80);
+});
 
 test("a newer vidgen's database is refused", async () => {
   const file = await closedFile();

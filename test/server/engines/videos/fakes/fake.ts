@@ -10,6 +10,7 @@
  *
  * - a create that never arrived: return "drop". One that was accepted, and the reply lost: `await call.serve()`, then return "drop", or a 500.
  * - a reply cut short: return `{ reply: await call.serve(), bytes: 10 }`. A page in its place: return a Response with HTML.
+ * - a server that is not there: throw what `io.fetch` throws, with its `sent: false`. On a socket: close the server.
  * - silence: return `new Promise(() => {})`. A slow reply: sleep first.
  * - a restart: `fake.forget()`. Another replica: `missesPoll`. A failed job: `fake.fail(id)`.
  *

@@ -1,0 +1,69 @@
+import { checkApiKey } from "../client/credentials.ts";
+import { models as knownModels } from "../client/models.ts";
+import { usage } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { readNumber, readTime } from "./command.ts";
+
+/** The flags of `serve` about what makes the videos. */
+type Flags = {
+  engine?: string[] | undefined;
+  engineKind?: string[] | undefined;
+  engineTimeout: string;
+  jobs?: string | undefined;
+};
+
+/** The engines' settings from flags and environment. Throws `usage`. */
+export function readEngineSettings(
+  { engine = [], engineKind = [], engineTimeout, jobs }: Flags,
+  { env }: Pick<Io, "env">,
+) {
+  return {
+    ...{ engines: engine, kinds: engineKind },
+    key: env.VIDGEN_ENGINE_KEY ? checkApiKey(env.VIDGEN_ENGINE_KEY, "VIDGEN_ENGINE_KEY") : undefined,
+    timeoutMs: readTime(engineTimeout, "--engine-timeout"),
+    jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: 1, most: 1_000 }),
+  };
+}
+
+/** The prices of `--credits-per`, by model. Throws `usage` for what is no price, and for a model that no engine serves. */
+export function readCreditsPer(
+  texts: readonly string[],
+  engines: readonly Pick<EngineCheck, "models">[],
+): Map<string, number> {
+  const served = new Set(engines.flatMap(({ models }) => models));
+  return new Map(
+    texts.map((text) => {
+      const at = text.lastIndexOf("=");
+      const model = text.slice(0, Math.max(at, 0));
+      if (model === "") throw usage(`--credits-per must be model=number, such as wan-2.5=10, not "${text}".`);
+      if (!served.has(model))
+        throw usage(`--credits-per ${text}: no engine serves ${model}.`, `They serve ${[...served].join(", ")}.`);
+      return [model, readNumber(text.slice(at + 1), `--credits-per ${model}=`, { most: Number.MAX_SAFE_INTEGER })];
+    }),
+  );
+}
+
+/** An engine of the local service, as `GET /engines` and `serve --json` show it: `error` goes on from its name. */
+export type EngineCheck = { engine: string; models: readonly string[]; kind: string | null; error: string | null };
+
+/** Whether there is anything to tell: the preview alone always works. */
+export function isPreviewAlone(engines: readonly Pick<EngineCheck, "engine">[]): boolean {
+  return engines.every(({ engine }) => engine === "preview");
+}
+
+/** Such as "wan-2.5: http://gpu-1:8091 (vLLM-Omni)"; `all` are the engines of the service. */
+export function describeEngine(
+  { engine, models, kind, error }: EngineCheck,
+  all: readonly Pick<EngineCheck, "models">[],
+): string {
+  const state = error ?? (kind === engine ? "" : `(${kind})`);
+  return `${nameModels(models, all)}: ${engine} ${state}`.trim();
+}
+
+/** Most servers serve one model; one that takes the rest is not worth a list. */
+function nameModels(models: readonly string[], all: readonly Pick<EngineCheck, "models">[]): string {
+  const served = all.flatMap(({ models }) => models);
+  const isRest = models.length > 1 && knownModels.every(({ id }) => served.includes(id));
+  if (!isRest) return models.join(", ");
+  return models.length === knownModels.length ? "all models" : "all other models";
+}

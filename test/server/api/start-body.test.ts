@@ -1,0 +1,88 @@
+import { writeFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { Engine } from "../../../src/server/engines/engine.ts";
+import { createTestService, fakeEngine, mediaUrl, readError, readStart, type ServiceOptions } from "../service.ts";
+
+const render: Engine["render"] = async ({ file }) => {
+  writeFileSync(file, "a video");
+  return { hasThumbnail: false };
+};
+const real = fakeEngine({ name: "http://gpu-1", isSimulation: false, models: ["sora-2", "my-wan"], render });
+const simulation = fakeEngine({ models: ["ray-3", "sora-2"], render });
+
+test("a model that no engine serves is refused with those that are, and costs nothing; a name of the owner's own is taken", async () => {
+  const service = await createTestService({ engines: [real, simulation] });
+  const refused = await service.start({ model: "veo-3.1" });
+  expect([refused.status, await readError(refused)]).toEqual([
+    400,
+    { code: "invalid_model", message: "model must be one of sora-2, my-wan, ray-3" },
+  ]);
+  const started = await readStart(await service.start({ model: "my-wan" }));
+  expect(started).toMatchObject({ data: { model: "my-wan" }, remaining_credits: 990 });
+  await service.rest();
+  expect(await (await service.status(started.data.id)).json()).toMatchObject({ status: "completed" });
+});
+
+describe("the fields of real models", () => {
+  const extras = {
+    ...{ seed: 5, negative_prompt: "rain", num_frames: "81", fps: 16, num_inference_steps: 30, guidance_scale: 6.5 },
+  };
+
+  test("reach the engine as they were sent, and no other field does", async () => {
+    const service = await createTestService();
+    await service.start({ ...extras, style: "noir" });
+    await service.rest();
+    expect(service.rendered.map(({ request }) => request.extras)).toEqual([extras]);
+  });
+
+  test.each(Object.keys(extras))("%s must be a number or a text", async (field) => {
+    const service = await createTestService();
+    const refused = await service.start({ [field]: {} });
+    expect([refused.status, await readError(refused)]).toEqual([
+      400,
+      { code: `invalid_${field}`, message: `${field} must be a number or a text` },
+    ]);
+  });
+});
+
+describe("directives in a prompt", () => {
+  const words = "[fail] [http: 500] [credits: 0] [no-video] [media: 404] [slow: 9m]";
+
+  test("are plain text to a real model, also where a simulation serves it too", async () => {
+    const service = await createTestService({ engines: [simulation, real] });
+    const id = await service.startId({ prompt: `a fox ${words}` });
+    await service.rest();
+    const video_url = `${mediaUrl}/${id}.mp4`;
+    expect(await (await service.status(id)).json()).toMatchObject({ status: "completed", video_url });
+    expect((await service.media(new Request(video_url))).status).toBe(200);
+  });
+
+  test.each<ServiceOptions & { what: string }>([
+    { what: "a simulation", engines: [fakeEngine({ ...real, isSimulation: true })] },
+    { what: "a real model whose owner wants them", engines: [real], hasDirectives: true },
+  ])("apply to $what", async ({ what: _, ...options }) => {
+    const service = await createTestService(options);
+    const statuses = ["[http: 500]", "[credits: 0]"].map(async (prompt) => (await service.start({ prompt })).status);
+    expect(await Promise.all(statuses)).toEqual([500, 402]);
+    const [failed, without, refused] = [
+      await service.startId({ prompt: "[fail]" }),
+      await service.startId({ prompt: "[no-video]" }),
+      await service.startId({ prompt: "[media: 404]" }),
+    ];
+    await service.rest();
+    expect(await (await service.status(failed)).json()).toMatchObject({ status: "failed" });
+    expect(await (await service.status(without)).json()).toMatchObject({ status: "completed", video_url: null });
+    expect((await service.media(new Request(`${mediaUrl}/${refused}.mp4`))).status).toBe(404);
+  });
+});
+
+test("a start costs what its model costs, else ten credits", async () => {
+  const service = await createTestService({ credits: 100, creditsPer: { "ray-3": 85, "sora-2": 0 } });
+  const left = async (model: string) => (await readStart(await service.start({ model }))).remaining_credits;
+  expect([await left("ray-3"), await left("sora-2"), await left("wan-2.5")]).toEqual([15, 15, 5]);
+  const refused = await service.start({ model: "ray-3" });
+  expect([refused.status, (await readError(refused)).message]).toEqual([
+    402,
+    "one generation costs 85 credits; the account has fewer",
+  ]);
+});

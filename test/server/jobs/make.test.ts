@@ -1,0 +1,261 @@
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
+import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
+import { aPng } from "./pictures.ts";
+
+const url = "https://images.example/a.png";
+
+async function aStore(): Promise<Store> {
+  const store = await openStore(":memory:");
+  onTestFinished(store.close);
+  return store;
+}
+
+async function look(service: TestService, id: string): Promise<unknown> {
+  return (await service.status(id)).json();
+}
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+}
+
+/** An engine that keeps these checkpoints and is still at work when its process is killed. */
+function stuckEngine(name: string, ...checkpoints: Checkpoint[]): Engine {
+  return fakeEngine({
+    ...{ name, isSimulation: false },
+    async render(_, { checkpoint, signal }) {
+      for (const state of checkpoints) await checkpoint(state);
+      return untilAborted(signal);
+    },
+  });
+}
+
+/** An engine that is done at once, and writes down what it was given. */
+function quickEngine(given: unknown[], changes: Partial<Engine> = {}): Engine {
+  const engine: Engine = fakeEngine({
+    async render({ images, file }, { resume }) {
+      given.push({ by: engine.name, images: images.length, resume });
+      writeFileSync(file, "a video");
+      return { hasThumbnail: false };
+    },
+    ...changes,
+  });
+  return engine;
+}
+
+/** Starts a generation in a process that is killed: it neither ends nor closes. */
+async function startAndDie(store: Store, engine: Engine, fields: object = {}) {
+  const service = await createTestService({ store, engines: [engine] });
+  await service.clock.sleep(5_000);
+  const id = await service.startId(fields);
+  await service.clock.sleep(1_000);
+  return { id, folder: service.folder };
+}
+
+const submitted = { state: "submitted", job: "job/1+2=" } as const;
+
+describe("after a restart", () => {
+  test("the engine that has the job gets it back, without images; a checkpoint has the engine's name and the time", async () => {
+    const store = await aStore();
+    const gpu = stuckEngine("http://gpu-1", { state: "submitting" }, submitted);
+    const { id, folder } = await startAndDie(store, gpu, { imageUrl: url });
+    const kept = { ...submitted, engine: "http://gpu-1", at: "2026-01-01T00:00:05.000Z" };
+    expect((await store.generation(id))?.checkpoint).toEqual(kept);
+    const given: unknown[] = [];
+    const engines = [quickEngine(given), quickEngine(given, { name: "http://gpu-1", models: ["another"] })];
+    const service = await createTestService({ store, folder, engines });
+    await service.status(id);
+    await service.rest();
+    expect(given).toEqual([{ by: "http://gpu-1", images: 0, resume: kept }]);
+    expect(await look(service, id)).toMatchObject({ status: "completed" });
+    expect((await store.generation(id))?.checkpoint).toEqual(kept);
+  });
+
+  test("a checkpoint of another engine's rendering is not given to this one", async () => {
+    const store = await aStore();
+    const { id } = await startAndDie(store, stuckEngine("preview", { state: "rendering", tries: 1 }));
+    const given: unknown[] = [];
+    const service = await createTestService({ store, engines: [quickEngine(given)] });
+    await service.status(id);
+    await service.rest();
+    expect(given).toEqual([{ by: "fake", images: 0, resume: undefined }]);
+  });
+
+  test.each([{ engines: "busy" }, { engines: "gone" }])(
+    "one that was being submitted fails at once and is not submitted again, also when its engine is $engines",
+    async ({ engines }) => {
+      const store = await aStore();
+      const { id } = await startAndDie(store, stuckEngine("http://gpu-1", { state: "submitting" }));
+      const given: unknown[] = [];
+      const busy = stuckEngine("http://gpu-1");
+      const render: Engine["render"] = (task, options) => {
+        given.push(task.request.prompt);
+        return busy.render(task, options);
+      };
+      const service = await createTestService({ store, engines: engines === "busy" ? [{ ...busy, render }] : [] });
+      await service.start({ prompt: "another" });
+      await service.status(id);
+      await service.rest();
+      expect(await look(service, id)).toMatchObject({
+        status: "failed",
+        error:
+          "the local service ended while it submitted this video to http://gpu-1, which may be making it; it was not submitted again",
+      });
+      expect([given, service.troubles]).toEqual([engines === "busy" ? ["another"] : [], []]);
+    },
+  );
+});
+
+describe("a generation without an engine", () => {
+  const minutes = 60_000;
+  const cases = [
+    {
+      ...{ what: "whose job is at an engine that is gone", checkpoints: [submitted], models: ["sora-2"] },
+      reason: "the local service no longer uses http://gpu-1, which makes this video",
+    },
+    {
+      ...{ what: "of a model that is served no more", checkpoints: [], models: ["another"] },
+      reason: "no engine of the local service serves sora-2",
+    },
+  ];
+
+  test.each(cases)(
+    "$what waits, which is told once, and fails half an hour after its start",
+    async ({ checkpoints, models, reason }) => {
+      const store = await aStore();
+      const { id, folder } = await startAndDie(store, stuckEngine("http://gpu-1", ...checkpoints));
+      // Its process was killed before it could remove them.
+      mkdirSync(join(folder, `${id}.images`));
+      const given: unknown[] = [];
+      const service = await createTestService({ store, folder, engines: [quickEngine(given, { models })] });
+      for (const wait of [1 * minutes, 29 * minutes]) {
+        expect(await look(service, id)).toMatchObject({ status: "processing" });
+        await service.clock.sleep(wait);
+      }
+      expect(await look(service, id)).toMatchObject({ status: "processing" });
+      await service.clock.sleep(6_000);
+      expect(await look(service, id)).toMatchObject({ status: "failed", error: reason });
+      expect(service.troubles).toEqual([`The generation ${id} waits for an engine: Error: ${reason}`]);
+      expect([given, readdirSync(folder)]).toEqual([[], []]);
+    },
+  );
+
+  test.each(cases)("$what goes on once a later process has its engine", async ({ checkpoints, models }) => {
+    const store = await aStore();
+    const { id } = await startAndDie(store, stuckEngine("http://gpu-1", ...checkpoints));
+    const without = await createTestService({ store, engines: [quickEngine([], { models })] });
+    await without.status(id);
+    await without.clock.sleep(minutes);
+    await without.queue.close();
+    const service = await createTestService({ store, engines: [quickEngine([], { name: "http://gpu-1" })] });
+    await service.status(id);
+    await service.rest();
+    expect(await look(service, id)).toMatchObject({ status: "completed" });
+  });
+});
+
+test("the least busy engine of a model takes the job, by how many it makes at once", async () => {
+  const given: string[] = [];
+  const anEngine = (name: string, concurrency: number, model: string) =>
+    fakeEngine({
+      ...{ name, concurrency, models: [model] },
+      render: async (_, { signal }) => {
+        given.push(name);
+        return untilAborted(signal);
+      },
+    });
+  const engines = [anEngine("small", 1, "sora-2"), anEngine("large", 3, "sora-2"), anEngine("other", 9, "ray-3")];
+  const service = await createTestService({ engines });
+  for (let start = 0; start < 4; start++) await service.startId();
+  await service.clock.sleep(1_000);
+  expect(given).toEqual(["small", "large", "large", "large"]);
+});
+
+test("how much is made is told with the status while it is processing, and not after", async () => {
+  const render: Engine["render"] = async ({ file }, { progress }) => {
+    progress(40);
+    await service.clock.sleep(10_000);
+    progress(80);
+    await service.clock.sleep(10_000);
+    writeFileSync(file, "a video");
+    return { hasThumbnail: false };
+  };
+  const service = await createTestService({ engines: [fakeEngine({ render })] });
+  const [id, next] = [await service.startId(), await service.startId()];
+  const seen: unknown[] = [];
+  for (let looks = 0; looks < 3; looks++) {
+    await service.clock.sleep(8_000);
+    seen.push(((await look(service, id)) as { progress?: number }).progress);
+  }
+  expect(seen).toEqual([40, 80, undefined]);
+  expect(await look(service, id)).not.toHaveProperty("progress");
+  expect(await look(service, next)).toMatchObject({ status: "processing", progress: 40 });
+});
+
+describe("the files of a generation's images", () => {
+  const images = { imageUrls: [url, `${url}/2`] };
+
+  test.each([
+    ["the end", async () => ({ hasThumbnail: false }), "completed"],
+    ["a failure", () => Promise.reject(new Error("out of memory")), "failed"],
+  ])("are there while it is rendered, and gone after %s", async (_, end, status) => {
+    const seen: boolean[] = [];
+    const service = await createTestService({
+      async render(task) {
+        seen.push(...task.images.map(({ path }) => existsSync(path)));
+        writeFileSync(task.file, "a video");
+        return end();
+      },
+    });
+    const id = await service.startId(images);
+    await service.rest();
+    expect(await look(service, id)).toMatchObject({ status });
+    expect([seen, readdirSync(service.folder)]).toEqual([[true, true], [`${id}.mp4`]]);
+  });
+
+  test("are not written after one of them was bad", async () => {
+    const service: TestService = await createTestService({
+      get: async (source) => {
+        if (source === url) return { status: 404, body: new Uint8Array() };
+        await service.clock.sleep(5_000);
+        return { status: 200, body: aPng(1, 1) };
+      },
+    });
+    await service.startId(images);
+    await service.rest();
+    expect([service.ended.length, readdirSync(service.folder)]).toEqual([1, []]);
+  });
+
+  test("that a killed process has left are gone after the next one has finished", async () => {
+    const store = await aStore();
+    const { id, folder } = await startAndDie(store, stuckEngine("http://gpu-1", submitted), images);
+    mkdirSync(join(folder, `${id}.images`), { recursive: true });
+    writeFileSync(join(folder, `${id}.images`, "0.png"), aPng(1, 1));
+    const service = await createTestService({ store, folder, engines: [quickEngine([], { name: "http://gpu-1" })] });
+    await service.status(id);
+    await service.rest();
+    expect(readdirSync(folder)).toEqual([`${id}.mp4`]);
+  });
+
+  test.each([
+    ["from an address", url],
+    ["in the request", `data:image/png;base64,${Buffer.from(aPng(1, 1)).toString("base64")}`],
+  ])("%s are loaded for four generations at a time, however many an engine makes at once", async (_, imageUrl) => {
+    const memory = await aStore();
+    let [loading, most] = [0, 0];
+    const generation: Store["generation"] = async (id) => {
+      most = Math.max(most, ++loading);
+      await service.clock.sleep(1_000);
+      loading--;
+      return memory.generation(id);
+    };
+    const service: TestService = await createTestService({ store: { ...memory, generation }, concurrency: 64 });
+    for (let starts = 0; starts < 10; starts++) await service.startId({ imageUrl });
+    await service.clock.sleep(renderMs / 2);
+    expect([most, service.rendered.length]).toEqual([4, 10]);
+  });
+});
