@@ -1,7 +1,10 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import fsPromises from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
+import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
@@ -73,6 +76,17 @@ describe("after a restart", () => {
     expect(given).toEqual([{ by: "http://gpu-1", images: 0, resume: kept }]);
     expect(await look(service, id)).toMatchObject({ status: "completed" });
     expect((await store.generation(id))?.checkpoint).toEqual(kept);
+  });
+
+  test("a job that runs elsewhere waits for no images of others", async () => {
+    const store = await aStore();
+    const { id } = await startAndDie(store, stuckEngine("http://gpu-1", submitted), { imageUrl: url });
+    const get: Get = (_, { signal }) => untilAborted(signal);
+    const service = await createTestService({ store, get, engines: [quickEngine([], { name: "http://gpu-1" })] });
+    for (let stuck = 0; stuck < 8; stuck++) await service.start({ imageUrl: url });
+    await service.status(id);
+    await service.rest();
+    expect(service.ended).toEqual([id]);
   });
 
   test("a checkpoint of another engine's rendering is not given to this one", async () => {
@@ -228,6 +242,22 @@ describe("the files of a generation's images", () => {
     await service.startId(images);
     await service.rest();
     expect([service.ended.length, readdirSync(service.folder)]).toEqual([1, []]);
+  });
+
+  test("that cannot be removed are told, and the video is kept", async () => {
+    const { rm } = fsPromises;
+    const replace = (value: typeof rm) => {
+      Object.assign(fsPromises, { rm: value });
+      syncBuiltinESMExports();
+    };
+    onTestFinished(() => replace(rm));
+    const service = await createTestService();
+    const id = await service.startId(images);
+    replace(() => Promise.reject(new Error("not empty")));
+    await service.rest();
+    replace(rm);
+    expect(await look(service, id)).toMatchObject({ status: "completed" });
+    expect(service.troubles).toEqual([`The images of the generation ${id} could not be removed: Error: not empty`]);
   });
 
   test("that a killed process has left are gone after the next one has finished", async () => {

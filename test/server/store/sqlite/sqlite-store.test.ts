@@ -275,8 +275,10 @@ async function closedFile(): Promise<string> {
 test("a checkpoint replaces the last one, also by none, and stays when its generation ends", async () => {
   const file = await newFile();
   const store = await openWith(100, file);
-  const { id } = newGeneration();
-  await store.start(newGeneration({ id }), cost, undefined);
+  const [generation, other] = [newGeneration(), newGeneration()];
+  const { id } = generation;
+  for (const each of [generation, other]) await store.start(each, cost, undefined);
+  await expect(store.keepCheckpoint("none", null)).rejects.toThrow("no generation none");
   const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
   const checkpoints = [{ state: "submitting", ...kept }, null, { state: "submitted", job: odd, ...kept }] as const;
   for (const checkpoint of checkpoints) {
@@ -285,8 +287,9 @@ test("a checkpoint replaces the last one, also by none, and stays when its gener
   }
   await store.finish(id, completed, undefined);
   await store.close();
-  expect((await (await open(file)).generation(id))?.checkpoint).toStrictEqual(checkpoints[2]);
-  await expect(store.keepCheckpoint("none", null)).rejects.toThrow();
+  const reopened = await open(file);
+  expect((await reopened.generation(id))?.checkpoint).toStrictEqual(checkpoints[2]);
+  expect(await reopened.generation(other.id)).toStrictEqual(other);
 });
 
 test("a database of the version that counted tries is brought up to date: nothing was begun, directives apply, no extras", async () => {
