@@ -7,7 +7,6 @@ import type { Call, Fake, FakeOptions } from "../server/engines/videos/fakes/fak
 export type Trouble = {
   /** Answers in place of the server. */
   fault?: NonNullable<FakeOptions["fault"]>;
-  missesPoll?: NonNullable<FakeOptions["missesPoll"]>;
   isUnreachable?(): boolean;
   /** What happens to the server by itself. */
   live?(server: Pick<Fake, "forget">): Promise<void>;
@@ -33,7 +32,7 @@ export const troubles: Record<string, TroubleMaker> = {
   "connection refused"(random, clock) {
     const isForEver = oneIn(5, random);
     const endMs = isForEver ? Number.POSITIVE_INFINITY : random.between(5_000, timeoutMs - 60_000);
-    const excuse = isForEver ? { excuse: /took no request: ECONNREFUSED; nothing was submitted/ } : {};
+    const excuse = isForEver ? { excuse: /accepted no request for 30 min: .*; nothing was submitted$/ } : {};
     return { isUnreachable: () => clock.now() < endMs, ...excuse };
   },
   "reset after the create was sent": (random) => ({
@@ -72,14 +71,17 @@ export const troubles: Record<string, TroubleMaker> = {
       return reply;
     },
   }),
-  "404 from another replica"(random) {
+  "404 from another replica, and no connection"(random, clock) {
     const inARow = createCounter();
+    let downUntilMs = 0;
     return {
       async fault(call) {
+        if (!isRead(call)) return undefined;
+        if (clock.now() < downUntilMs) return "drop";
+        if (random.next() < 0.1) downUntilMs = clock.now() + random.between(1_000, 90_000);
         const { pathname } = new URL(call.request.url);
-        // Each is found after less than 30 s: polls come every 2 s, and a video is asked for after 1, 2, 4 and 8 s.
-        const most = call.route === "poll" ? 10 : 4;
-        if (!isRead(call) || random.next() < 0.3 || inARow.add(pathname) > most) {
+        // Polls come every 2 s, and 404s count after 30 s.
+        if (random.next() < 0.3 || inARow.add(pathname) > 10) {
           inARow.reset(pathname);
           return undefined;
         }
@@ -94,7 +96,7 @@ export const troubles: Record<string, TroubleMaker> = {
         server.forget();
       }
     },
-    excuse: /no longer has this video's job|made this video, but it cannot be had: HTTP 404/,
+    excuse: /no longer knows this video's job|made this video, but it could not be downloaded: HTTP 404/,
   }),
   "a failed job, as HTTP 4xx or 5xx where the kind does so": (random) => ({
     onPoll(server) {
@@ -119,7 +121,7 @@ export const troubles: Record<string, TroubleMaker> = {
           ? undefined
           : new Response('{"detail":"not yet"}', { status: random.pick([400, 404, 409, 422]) });
       },
-      ...(isForEver && { excuse: /made this video, but it cannot be had: HTTP 4/ }),
+      ...(isForEver && { excuse: /made this video, but it could not be downloaded: HTTP 4/ }),
     };
   },
   "a video that is cut, stalls, half an .mp4, a page, empty, another one twice"(random, clock) {
@@ -133,7 +135,7 @@ export const troubles: Record<string, TroubleMaker> = {
         if (reply.status !== 200 || spoiled.add(call.request.url) > times) return reply;
         return spoil(reply, random, clock);
       },
-      ...(isForEver && { excuse: /made this video, but it cannot be had/ }),
+      ...(isForEver && { excuse: /made this video, but it could not be downloaded/ }),
     };
   },
   "trouble with polls for minutes"(random, clock) {
@@ -149,7 +151,7 @@ export const troubles: Record<string, TroubleMaker> = {
         if (kind === "silent") await clock.sleep(40_000);
         return kind === "other" ? new Response('{"status":"ok"}') : html(random.pick([200, 429, 500, 502, 503]));
       },
-      ...(isForEver && { excuse: /which makes this video, does not answer/ }),
+      ...(isForEver && { excuse: /which was making this video, has not answered for 30 min/ }),
     };
   },
   "the service killed or stopped again and again": (random) => ({ restarts: random.between(2, 6) }),

@@ -1,4 +1,4 @@
-import type { FetchInit, HttpResponse, Io } from "../../src/io.ts";
+import type { HttpResponse, Io } from "../../src/io.ts";
 import type { kinds } from "../../src/server/engines/videos/kinds.ts";
 import type { Random } from "../faults/random.ts";
 import { tinyMp4 } from "../mp4.ts";
@@ -50,7 +50,6 @@ export function createNetwork(kind: KindId, { now, random, trouble }: NetworkOpt
   const fake = fakes[kind]({
     ...{ now, completeAfterMs: random.between(0, 60_000), video: videoOf },
     ...(kind === "sglang" && random.next() < 0.5 && { bucket }),
-    ...(trouble.missesPoll && { missesPoll: trouble.missesPoll }),
     async fault(call) {
       note();
       if (call.route === "poll") trouble.onPoll?.(fake);
@@ -65,7 +64,7 @@ export function createNetwork(kind: KindId, { now, random, trouble }: NetworkOpt
     if (trouble.isUnreachable?.())
       throw Object.assign(new Error("no connection"), { code: "ECONNREFUSED", sent: false });
     if (init.method !== "POST") return ioFetch(fake)(url, init);
-    const entry: Sent = { prompt: readPrompt(init), outcome: "unclear" };
+    const entry: Sent = { prompt: promptIn(Buffer.from(init.body as string).toString()), outcome: "unclear" };
     sent.push(entry);
     const reply = await ioFetch(fake)(url, init);
     note();
@@ -84,8 +83,8 @@ export function videoOf({ id }: Pick<Job, "id">): Uint8Array {
   return tinyMp4(`${id} `.repeat(40));
 }
 
-export function readPrompt({ body = "" }: Pick<FetchInit, "body">): string {
-  return promptPattern.exec(Buffer.from(body as string).toString())?.[0] ?? "";
+export function promptIn(text: string): string {
+  return promptPattern.exec(text)?.[0] ?? "";
 }
 
 /** A reply without its body; a Response's own properties cannot be spread. */
