@@ -78,7 +78,6 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     return { status: 204 };
   };
   const get: Outbound["get"] = async () => ({ status: 404, body: new Uint8Array() });
-  const open: Outbound["open"] = async () => new Response(null, { status: 404 });
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, credits);
   const service = createService({
@@ -89,7 +88,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       hasDirectives: false,
       folder: root,
       pace: "fast",
-      outbound: { post, get, open },
+      outbound: { post, get, open: () => Promise.reject(new Error("there is no server elsewhere")) },
       webhookSecret: createSecret(),
     },
     // What the service waits for must not move the time on.

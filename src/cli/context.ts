@@ -134,9 +134,9 @@ export function createSession(service: Service, options: SessionOptions & Shared
       const model = entries.find((entry) => entry.id === id)?.request.model;
       const typical = model === undefined ? undefined : typicalMs(entries, model);
       const { stop, ...listeners } = display.follow(id, { model, typicalMs: typical });
-      const onState = (status: string) => {
+      const onState = (status: string, percent?: number) => {
         onStatus?.(status);
-        listeners.onState(status);
+        listeners.onState(status, percent);
       };
       const { overwrite, writeInfoJson: infoJson } = options;
       const onBytes = (received: number, total: number | undefined) => {

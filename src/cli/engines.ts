@@ -38,7 +38,7 @@ export function readCreditsPer(
       if (model === "") throw usage(`--credits-per must be model=number, such as wan-2.5=10, not "${text}".`);
       if (!served.has(model))
         throw usage(`--credits-per ${text}: no engine serves ${model}.`, `They serve ${[...served].join(", ")}.`);
-      return [model, readNumber(text.slice(at + 1), `--credits-per ${model}=`, { most: Number.MAX_SAFE_INTEGER })];
+      return [model, readNumber(text.slice(at + 1), `--credits-per ${model}`, { most: Number.MAX_SAFE_INTEGER })];
     }),
   );
 }

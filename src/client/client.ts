@@ -49,8 +49,11 @@ export type FollowOptions = {
   timeoutMs?: number | undefined;
   /** Between two polls, in milliseconds; by default what the interface recommends. */
   intervalMs?: number | undefined;
-  /** Called at each poll, until it sees the generation completed, with the service's own word for its state. */
-  onState?: ((status: string) => void) | undefined;
+  /**
+   * Called at each poll, until it sees the generation completed, with the service's own word for its state and the percent of the video that is
+   * made, where the service tells it.
+   */
+  onState?: ((status: string, percent?: number) => void) | undefined;
   /** Called with the reason each time that the service could not be reached, from the third in a row on. */
   onTrouble?: ((reason: string) => void) | undefined;
 };
@@ -142,9 +145,9 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     const isNew = fresh.has(id);
     const isKnown = isNew || (await find(id).catch(() => undefined)) !== undefined;
     let isWatched = isNew;
-    const onState = (status: string) => {
+    const onState = (status: string, percent?: number) => {
       isWatched = true;
-      how.onState?.(status);
+      how.onState?.(status, percent);
     };
     const onTrouble = (reason: string) => how.onTrouble?.(reason);
     const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onTrouble, onNote };

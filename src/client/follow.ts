@@ -19,8 +19,8 @@ export type FollowOptions = {
   /** Set for a generation that was started here: the service may answer 404 for a while. */
   isKnown: boolean;
   signal: AbortSignal;
-  /** Called at each poll that sees the generation running, with the service's own word for its state. */
-  onState?(status: string): void;
+  /** Called at each poll that sees the generation running, with the service's own word for its state and the percent that is made, if told. */
+  onState?(status: string, percent?: number): void;
   /** Called with the reason each time that the service could not be reached, from the third in a row on. */
   onTrouble?(reason: string): void;
   /** Called with news for the user, such as a state that the interface does not have. */
@@ -140,7 +140,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
       }
       completedSince = undefined;
       const status = errorText(generation.status) ?? "";
-      options.onState?.(status);
+      options.onState?.(status, readPercent(generation));
       if (!statuses.has(status)) options.onNote(`The service reports the state "${status}"; treated as still running.`);
       statuses.add(status);
       return undefined;
@@ -153,6 +153,11 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
       return Math.min(intervalMs, Math.max(0, completedSince + toleranceMs - clock.now()));
     },
   };
+}
+
+/** A field that the interface does not have, and that `vidgen serve` adds for real models. */
+function readPercent({ progress }: Generation): number | undefined {
+  return typeof progress === "number" && progress >= 0 && progress <= 100 ? Math.floor(progress) : undefined;
 }
 
 function missingVideoUrlError(id: string): VidgenError {

@@ -37,7 +37,7 @@ async function doctor(options: Options, context: Context): Promise<void> {
   const node = pass("node", `${io.nodeVersion} on ${io.platform}`);
   const checks = [node, await checkConfig(io), await checkJournal(io)];
   if (!options.local) checks.push(...(await checkRemote(options.baseUrl, context)));
-  checks.push(await checkLocalService(io), await checkDisk());
+  checks.push(...(await checkLocalService(io)), await checkDisk());
   const failed = checks.filter(({ state }) => state === "fail");
   const typed = (text: string) => asTyped(text, io.env);
   const shown = checks.map(({ name, state, says, fix }) => ({
@@ -47,7 +47,7 @@ async function doctor(options: Options, context: Context): Promise<void> {
   const [first] = failed;
   if (!first) return;
   const count = `${failed.length} ${failed.length === 1 ? "check" : "checks"} failed`;
-  throw new VidgenError(first.code ?? "bug", `${count}: ${failed.map(({ name }) => name).join(", ")}.`, {
+  throw new VidgenError(first.code ?? "bug", `${count}: ${[...new Set(failed.map(({ name }) => name))].join(", ")}.`, {
     hint: "See the fix below each failed check.",
   });
 }

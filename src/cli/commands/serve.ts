@@ -36,8 +36,8 @@ function declare(program: CommandUnknownOpts) {
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
     .option("--webhook-log", "print each callback as it is sent")
     .option(
-      "--engine <[model=]url[#name]>",
-      "a server of real models, or `preview`, for one model or for all others; #name is what the server calls the model; may be repeated",
+      "--engine <[model=]url[#upstream-model]>",
+      "a server of real models, or `preview`, for one model or for all others; may be repeated",
       collectValues,
     )
     .option(

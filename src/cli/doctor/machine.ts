@@ -8,6 +8,7 @@ import { findRunning, findServiceFolder } from "../local.ts";
 import { configHint, configPath, findOpenMode, hasConfig, readSaved } from "../settings.ts";
 import { findAccessError, findStorage, journalIn } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
+import { checkEngines } from "./engines.ts";
 
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
 export async function checkConfig(io: Io): Promise<Check> {
@@ -56,19 +57,21 @@ async function findFileError(path: string): Promise<string | undefined> {
 
 const serviceFix = "Fix permissions, free up disk space, or set VIDGEN_HOME to another folder.";
 
-/** The local service: whether it runs on this machine, and where it keeps its state. */
-export async function checkLocalService(io: Io): Promise<Check> {
+/** The local service: whether it runs on this machine, where it keeps its state, and its engines. */
+export async function checkLocalService(io: Io): Promise<Check[]> {
   try {
     const { folder, note } = await findServiceFolder(io);
     const running = await findRunning(io);
     const runs = running ? `running at ${running.baseUrl}` : "not running; --local starts it when needed";
     const says = `${runs}; its data is in ${folder}`;
     const reason = await findWriteError(folder);
-    if (reason !== undefined)
-      return fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
-    return judgeStorage("local service", says, note);
+    const check =
+      reason === undefined
+        ? judgeStorage("local service", says, note)
+        : fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
+    return [check, ...(running ? await checkEngines(running, io) : [])];
   } catch (error) {
-    return failWith("local service", error, serviceFix);
+    return [failWith("local service", error, serviceFix)];
   }
 }
 

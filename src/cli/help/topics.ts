@@ -71,7 +71,10 @@ export function createTopics(program: CommandUnknownOpts): Topic[] {
     directives: {
       summary: "words in a prompt that make the local service fail, for tests",
       sections: [
-        { text: "With --local or `vidgen serve`, these words in a prompt simulate failures:", rows: directives },
+        {
+          text: "With --local or `vidgen serve`, these words in a prompt simulate failures of previews; with `vidgen serve --directives` of real models too:",
+          rows: directives,
+        },
       ],
       document: directives.map(([text, effect]) => ({ text, effect })),
     },
@@ -100,6 +103,7 @@ const variableRows: readonly [name: string, flag: string | null, meaning: string
   ["VIDGEN_BASE_URL", "--base-url", "the service's base URL; https, except on localhost"],
   ["VIDGEN_MODEL", "--model", "the default model, else `wan-2.5`"],
   ["VIDGEN_MCP_MAX_CREDITS", null, "the most credits that a session of `vidgen mcp` may spend"],
+  ["VIDGEN_ENGINE_KEY", null, "the key of the servers that `vidgen serve --engine` uses"],
   ["VIDGEN_HOME", null, "the folder for settings, journal and local service, instead of the platform's folders"],
   ["HTTPS_PROXY", null, "the proxy for https URLs; never used for localhost"],
   ["HTTP_PROXY", null, "the proxy for http URLs; never used for localhost"],

@@ -3,8 +3,8 @@ import type { Output } from "./output.ts";
 
 /** Receives the updates of one generation while it is followed and downloaded. */
 type Progress = {
-  /** The service's own word for the status of a generation that has not ended. */
-  onState(status: string): void;
+  /** The service's own word for the status of a generation that has not ended, and the percent of its video that is made. */
+  onState(status: string, percent?: number): void;
   /** Why the service cannot be reached, when it could not for a while; shown until the next `onState`. */
   onTrouble(reason: string): void;
   /** The bytes of its video; `total` is `undefined` when the size is not known. */
@@ -24,7 +24,14 @@ export type ProgressDisplay = {
 type Download = { received: number; total: number | undefined; firstReceived: number; startedAt: number };
 
 /** A generation that is followed; times in milliseconds. */
-type Task = About & { id: string; startedAt: number; status: string; trouble?: string; download?: Download };
+type Task = About & {
+  id: string;
+  startedAt: number;
+  status: string;
+  percent?: number | undefined;
+  trouble?: string;
+  download?: Download;
+};
 
 /** The generations that one command follows, and how many it has followed before. */
 type Tasks = { running: Set<Task>; done: number; startedAt: number };
@@ -56,7 +63,9 @@ export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "slee
     else output.progress(stateOf(task, task.id));
   };
   const shorten = (said: string, length: number) => output.redact(said).replace(/\s+/g, " ").trim().slice(0, length);
-  const setStatus = (task: Task, said: string) => {
+  const setStatus = (task: Task, said: string, percent: number | undefined) => {
+    // Shown with the next line: without a terminal, a line for each percent would be too many.
+    task.percent = percent;
     const status = shorten(said, 40);
     const isSame = status === task.status && task.trouble === undefined;
     delete task.trouble;
@@ -97,7 +106,7 @@ export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "slee
       }
       showChange(task);
       return {
-        onState: (status) => setStatus(task, status),
+        onState: (status, percent) => setStatus(task, status, percent),
         onTrouble: (reason) => setTrouble(task, reason),
         onProgress: (received, total) => setDownload(task, received, total),
         stop: () => stop(task),
@@ -141,10 +150,11 @@ function describeTask(task: Task, now: number, isShort: boolean): string {
 }
 
 /** What is done with one generation, called `id` in the text. */
-function stateOf({ status, trouble, model, download }: Task, id: string): string {
+function stateOf({ status, percent, trouble, model, download }: Task, id: string): string {
   if (download) return `Saving the video of ${id}`;
   if (trouble !== undefined) return `The service is not responding (${trouble}); retrying for ${id}`;
-  const words = [model, status === "processing" ? "" : status].filter(Boolean);
+  const made = percent === undefined ? "" : `${percent} %`;
+  const words = [model, status === "processing" ? "" : status, made].filter(Boolean);
   return `Generating ${id}${words.length === 0 ? "" : ` (${words.join(", ")})`}`;
 }
 

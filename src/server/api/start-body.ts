@@ -47,24 +47,23 @@ export type StartReaderOptions = {
 
 /** Returns the reader of a start's body. It throws a 400 that says what is wrong with which field. */
 export function createStartReader({ engines, hasDirectives }: StartReaderOptions): (json: unknown) => StartRequest {
-  const served = [...new Set(engines.flatMap(({ models }) => models))];
+  const served = [...new Set(engines.flatMap(({ models }) => models))].join(", ");
+  const modelsText = `model must be one of ${served}; \`vidgen serve --engine\` adds others`;
   return (json) => {
     const body = parse(bodySchema, json);
     const { callback_url, imageUrl: image, imageUrls = [], ...rest } = body;
     const able = engines.filter(({ models }) => models.includes(rest.model));
-    if (able.length === 0)
-      throw refuse(
-        400,
-        "invalid_model",
-        `model must be one of ${served.join(", ")}; \`vidgen serve --engine\` adds others`,
-      );
+    if (able.length === 0) throw refuse(400, "invalid_model", modelsText);
     const images = image === undefined ? imageUrls : [image, ...imageUrls];
-    checkImages(rest.model, images.length, Math.max(...able.map(({ maxImages }) => maxImages)));
-    const isReal = able.some(({ isSimulation }) => !isSimulation);
+    const real = able.filter(({ isSimulation }) => !isSimulation);
+    const isReal = real.length > 0;
+    const maxOfEngines = Math.max(...(isReal ? real : able).map(({ maxImages }) => maxImages));
+    checkImages(rest.model, images.length, maxOfEngines);
     const request = {
       ...rest,
       images,
       extras: parse(extrasSchema, pickExtras(json as object)),
+      isReal,
       hasDirectives: hasDirectives || !isReal,
     };
     return { request, callback_url: callback_url ?? null };
@@ -89,9 +88,9 @@ function typeMessage(issue: { code?: string | undefined; input?: unknown; expect
   return `must be ${/^[ao]/.test(String(issue.expected)) ? "an" : "a"} ${issue.expected}`;
 }
 
-/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take what their engine takes. */
-function checkImages(model: string, count: number, maxOfEngine: number): void {
-  const { min, max } = findModel(model)?.images ?? { min: 0, max: maxOfEngine };
+/** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take what their engines take. */
+function checkImages(model: string, count: number, maxOfEngines: number): void {
+  const { min, max } = findModel(model)?.images ?? { min: 0, max: maxOfEngines };
   if (count >= min && count <= max) return;
   const wanted = max === 1 ? "at most 1 image here" : `${min} to ${max} images in imageUrls`;
   throw refuse(400, "invalid_imageUrls", `${model} takes ${wanted}, not ${count}`);

@@ -50,31 +50,31 @@ export function createPlace(engine: Engine): Place {
   };
 }
 
-/** Where a generation is made, and whether its images are fetched first; without a place, why, and when it fails (ms since the epoch). */
-export type Assignment = { place: Place; isFetched: boolean } | { place: undefined; reason: string; failsAt: number };
+/** Where a generation is made, and whether its images are fetched first; without a place, why, and in how many milliseconds it fails. */
+export type Assignment = { place: Place; isFetched: boolean } | { place: undefined; reason: string; failsInMs: number };
 
-/** How long a generation without an engine waits, from its creation, for a process that has it. */
+/** Time for the owner to see that an engine is missing, and to start the service with it. */
 const maxWaitMs = 30 * 60_000;
 
 /** Assigns a generation to the engine that has its job, else to the least busy of those that serve its model. */
-export function assign(generation: StoredGeneration, places: readonly Place[]): Assignment {
-  const { request, checkpoint, created_at } = generation;
+export function assign({ request, checkpoint }: StoredGeneration, places: readonly Place[]): Assignment {
   if (checkpoint?.state === "submitting") {
     const reason = `the local service ended while it submitted this video to ${checkpoint.engine}, which may be making it; it was not submitted again`;
-    return { place: undefined, reason, failsAt: 0 };
+    return { place: undefined, reason, failsInMs: 0 };
   }
-  const failsAt = Date.parse(created_at) + maxWaitMs;
   if (checkpoint?.state === "submitted") {
     const place = places.find(({ engine }) => engine.name === checkpoint.engine);
     if (place) return { place, isFetched: false };
-    return { place, reason: `the local service no longer uses ${checkpoint.engine}, which makes this video`, failsAt };
+    const reason = `the local service no longer uses ${checkpoint.engine}, which makes this video`;
+    return { place, reason, failsInMs: maxWaitMs };
   }
-  const able = places.filter(
-    ({ engine: { models, maxImages } }) => models.includes(request.model) && request.images.length <= maxImages,
-  );
+  const able = places.filter(({ engine: { models, maxImages, isSimulation } }) => {
+    if (request.isReal && isSimulation) return false;
+    return models.includes(request.model) && request.images.length <= maxImages;
+  });
   const [place] = able.sort((a, b) => a.jobs / a.engine.concurrency - b.jobs / b.engine.concurrency);
   if (place) return { place, isFetched: request.images.some((source) => !isData(source)) };
-  return { place, reason: `no engine of the local service serves ${request.model}`, failsAt };
+  return { place, reason: `no engine of the local service serves ${request.model}`, failsInMs: maxWaitMs };
 }
 
 /** Makes a generation's video at its place, and resolves when it is on the disk. Rejects, and leaves no file, when it cannot be made. */
@@ -109,14 +109,12 @@ function pathsOf(id: string, folder: string) {
 /** Resolves with the error when the generation has waited long enough for a process with its engine. */
 async function failLater(
   id: string,
-  { reason, failsAt }: Assignment & { place: undefined },
+  { reason, failsInMs }: Assignment & { place: undefined },
   { clock, signal, onTrouble }: MakeOptions,
 ): Promise<Error> {
   const error = new Error(reason);
-  const waitMs = failsAt - clock.date().getTime();
-  if (waitMs <= 0) return error;
-  onTrouble(`The generation ${id} waits for an engine`, error);
-  await clock.sleep(waitMs, signal);
+  if (failsInMs > 0) onTrouble(`The generation ${id} waits for an engine`, error);
+  await clock.sleep(failsInMs, signal);
   return error;
 }
 
@@ -145,7 +143,7 @@ type Task = RenderTask & Pick<RenderOptions, "resume"> & { id: string };
 /** Images are kept in files: those of a request may have 28 MB in memory, and a job may take hours. */
 async function prepareTask(id: string, engine: Engine, options: MakeOptions): Promise<Task> {
   const { request, checkpoint } = await findGeneration(id, options);
-  const { images, hasDirectives: _, ...rest } = request;
+  const { images, isReal: _, hasDirectives: __, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) throw new Error(fail);
   const resume = checkpoint?.engine === engine.name ? checkpoint : undefined;

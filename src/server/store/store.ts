@@ -3,6 +3,8 @@ import type { Checkpoint, RenderRequest } from "../engines/engine.ts";
 /** What was asked for. `images` are addresses, http(s) or data:. */
 export type StoredRequest = RenderRequest & {
   images: string[];
+  /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
+  isReal: boolean;
   /** Whether directives in the prompt apply: they are for simulations alone, unless the service's owner wants them. */
   hasDirectives: boolean;
 };

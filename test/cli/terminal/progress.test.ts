@@ -53,6 +53,35 @@ test("the service's own word for the state is shown when it is another", async (
   ]);
 });
 
+test("the percent that is made is shown with the next line, as long as the service tells it", async () => {
+  for (const isLive of [true, false]) {
+    const { clock, display, lines } = createScene(isLive);
+    const progress = display.follow(id, { model: "wan-2.5" });
+    progress.onState("processing", 40);
+    expect(lines).toHaveLength(1);
+    await clock.sleep(30_500);
+    expect(lines.at(-1)).toMatch(/^Generating 1b4e28ba\S* \(wan-2\.5, 40 %\) {2}30 s$/);
+    progress.onState("queued");
+    expect(lines.at(-1)).toMatch(/\(wan-2\.5, queued\)/);
+    progress.stop();
+  }
+});
+
+test.each([
+  [41.7, ["41 %"]],
+  [150, []],
+  ["42", []],
+])("the progress %j of a status reply is shown as %j", async (progress, shown) => {
+  const world = await createWorld();
+  let polls = 0;
+  world.faults.push(({ url }) => {
+    if (!url.includes("generation-status") || ++polls > 6) return undefined;
+    return Response.json({ status: "processing", video_url: null, progress });
+  });
+  const { code, stderr } = await world.vidgen("generate", "a fox");
+  expect([code, stderr.match(/[\w.]+ %/g) ?? []]).toEqual([0, shown]);
+});
+
 test("a download has its size, its speed and the time left", async () => {
   const { clock, display, lines } = createScene(true);
   const progress = display.follow(id, { model: "veo-3.1" });

@@ -128,7 +128,7 @@ test.each([
   {
     what: "an unknown model",
     fields: { model: "sora-9" },
-    says: `model must be one of ${[...sevenModels.slice(0, 3), "kling-1.6-elements", ...sevenModels.slice(3)].join(", ")}`,
+    says: `model must be one of ${[...sevenModels.slice(0, 3), "kling-1.6-elements", ...sevenModels.slice(3)].join(", ")}; \`vidgen serve --engine\` adds others`,
   },
   { what: "no model", fields: { model: undefined }, says: "model is missing" },
   { what: "no prompt", fields: { prompt: undefined }, says: "prompt is missing" },

@@ -15,12 +15,38 @@ test("a model that no engine serves is refused with those that are, and costs no
   const refused = await service.start({ model: "veo-3.1" });
   expect([refused.status, await readError(refused)]).toEqual([
     400,
-    { code: "invalid_model", message: "model must be one of sora-2, my-wan, ray-3" },
+    {
+      code: "invalid_model",
+      message: "model must be one of sora-2, my-wan, ray-3; `vidgen serve --engine` adds others",
+    },
   ]);
   const started = await readStart(await service.start({ model: "my-wan" }));
   expect(started).toMatchObject({ data: { model: "my-wan" }, remaining_credits: 990 });
   await service.rest();
   expect(await (await service.status(started.data.id)).json()).toMatchObject({ status: "completed" });
+});
+
+test("more images than an engine of the model takes are refused before anything is charged; another engine of the model may take them", async () => {
+  const images = { imageUrls: Array(2).fill("https://a.example/1.png") };
+  const single = fakeEngine({ ...real, maxImages: 1 });
+  const given: number[] = [];
+  const several = fakeEngine({
+    ...{ ...real, name: "http://gpu-2", models: ["sora-2"] },
+    render(task, options) {
+      given.push(task.images.length);
+      return render(task, options);
+    },
+  });
+  const service = await createTestService({ engines: [single, several, fakeEngine()] });
+  const refused = await service.start({ model: "my-wan", ...images });
+  expect([refused.status, await readError(refused)]).toEqual([
+    400,
+    { code: "invalid_imageUrls", message: "my-wan takes at most 1 image here, not 2" },
+  ]);
+  const started = await readStart(await service.start({ model: "sora-2", ...images }));
+  expect(started.remaining_credits).toBe(990);
+  await service.rest();
+  expect(given).toEqual([2]);
 });
 
 describe("the fields of real models", () => {

@@ -7,7 +7,7 @@ const completed: StoredGeneration = {
   ...{ created_at: "2026-01-01T00:00:00.000Z", completed_at: "2026-01-01T00:01:00.000Z" },
   request: {
     ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
-    ...{ images: [], extras: {}, hasDirectives: true },
+    ...{ images: [], extras: {}, hasDirectives: true, isReal: false },
   },
   checkpoint: null,
   media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },

@@ -40,6 +40,7 @@ function stuckEngine(name: string, ...checkpoints: Checkpoint[]): Engine {
 /** An engine that is done at once, and writes down what it was given. */
 function quickEngine(given: unknown[], changes: Partial<Engine> = {}): Engine {
   const engine: Engine = fakeEngine({
+    isSimulation: false,
     async render({ images, file }, { resume }) {
       given.push({ by: engine.name, images: images.length, resume });
       writeFileSync(file, "a video");
@@ -149,47 +150,60 @@ describe("a generation without an engine", () => {
   const cases = [
     {
       ...{ what: "whose job is at an engine that is gone", checkpoints: [submitted], models: ["sora-2"] },
+      isSimulation: false,
       reason: "the local service no longer uses http://gpu-1, which makes this video",
     },
     {
       ...{ what: "of a model that is served no more", checkpoints: [], models: ["another"] },
+      isSimulation: false,
       reason: "no engine of the local service serves sora-2",
+    },
+    {
+      ...{ what: "of a real model that only the preview serves now", checkpoints: [], models: ["sora-2"] },
+      ...{ isSimulation: true, reason: "no engine of the local service serves sora-2" },
     },
   ];
 
   test.each(cases)(
-    "$what waits, which is told once, and fails half an hour after its start",
-    async ({ checkpoints, models, reason }) => {
+    "$what waits, which is told once, and fails half an hour after the service was started without it",
+    async ({ checkpoints, models, isSimulation, reason }) => {
       const store = await aStore();
       const { id, folder } = await startAndDie(store, stuckEngine("http://gpu-1", ...checkpoints));
       // Its process was killed before it could remove them.
       mkdirSync(join(folder, `${id}.images`));
       const given: unknown[] = [];
-      const service = await createTestService({ store, folder, engines: [quickEngine(given, { models })] });
-      for (const wait of [1 * minutes, 29 * minutes]) {
+      const service = await createTestService({
+        store,
+        folder,
+        engines: [quickEngine(given, { models, isSimulation })],
+      });
+      for (const wait of [1 * minutes, 28 * minutes]) {
         expect(await look(service, id)).toMatchObject({ status: "processing" });
         await service.clock.sleep(wait);
       }
       expect(await look(service, id)).toMatchObject({ status: "processing" });
-      await service.clock.sleep(6_000);
+      await service.clock.sleep(1 * minutes + 6_000);
       expect(await look(service, id)).toMatchObject({ status: "failed", error: reason });
       expect(service.troubles).toEqual([`The generation ${id} waits for an engine: Error: ${reason}`]);
       expect([given, readdirSync(folder)]).toEqual([[], []]);
     },
   );
 
-  test.each(cases)("$what goes on once a later process has its engine", async ({ checkpoints, models }) => {
-    const store = await aStore();
-    const { id } = await startAndDie(store, stuckEngine("http://gpu-1", ...checkpoints));
-    const without = await createTestService({ store, engines: [quickEngine([], { models })] });
-    await without.status(id);
-    await without.clock.sleep(minutes);
-    await without.queue.close();
-    const service = await createTestService({ store, engines: [quickEngine([], { name: "http://gpu-1" })] });
-    await service.status(id);
-    await service.rest();
-    expect(await look(service, id)).toMatchObject({ status: "completed" });
-  });
+  test.each(cases)(
+    "$what goes on once a later process has its engine",
+    async ({ checkpoints, models, isSimulation }) => {
+      const store = await aStore();
+      const { id } = await startAndDie(store, stuckEngine("http://gpu-1", ...checkpoints));
+      const without = await createTestService({ store, engines: [quickEngine([], { models, isSimulation })] });
+      await without.status(id);
+      await without.clock.sleep(minutes);
+      await without.queue.close();
+      const service = await createTestService({ store, engines: [quickEngine([], { name: "http://gpu-1" })] });
+      await service.status(id);
+      await service.rest();
+      expect(await look(service, id)).toMatchObject({ status: "completed" });
+    },
+  );
 });
 
 test("the least busy engine of a model takes the job, by how many it makes at once", async () => {

@@ -76,7 +76,12 @@ function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const { error, media }: Pick<StoredGeneration, "error" | "media"> = JSON.parse(String(result));
   return {
     ...{ ...generation, callback_url, error, media, checkpoint: JSON.parse(String(checkpoint)) },
-    request: { ...request, extras: request.extras ?? {}, hasDirectives: request.hasDirectives ?? true },
+    request: {
+      ...request,
+      extras: request.extras ?? {},
+      hasDirectives: request.hasDirectives ?? true,
+      isReal: request.isReal ?? false,
+    },
   };
 }
 

@@ -19,7 +19,7 @@ function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGeneration
     ...{ completed_at: null, error: null, callback_url: null, media: null, checkpoint: null },
     request: {
       ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
-      ...{ images: [], extras: {}, hasDirectives: true },
+      ...{ images: [], extras: {}, hasDirectives: true, isReal: false },
     },
     ...fields,
   };
@@ -303,7 +303,7 @@ test("a database of the version that counted tries is brought up to date: nothin
     file,
     `ALTER TABLE generations DROP COLUMN checkpoint;
      ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
-     UPDATE generations SET tries = 2, asked = json_remove(asked, '$.request.extras', '$.request.hasDirectives');
+     UPDATE generations SET tries = 2, asked = json_remove(asked, '$.request.extras', '$.request.hasDirectives', '$.request.isReal');
      PRAGMA user_version = 2;`,
   );
   const migrated = await open(file);

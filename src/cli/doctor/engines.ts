@@ -1,0 +1,29 @@
+import type { Io } from "../../io.ts";
+import { describeEngine, type EngineCheck, isPreviewAlone } from "../engines.ts";
+import type { Local } from "../local.ts";
+import { type Check, fail, pass } from "./check.ts";
+
+const limitMs = 15_000;
+const fix =
+  "Check that it runs, and the address in `vidgen serve --engine`. Its generations wait until it can be used, and fail after --engine-timeout.";
+
+/** The engines of the local service that runs on this machine; none with the preview alone, and with a service that does not tell. */
+export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | "apiKey">, io: Io): Promise<Check[]> {
+  const limit = io.limit(limitMs, io.signal, new Error("no response"));
+  try {
+    const headers = { Authorization: `Bearer ${apiKey}` };
+    const reply = await io.fetch(`${baseUrl}/engines`, { headers, signal: limit.signal });
+    if (reply.status !== 200) return [];
+    const { engines } = JSON.parse(await reply.text()) as { engines: EngineCheck[] };
+    return isPreviewAlone(engines) ? [] : engines.map((engine) => judge(engine, engines));
+  } catch {
+    return [];
+  } finally {
+    limit.clear();
+  }
+}
+
+function judge(engine: EngineCheck, all: readonly EngineCheck[]): Check {
+  const says = describeEngine(engine, all);
+  return engine.error === null ? pass("engine", says) : fail("engine", says, { code: "network", fix });
+}

@@ -1,0 +1,118 @@
+import { expect, test } from "vitest";
+import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
+import { createWorld, type World } from "../../vidgen.ts";
+
+test.each([
+  ["ftp://x", /--engine cannot be "ftp:\/\/x"\.\n.*\[model=\]url\[#upstream-model\]/],
+  ["http//x", /cannot be/],
+  ["", /cannot be ""/],
+  ["preview#x", /cannot be/],
+  ["=http://x", /cannot be/],
+  ["a b=http://x", /cannot be/],
+  ["ftp://u:canary@x", /cannot be "ftp:\/\/x"/],
+  ["http://u:canary@x", /without a user name(.|\n)*VIDGEN_ENGINE_KEY/],
+  ["http://x?key=canary", /without a user name(.|\n)*VIDGEN_ENGINE_KEY/],
+  [
+    "kling-1.6-elements=http://x",
+    /kling-1\.6-elements: it needs 2 to 4 images.*take 1\.\n.*kling-1\.6-elements=preview/,
+  ],
+  ["http://x --engine http://x/v1/", /names http:\/\/x twice/],
+  ["ray-3=preview --engine ray-3=preview", /names preview for ray-3 twice/],
+  ["http://x --engine-kind foo", /must be one of vllm-omni, sglang, tensorrt-llm, litellm, not "foo"/],
+  ["ray-3=preview --engine-kind ray-3=sglang", /ray-3=sglang fits no --engine\.\n.*ray-3=<url>/],
+  ["http://x --engine-timeout 5x", /--engine-timeout must be a time/],
+  ["http://x --jobs 0", /--jobs must be a whole number from 1/],
+  ["http://x --credits-per wan-2.5", /must be model=number/],
+  ["http://x --credits-per wan-2.5=-1", /--credits-per wan-2\.5 must be a whole number from 0/],
+  ["my-wan=http://x --credits-per wan-2.5=1", /no engine serves wan-2\.5\.\n.*They serve my-wan\./],
+])("--engine %s is a usage error that says why, and shows no secret", async (flags, says) => {
+  const world = await createWorld();
+  const argv = flags === "" ? [""] : flags.split(/ (?=--)|(?<=--[a-z-]+) /);
+  const { code, stdout, stderr } = await world.vidgen("serve", "--engine", ...argv);
+  expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(says)]);
+  expect(stderr).not.toContain("canary");
+});
+
+test("a key that no header can hold is a usage error, and is not shown", async () => {
+  const world = await createWorld();
+  world.env.VIDGEN_ENGINE_KEY = "canary canary";
+  const { code, stderr } = await world.vidgen("serve", "--engine", "http://x");
+  expect([code, stderr]).toEqual([2, expect.stringContaining("VIDGEN_ENGINE_KEY contains a space")]);
+  expect(stderr).not.toContain("canary");
+});
+
+/** A world in which a `serve` with these flags runs, and what it prints. */
+async function createServing(...flags: string[]) {
+  const world = await createWorld();
+  const fake = createVllmOmni();
+  world.env.VIDGEN_ENGINE_KEY = "canary-engine-key";
+  world.faults.push((request) => {
+    const { hostname } = new URL(request.url);
+    if (hostname === "gpu-1") return fake.fetch(request);
+    if (hostname === "page") return new Response("<html>");
+    // The service of this very process.
+    return hostname === "127.0.0.1" ? fetch(request) : undefined;
+  });
+  const ended = world.vidgen("serve", "--port", "0", "--media-port", "0", ...flags);
+  const { printed } = world;
+  return { world, printed, stop: () => stop(world, ended) };
+}
+
+function stop(world: World, ended: Promise<unknown>): Promise<unknown> {
+  world.press("Ctrl-C");
+  return ended;
+}
+
+const engines = [
+  ...["--engine", "wan-2.5=http://gpu-1:8091/v1", "--engine", "ray-3=http://gpu-2:8091"],
+  ...["--engine", "my-wan=http://page", "--engine", "preview"],
+];
+
+test("says after its address which engine serves which models, and which one cannot be used; doctor says so too", async () => {
+  const { world, printed, stop } = await createServing(...engines);
+  const lines = [
+    "wan-2.5: http://gpu-1:8091 (vLLM-Omni)\n",
+    "ray-3: http://gpu-2:8091 does not answer (ENOTFOUND); generations wait for it.\n",
+    "my-wan: http://page answers like no server that vidgen knows (--engine-kind names its kind); generations wait for it.\n",
+    "all other models: preview\n",
+  ];
+  for (const line of lines) await expect.poll(() => printed.stderr).toContain(line);
+  expect(printed.stderr).toMatch(/Press Ctrl-C to stop\.\n(.*: .*\n){4}$/);
+  const asked = world.requests.find(({ url }) => url.startsWith("http://gpu-1"));
+  expect(asked?.headers.get("Authorization")).toBe("Bearer canary-engine-key");
+
+  const doctor = await world.vidgen("doctor", "--local");
+  expect([doctor.code, doctor.stderr]).toEqual([8, expect.stringContaining("2 checks failed: engine.")]);
+  expect(doctor.stdout.match(/^.*\bengine .*$/gm)).toEqual([
+    expect.stringMatching(/^pass {2}engine +wan-2\.5: http:\/\/gpu-1:8091 \(vLLM-Omni\)$/),
+    expect.stringMatching(/^fail {2}engine +ray-3: http:\/\/gpu-2:8091 does not answer \(ENOTFOUND\)$/),
+    expect.stringMatching(/^fail {2}engine +my-wan: http:\/\/page answers like no server/),
+    expect.stringMatching(/^pass {2}engine +all other models: preview$/),
+  ]);
+  expect(doctor.stdout).toMatch(/ENOTFOUND\)\n {6}.*`vidgen serve --engine`/);
+  await stop();
+  expect(printed.stdout + printed.stderr + doctor.stdout).not.toContain("canary");
+});
+
+test("with --json the engines are in its one document; an address without a model serves what no other engine is named for", async () => {
+  const { printed, stop } = await createServing("--json", "--engine", "http://gpu-1:8091", "--engine", "ray-3=preview");
+  await expect.poll(() => printed.stdout).toContain("}\n");
+  const { engines } = JSON.parse(printed.stdout);
+  const models = ["sora-2", "veo-3.1", "kling-2.6", "wan-2.5", "seedance", "minimax"];
+  expect(engines).toEqual([
+    // One image is too few for kling-1.6-elements.
+    { engine: "http://gpu-1:8091", models, kind: "vLLM-Omni", error: null },
+    { engine: "preview", models: ["ray-3"], kind: "preview", error: null },
+  ]);
+  await stop();
+});
+
+test("of the preview alone neither serve nor doctor says anything", async () => {
+  const { world, printed, stop } = await createServing();
+  await expect.poll(() => printed.stderr).toContain("Ctrl-C");
+  const doctor = await world.vidgen("doctor", "--local");
+  expect([doctor.code, doctor.stdout]).toEqual([0, expect.stringContaining("running at http://127.0.0.1")]);
+  expect(doctor.stdout).not.toContain("engine");
+  await stop();
+  expect(printed.stderr).not.toContain("preview");
+});

@@ -1,0 +1,52 @@
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { serve as listen } from "@hono/node-server";
+import { expect, onTestFinished, test } from "vitest";
+import { tinyMp4 } from "../mp4.ts";
+import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
+import { createMachine, serve } from "./machine.ts";
+
+// A real model behind the local service, over processes and sockets. The program as it is installed.
+
+const model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers";
+
+async function createScene() {
+  const fake = createVllmOmni({ model });
+  const server = listen({ fetch: fake.fetch, port: 0, hostname: "127.0.0.1" }) as Server;
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  const machine = await createMachine();
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { fake, machine, flags: ["--engine", `wan-2.5=${address}#${model}`, "--engine", "ray-3=preview"] };
+}
+
+test("generate --local through a serve with an engine: the file is what the engine made, byte for byte", async () => {
+  const { fake, machine, flags } = await createScene();
+  await serve(machine, ...flags, "--credits-per", "wan-2.5=25", "--credits", "100");
+  const generating = machine.vidgen("generate", "a fox [fail]", "--local", "--set", "seed=7", "-o", "a.mp4", "--json");
+  await expect.poll(() => fake.jobs.size, { timeout: 20_000 }).toBe(1);
+  for (const id of fake.jobs.keys()) fake.complete(id);
+  const { code, stdout } = await generating;
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { file: "a.mp4", remaining_credits: 75, thumbnail_url: null }]);
+  expect(new Uint8Array(readFileSync(join(machine.folder, "a.mp4")))).toEqual(tinyMp4("a fox [fail]"));
+  expect(fake.creates).toMatchObject([{ fields: { prompt: "a fox [fail]", model, seed: "7" } }]);
+});
+
+test("a serve that is killed and started again goes on with the engine's job: one create", async () => {
+  const { fake, machine, flags } = await createScene();
+  const first = await serve(machine, ...flags);
+  const { stdout } = await machine.vidgen("generate", "a fox", "--local", "--no-wait");
+  await expect.poll(() => fake.jobs.size, { timeout: 20_000 }).toBe(1);
+  first.child.kill("SIGKILL");
+  await first.ended;
+  const second = await serve(machine, ...flags);
+  for (const id of fake.jobs.keys()) fake.complete(id);
+  expect(await machine.vidgen("wait", stdout.trim(), "-o", "a.mp4")).toMatchObject({ code: 0, stdout: "a.mp4\n" });
+  expect(new Uint8Array(readFileSync(join(machine.folder, "a.mp4")))).toEqual(tinyMp4("a fox"));
+  expect(fake.creates).toHaveLength(1);
+  second.child.kill("SIGTERM");
+  await second.ended;
+});

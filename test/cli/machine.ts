@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+
+/** The program as it is installed. */
+export const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
+
+type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string };
+type Running = { child: ChildProcess; said(text: string): Promise<void>; ended: Promise<Ended> };
+
+export type Machine = Awaited<ReturnType<typeof createMachine>>;
+
+/** A machine of its own: a folder, and whatever vidgen keeps in it. */
+export async function createMachine() {
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-local-"));
+  const running = new Set<ChildProcess>();
+  onTestFinished(async () => {
+    for (const child of running) child.kill("SIGKILL");
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  });
+  const runNode = (...args: string[]): Running => {
+    const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
+    const env = { ...inherited, VIDGEN_HOME: join(folder, "home"), CI: "", VIDGEN_BASE_URL: "", VIDGEN_API_KEY: "" };
+    const child = spawn(process.execPath, args, { cwd: folder, env });
+    running.add(child);
+    const ended = { stdout: "", stderr: "" };
+    child.stdout.on("data", (chunk) => (ended.stdout += chunk));
+    child.stderr.on("data", (chunk) => (ended.stderr += chunk));
+    child.stdin.end();
+    const closed = once(child, "close").then(([code, signal]) => ({ code, signal, ...ended }));
+    const said = async (text: string) => {
+      while (!(ended.stdout + ended.stderr).includes(text)) {
+        if (child.exitCode !== null || child.signalCode !== null)
+          throw new Error(`ended without saying ${text}: ${ended.stderr}`);
+        await Promise.race([once(child.stderr, "data"), once(child.stdout, "data"), closed]);
+      }
+    };
+    return { child, said, ended: closed };
+  };
+  const run = (...argv: string[]) => runNode(bin, ...argv);
+  return { folder, runNode, run, vidgen: (...argv: string[]) => run(...argv).ended };
+}
+
+/** Runs a `serve` on any ports, and what it says of itself. */
+export async function serve(machine: Machine, ...flags: string[]) {
+  const server = machine.run("serve", "--port", "0", "--media-port", "0", "--json", ...flags);
+  let document = "";
+  server.child.stdout?.on("data", (chunk) => (document += chunk));
+  await server.said("}");
+  const address = JSON.parse(document) as { base_url: string; media_url: string; api_key: string };
+  const post = async (path: string, body: object, key = address.api_key) => {
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    const reply = await fetch(address.base_url + path, { method: "POST", headers, body: JSON.stringify(body) });
+    return { status: reply.status, body: (await reply.json()) as { data: { id: string }; remaining_credits: number } };
+  };
+  const start = (fields: object, key?: string) =>
+    post("/api/generate", { prompt: "a fox", model: "wan-2.5", ...fields }, key);
+  const status = async (id: string, key = address.api_key) => {
+    const headers = { Authorization: `Bearer ${key}` };
+    const reply = await fetch(`${address.base_url}/api/generation-status?id=${id}`, { headers });
+    return { http: reply.status, ...((await reply.json()) as { status?: string }) };
+  };
+  return { ...server, address, start, status, post };
+}

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { models as knownModels } from "../../../src/client/models.ts";
+import { apiKey, baseUrl, bearer, createTestService, fakeEngine, otherKey, readError } from "../service.ts";
+
+const ask = (key: string) => new Request(`${baseUrl}/engines`, { headers: bearer(key) });
+
+test("the owner asks all engines side by side; one that says nothing for 10 s cannot be used", async () => {
+  const models = ["my-wan"];
+  const fails = () => Promise.reject(new Error("does not answer (ECONNREFUSED)"));
+  const engines = [
+    ...[fakeEngine({ name: "http://gpu-1", models, check: untilAborted }), fakeEngine({ check: untilAborted })],
+    ...[fakeEngine({ name: "http://gpu-2", models, check: fails }), fakeEngine({ name: "http://gpu-3", models })],
+  ];
+  const { api, clock } = await createTestService({ engines });
+  const asked = api(ask(apiKey));
+  await clock.sleep(10_001);
+  const silent = { kind: null, error: "no response within 10 s" };
+  expect(await (await asked).json()).toEqual({
+    engines: [
+      { engine: "http://gpu-1", models, ...silent },
+      { engine: "fake", models: knownModels.map(({ id }) => id), ...silent },
+      { engine: "http://gpu-2", models, kind: null, error: "does not answer (ECONNREFUSED)" },
+      { engine: "http://gpu-3", models, kind: "a fake", error: null },
+    ],
+  });
+});
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+}
+
+test("nobody but the owner asks about the engines", async () => {
+  const { api } = await createTestService();
+  const reply = await api(ask(otherKey));
+  expect([reply.status, await readError(reply)]).toEqual([
+    403,
+    { code: "forbidden", message: "only the local account's key can use /engines" },
+  ]);
+});
