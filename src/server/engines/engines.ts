@@ -27,7 +27,7 @@ const usualJobs = 16;
  * Reads the engines that the owner wants; the preview when there is none. One that names no model serves those of the interface that no
  * other one names. Throws `usage` for what cannot be read.
  */
-export function createEngines(settings: EngineSettings, io: Io): Engine[] {
+export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "now" | "sleep" | "limit">): Engine[] {
   const { key, timeoutMs, jobs, onNote } = settings;
   const entries = settings.engines.map(readEngine);
   checkRepeats(entries);

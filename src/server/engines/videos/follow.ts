@@ -1,11 +1,15 @@
 import type { RenderOptions } from "../engine.ts";
-import { findJob, type Job, readReply, wordsOf } from "./reply.ts";
-import { backOffMs, describe, type Server } from "./server.ts";
+import { clean, findJob, type Job, wordsOf } from "./reply.ts";
+import { backOffMs, describe, minutes, type Server } from "./server.ts";
 
 const pollMs = 2_000;
 const pollLimitMs = 30_000;
-/** A server of several replicas may answer 404 for a job of another one, so that only a 404 which repeats for this long counts. */
+/** A server of several replicas may answer 404 for a job of another one: only a 404 that repeats for this long counts. */
 export const missingMs = 30_000;
+/** Until then it is asked this often, so that one of many replicas is found. */
+export const missingPollMs = 500;
+/** After so many polls without an answer of use, the owner is told. */
+const worryingFailures = 3;
 
 /**
  * Polls a job until it is completed, and returns it. Rejects with the server's words when the job failed; when the server says for 30 s that
@@ -17,24 +21,28 @@ export async function follow(
   server: Server,
   { progress, signal }: Pick<RenderOptions, "progress" | "signal">,
 ): Promise<Job> {
-  const { io, url, timeoutMs, onNote } = server;
-  let [answeredAt, newsAt, missingAt] = [io.now(), io.now(), Number.POSITIVE_INFINITY];
+  const { io, url, timeoutMs } = server;
+  let [answeredAt, newsAt, failures] = [io.now(), io.now(), 0];
+  let missingAt: number | undefined;
   let last = "";
-  for (let failures = 0; ; ) {
+  for (;;) {
     const look = await lookOnce(id, server, signal);
     if ("trouble" in look) {
-      failures++;
-      missingAt = look.isMissing ? Math.min(missingAt, io.now()) : missingAt;
-      if (io.now() - missingAt >= missingMs)
-        throw new Error(`${url} no longer has this video's job (${look.trouble}): it may have been restarted`);
+      missingAt = look.isMissing ? (missingAt ?? io.now()) : undefined;
+      if (missingAt !== undefined && io.now() - missingAt >= missingMs)
+        throw new Error(`${url} no longer knows this video's job (${look.trouble}); it may have been restarted`);
       if (io.now() - answeredAt > timeoutMs)
-        throw new Error(`${url}, which makes this video, does not answer: ${look.trouble}`);
-      if (failures === 3) onNote(`${url} does not answer: ${look.trouble}. Asking on.`);
-      await io.sleep(look.isMissing ? pollMs : backOffMs(failures), signal);
+        throw new Error(
+          `${url}, which was making this video, has not answered for ${minutes(timeoutMs)}: ${look.trouble}`,
+        );
+      if (!look.isMissing && ++failures === worryingFailures)
+        server.report(`${url} does not answer: ${look.trouble}. Asking on.`);
+      await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures), signal);
       continue;
     }
+    server.report(undefined);
     const { status, error, progress: percent } = look;
-    [failures, answeredAt, missingAt] = [0, io.now(), Number.POSITIVE_INFINITY];
+    [failures, answeredAt, missingAt] = [0, io.now(), undefined];
     if (`${status} ${percent}` !== last) {
       last = `${status} ${percent}`;
       server.newsAt = newsAt = io.now();
@@ -43,7 +51,7 @@ export async function follow(
     if (isFailed(status)) throw new Error(error ?? `the model run did not succeed (${status})`);
     if (percent !== undefined) progress(percent);
     if (io.now() - (status === "queued" ? Math.max(newsAt, server.newsAt) : newsAt) > timeoutMs)
-      throw new Error(`${url} made no progress with this video within ${timeoutMs / 60_000} min (${status})`);
+      throw new Error(`${url} made no progress with this video for ${minutes(timeoutMs)} (${clean(status)})`);
     await io.sleep(pollMs, signal);
   }
 }
@@ -56,9 +64,9 @@ type Trouble = { trouble: string; isMissing: boolean };
 
 /** Looks at a job once. Whatever does not tell about the job is trouble. Rejects only when the signal aborts. */
 export async function lookOnce(id: string, server: Server, signal: AbortSignal): Promise<Job | Trouble> {
-  const limit = server.io.limit(pollLimitMs, signal, new Error("no reply in time"));
+  const limit = server.io.limit(pollLimitMs, signal, new Error(`no response within ${pollLimitMs / 1_000} s`));
   try {
-    const reply = await readReply(await server.get(jobPath(id), limit.signal));
+    const reply = await server.read(await server.get(jobAddress(id, server), limit.signal));
     return findJob(reply) ?? { trouble: wordsOf(reply), isMissing: reply.status === 404 };
   } catch (error) {
     signal.throwIfAborted();
@@ -69,6 +77,6 @@ export async function lookOnce(id: string, server: Server, signal: AbortSignal):
 }
 
 /** An id may contain any character, such as "/". */
-export function jobPath(id: string): string {
-  return `/v1/videos/${encodeURIComponent(id)}`;
+export function jobAddress(id: string, { url }: Pick<Server, "url">): string {
+  return `${url}/v1/videos/${encodeURIComponent(id)}`;
 }

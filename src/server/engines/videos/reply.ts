@@ -17,8 +17,11 @@ export type Reply = { status: number; text: string; json: unknown };
 
 const maxReplyBytes = 1_000_000;
 
-/** Reads a reply to its end. Rejects when that breaks off, or is longer than `maxBytes`. */
-export async function readReply({ status, body }: HttpResponse, maxBytes = maxReplyBytes): Promise<Reply> {
+/** Reads a reply to its end, with `secret` left out. Rejects when that breaks off, or is longer than `maxBytes`. */
+export async function readReply(
+  { status, body }: HttpResponse,
+  { maxBytes = maxReplyBytes, secret }: { maxBytes?: number | undefined; secret?: string | undefined } = {},
+): Promise<Reply> {
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body ?? []) {
@@ -26,7 +29,9 @@ export async function readReply({ status, body }: HttpResponse, maxBytes = maxRe
     if (length > maxBytes) throw new Error(`its reply is longer than ${maxBytes / 1_000_000} MB`);
     chunks.push(chunk);
   }
-  const text = Buffer.concat(chunks).toString();
+  const all = Buffer.concat(chunks).toString();
+  // A shorter text is no real key, and may be part of many words.
+  const text = secret === undefined || secret.length < 8 ? all : all.replaceAll(secret, "[key]");
   return { status, text, json: parseJson(text) };
 }
 
@@ -40,13 +45,14 @@ function parseJson(text: string): unknown {
 
 const optional = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
 const idSchema = z.union([z.string().min(1), z.number().transform(String)]);
+const addressSchema = z.string().refine((text) => URL.canParse(text, "http://server/"));
 
 const jobSchema = z.object({
   id: optional(idSchema),
   object: optional(z.string()),
   status: z.string(),
   progress: optional(z.number().min(0).max(100)),
-  url: optional(z.string()),
+  url: optional(addressSchema),
   error: z.unknown().optional(),
 });
 
@@ -58,8 +64,15 @@ export function findJob({ json }: Reply): Job | undefined {
   return { id, status, progress, url, error: findWords(error) };
 }
 
+const createdSchema = z.object({ id: idSchema });
+
+/** Finds the name of the job that a create started. */
+export function findCreated({ json }: Reply): string | undefined {
+  return createdSchema.safeParse(json).data?.id;
+}
+
 const finishedSchema = z.object({
-  data: z.array(z.object({ url: optional(z.string()), b64_json: optional(z.string()) })).min(1),
+  data: z.array(z.object({ url: optional(addressSchema), b64_json: optional(z.string()) })).min(1),
 });
 
 /** Finds the address of the video in the reply of a server that makes it at once; a `data:` address when it is in the reply. */
@@ -68,21 +81,20 @@ export function findFinished({ json }: Reply): string | undefined {
   return url ?? (b64_json === undefined ? undefined : `data:video/mp4;base64,${b64_json}`);
 }
 
-/** What a refusal says about one field, or about the request as a whole. */
-export type Complaint = { field: string | undefined; words: string };
+const detailSchema = z.object({
+  detail: z.array(z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string(), type: z.string() })),
+});
 
-const detailSchema = z.array(
-  z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string(), type: optional(z.string()) }),
-);
+/** Returns what a refusal complains of: a text for each field in the list that FastAPI makes, else one text. */
+export function readComplaints(reply: Reply): string[] {
+  const list = detailSchema.safeParse(reply.json).data?.detail;
+  return list?.map(({ loc, msg, type }) => `${loc.join(" ")}: ${msg} (${type})`) ?? [wordsOf(reply)];
+}
 
-/** Reads what a refusal complains of: FastAPI's list of fields, else one text. */
-export function readComplaints(reply: Reply): Complaint[] {
-  const list = detailSchema.safeParse((reply.json as { detail?: unknown } | undefined)?.detail);
-  if (!list.success) return [{ field: undefined, words: wordsOf(reply) }];
-  return list.data.map(({ loc, msg, type = "" }) => {
-    const field = loc.findLast((part) => typeof part === "string");
-    return { field: field?.toString(), words: `${loc.slice(1).join(".")} ${msg} (${type})` };
-  });
+/** Finds an address in the text of an error. */
+export function findAddressIn({ json }: Reply): string | undefined {
+  const { detail } = (json ?? {}) as { detail?: unknown };
+  return typeof detail === "string" ? /https?:\/\/[^\s"'<>]*[^\s"'<>.,)]/.exec(detail)?.[0] : undefined;
 }
 
 /** Returns what a reply says, for people; at least its HTTP status. */
@@ -106,8 +118,11 @@ function findWords(error: unknown, depth = 0): string | undefined {
 
 const maxWords = 500;
 
-/** The text on one line, without control characters. */
+/** The text on one line, without control characters, and without the queries of addresses, which may hold secrets. */
 export function clean(text: string): string {
-  const line = text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").trim();
+  const line = text
+    .replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ")
+    .replace(/(https?:\/\/[^\s"'?]+)\?[^\s"']*/g, "$1")
+    .trim();
   return line.length > maxWords ? `${line.slice(0, maxWords)}…` : line;
 }

@@ -2,49 +2,53 @@ import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { faultOfMp4 } from "../../../client/mp4.ts";
 import type { HttpResponse } from "../../../io.ts";
-import { jobPath, lookOnce, missingMs } from "./follow.ts";
-import { readReply, wordsOf } from "./reply.ts";
+import { jobAddress, lookOnce, missingMs, missingPollMs } from "./follow.ts";
+import { findAddressIn, type Reply, wordsOf } from "./reply.ts";
 import { backOffMs, describe, type Server } from "./server.ts";
 
 const maxBytes = 2_000_000_000;
-/** A download that is silent for this long has failed. */
-const silenceMs = 60_000;
+/** A download has failed when this much of it takes longer than `slowMs`. */
+const partBytes = 1_000_000;
+const slowMs = 60_000;
 /** So often a reply that has come as a whole may be no whole .mp4. */
 const maxFaults = 3;
+const maxRedirects = 3;
 
 /** Where a video is: in a job, at the address that the job tells or else at its `/content`; or at an address. */
 export type Source = { job: string; url: string | undefined } | { finished: string };
 
+/** Why there is no video. "not ready": its file may come after the job's status, and a replica may not have it. "final": no other try helps. */
+type Failure = { kind: "trouble" | "not ready" | "fault" | "final"; reason: string };
+
 /**
  * Saves a finished video as `file`. Trouble is survived for as long as the server's time limit allows. Rejects, and leaves no file, when that
- * is over, when the server refuses the video for 30 s, when it is no whole .mp4 three times, and when it is larger than 2 GB.
+ * is over, when the server has no video for 30 s, when it is no whole .mp4 three times, when it is larger than 2 GB, and when the rules for
+ * addresses that others chose refuse its address.
  */
 export async function save(source: Source, file: string, server: Server, signal: AbortSignal): Promise<void> {
   const { io, url, timeoutMs } = server;
   const start = io.now();
-  let [address, faults] = [addressOf(source, server), 0];
-  try {
-    for (let failures = 0; ; failures++) {
-      const failure = await fetchVideo(address, file, server, signal);
-      if (!failure) return;
-      const { kind, reason } = failure;
-      if (kind === "fault") faults++;
-      const waitedMs = io.now() - start;
-      if (kind === "too large" || faults === maxFaults || waitedMs > (kind === "refused" ? missingMs : timeoutMs))
-        throw new Error(`${url} made this video, but it cannot be had: ${reason}`);
-      await io.sleep(backOffMs(failures), signal);
-      address = "job" in source ? await findAddress(source, server, signal) : address;
-    }
-  } catch (error) {
-    await rm(file, { force: true });
-    throw error;
+  let notReadyAt: number | undefined;
+  let address = addressOf(source, server);
+  for (let failures = 0, faults = 0; ; failures++) {
+    const failure = await fetchVideo(address, file, { server, signal });
+    if (!failure) return;
+    const { kind, reason } = failure;
+    if (kind === "fault") faults++;
+    notReadyAt = kind === "not ready" ? (notReadyAt ?? io.now()) : undefined;
+    const isOver = io.now() - start > timeoutMs || (notReadyAt !== undefined && io.now() - notReadyAt >= missingMs);
+    if (kind === "final" || faults === maxFaults || isOver)
+      throw new Error(`${url} made this video, but it could not be downloaded: ${reason}`);
+    await io.sleep(kind === "not ready" ? missingPollMs : backOffMs(failures), signal);
+    address = "job" in source ? await findAddress(source, server, signal) : address;
   }
 }
 
-function addressOf(source: Source, { url: base }: Server): string {
-  if ("finished" in source) return new URL(source.finished, `${base}/`).href;
-  const told = source.url !== undefined && URL.canParse(source.url, base) ? new URL(source.url, `${base}/`) : undefined;
-  return told && /^https?:$/.test(told.protocol) ? told.href : `${base}${jobPath(source.job)}/content`;
+function addressOf(source: Source, server: Server): string {
+  if ("finished" in source)
+    return isData(source.finished) ? source.finished : new URL(source.finished, server.url).href;
+  const told = source.url === undefined ? undefined : new URL(source.url, `${server.url}/`);
+  return told && /^https?:$/.test(told.protocol) ? told.href : `${jobAddress(source.job, server)}/content`;
 }
 
 /** An address that a job told may have expired: asks for another one. */
@@ -53,45 +57,41 @@ async function findAddress(source: Source & { job: string }, server: Server, sig
   return addressOf("trouble" in look ? source : { ...source, url: look.url }, server);
 }
 
-/** "refused" may pass, as a job's file may come after its status. */
-type Failure = { kind: "trouble" | "refused" | "fault" | "too large"; reason: string };
+type FetchOptions = { server: Server; signal: AbortSignal };
 
-/** Fetches a video once. Rejects only when the signal aborts. */
+/** Fetches a video once, and leaves no file without it. Rejects only when the signal aborts. */
 async function fetchVideo(
   address: string,
   file: string,
-  server: Server,
-  signal: AbortSignal,
+  { server, signal }: FetchOptions,
 ): Promise<Failure | undefined> {
-  const limit = server.io.limit(silenceMs, signal, new Error("its reply stopped"));
+  const limit = server.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
+  let failure: Failure | undefined;
   try {
-    const reply = await openVideo(address, server, { signal: limit.signal });
-    if (reply.status !== 200) {
-      const reason = wordsOf(await readReply(reply));
-      // SGLang tells the address of a video that it has put into a store of its own.
-      const [elsewhere] = /https?:\/\/[^\s"']+/.exec(reason) ?? [];
-      if (reply.status === 400 && elsewhere !== undefined && elsewhere !== address)
-        return await fetchVideo(elsewhere, file, server, signal);
-      return { kind: reply.status < 500 && reply.status !== 429 ? "refused" : "trouble", reason };
-    }
-    return await write(reply, file, limit.restart);
+    const reply = await openVideo(address, { server, signal: limit.signal });
+    failure = "kind" in reply ? reply : await write(reply, file, limit.restart);
   } catch (error) {
-    signal.throwIfAborted();
-    return { kind: "trouble", reason: describe(error) };
+    const isForbidden = error instanceof Error && "isForbidden" in error;
+    failure = { kind: isForbidden ? "final" : "trouble", reason: describe(error) };
   } finally {
     limit.clear();
   }
+  if (!failure) return undefined;
+  // A partial file would keep a full disk full.
+  await rm(file, { force: true });
+  signal.throwIfAborted();
+  return failure;
 }
 
-/** Writes a reply to a file, each chunk at once, as `Io["fetch"]` wants. */
-async function write(reply: HttpResponse, path: string, onChunk: () => void): Promise<Failure | undefined> {
+/** Writes a reply to a file, each chunk at once, as `Io["fetch"]` wants; calls `onPart` after each megabyte. */
+async function write(reply: HttpResponse, path: string, onPart: () => void): Promise<Failure | undefined> {
   const file = await open(path, "w+");
   try {
     let size = 0;
     for await (const chunk of reply.body ?? []) {
-      onChunk();
+      if (Math.floor((size + chunk.byteLength) / partBytes) > Math.floor(size / partBytes)) onPart();
       size += chunk.byteLength;
-      if (size > maxBytes) return { kind: "too large", reason: `it is larger than ${maxBytes / 1e9} GB` };
+      if (size > maxBytes) return { kind: "final", reason: `it is larger than ${maxBytes / 1e9} GB` };
       for (let at = 0; at < chunk.byteLength; ) at += writeSync(file.fd, chunk, at);
     }
     const fault = await faultOfMp4(file, { isLengthKnown: reply.headers.get("Content-Length") !== null });
@@ -101,24 +101,37 @@ async function write(reply: HttpResponse, path: string, onChunk: () => void): Pr
   }
 }
 
+const notReadyStatuses = [400, 404, 409, 410, 422];
+
 /**
- * GETs a video. An address on the server's own host is trusted like the server, and gets its key where the origin is the same; any other is
- * fetched by the rules for addresses that others chose.
+ * GETs a video, over up to 3 redirects. An address on the server's own host is trusted like the server; any other is fetched by the rules for
+ * addresses that others chose.
  */
 async function openVideo(
   address: string,
-  server: Server,
-  { signal, redirects = 3 }: { signal: AbortSignal; redirects?: number },
-): Promise<HttpResponse> {
-  const [url, own] = [new URL(address), new URL(server.url)];
-  if (url.protocol === "data:") return dataResponse(address);
-  if (url.hostname !== own.hostname) return server.io.open(address, { signal, accept: "video/mp4" });
-  const headers = { ...(url.origin === own.origin ? server.headers : {}), "Accept-Encoding": "identity" };
-  const reply = await server.io.fetch(address, { headers, signal });
-  const location = reply.headers.get("Location");
-  if (reply.status < 300 || reply.status > 399 || location === null || redirects === 0) return reply;
-  await readReply(reply);
-  return openVideo(new URL(location, url).href, server, { signal, redirects: redirects - 1 });
+  { server, signal, redirects = 0 }: FetchOptions & { redirects?: number },
+): Promise<HttpResponse | Failure> {
+  if (isData(address)) return dataResponse(address);
+  const isOwnHost = new URL(address).hostname === new URL(server.url).hostname;
+  const reply = isOwnHost
+    ? await server.get(address, signal)
+    : await server.io.open(address, { signal, accept: "video/mp4" });
+  if (reply.status === 200) return reply;
+  const told = await server.read(reply);
+  const next = nextAddress(reply, told);
+  if (next && redirects < maxRedirects)
+    return openVideo(new URL(next, address).href, { server, signal, redirects: redirects + 1 });
+  return { kind: notReadyStatuses.includes(reply.status) ? "not ready" : "trouble", reason: wordsOf(told) };
+}
+
+function nextAddress({ status, headers }: HttpResponse, told: Reply): string | null {
+  // SGLang answers so for a video that it has put into a store of its own.
+  if (status === 400) return findAddressIn(told) ?? null;
+  return status >= 300 && status < 400 ? headers.get("Location") : null;
+}
+
+function isData(address: string): boolean {
+  return address.startsWith("data:");
 }
 
 /** A server that makes the video at once may send it in its reply. */

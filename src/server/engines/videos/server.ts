@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { systemCode } from "../../../errors.ts";
+import { systemCode, systemReason } from "../../../errors.ts";
 import type { FetchInit, HttpResponse, Io } from "../../../io.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
 import { detectKind } from "./detect.ts";
 import type { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
-import { clean } from "./reply.ts";
+import { clean, type Reply, readReply } from "./reply.ts";
 
 export type ServerOptions = {
   /** The server's address, without `/v1/videos`. */
@@ -18,7 +18,7 @@ export type ServerOptions = {
   key: string | undefined;
   /** How long it may show no progress with a job, or answer nothing of use. */
   timeoutMs: number;
-  /** Called with a line for the owner about a problem, once while it lasts. */
+  /** Called with a line for the owner. */
   onNote(text: string): void;
 };
 
@@ -37,19 +37,25 @@ export type Server = ServerOptions & {
   findKind(signal: AbortSignal): Promise<Kind>;
   /** Sends a create. Rejects with an error whose `sent` says whether the server may have it. */
   create(body: EncodedBody, signals: Pick<FetchInit, "signal" | "unsentSignal">): Promise<HttpResponse>;
-  /** GETs a path of the server. */
-  get(path: string, signal: AbortSignal): Promise<HttpResponse>;
+  /** GETs an address, with the server's key if it is of the same origin. */
+  get(address: string, signal: AbortSignal): Promise<HttpResponse>;
+  /** Reads a reply to its end, without the key if the server repeats it. Rejects when that breaks off, or is longer than `maxBytes`. */
+  read(reply: HttpResponse, maxBytes?: number): Promise<Reply>;
+  /** Tells the owner about a problem, unless an earlier one lasts; `undefined` when the server works. */
+  report(problem: string | undefined): void;
 };
 
 export function createServer(options: ServerOptions, io: ServerIo): Server {
   const { url, key } = options;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
+  const { origin } = new URL(url);
   let { kind } = options;
+  let isReported = false;
   return {
     ...{ ...options, io, headers, newsAt: io.now() },
     async findKind(signal) {
       kind ??= await detectKind({ url, headers }, io, signal);
-      if (!kind) throw new Error("its kind is not known; --engine-kind can name it");
+      if (!kind) throw new Error("what kind of server it is cannot be told; --engine-kind names it");
       return kind;
     },
     create(encoded, signals) {
@@ -58,17 +64,31 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       const init = { method: "POST", headers: { ...headers, ...own }, body: encoded.body, ...signals };
       return io.fetch(`${url}/v1/videos`, init);
     },
-    get: (path, signal) =>
-      io.fetch(`${url}${path}`, { headers: { ...headers, "Accept-Encoding": "identity" }, signal }),
+    get(address, signal) {
+      // A balancer of connections would send every request of one that is kept to the same replica, which may not have the job.
+      const own = { "Accept-Encoding": "identity", Connection: "close" };
+      const isOwn = new URL(address).origin === origin;
+      return io.fetch(address, { headers: { ...own, ...(isOwn && headers) }, signal });
+    },
+    read: (reply, maxBytes) => readReply(reply, { maxBytes, secret: key }),
+    report(problem) {
+      if (problem !== undefined && !isReported) options.onNote(problem);
+      isReported = problem !== undefined;
+    },
   };
 }
 
 /** Why a request failed, in a few words. */
 export function describe(error: unknown): string {
-  return systemCode(error) ?? (error instanceof Error ? clean(error.message) : String(error));
+  return clean(systemReason(error)) || (systemCode(error) ?? "it failed without a reason");
 }
 
 /** Returns the milliseconds to wait after so many failures in a row. */
 export function backOffMs(failures: number): number {
   return Math.min(1_000 * 2 ** failures, 30_000);
+}
+
+/** Names a time limit in messages. */
+export function minutes(ms: number): string {
+  return `${Math.round(ms / 6_000) / 10} min`;
 }

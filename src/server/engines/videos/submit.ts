@@ -1,8 +1,8 @@
 import type { RenderOptions, RenderTask } from "../engine.ts";
 import { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
-import { findFinished, findJob, type Reply, readComplaints, readReply, wordsOf } from "./reply.ts";
-import { backOffMs, describe, type EncodedBody, type Server } from "./server.ts";
+import { findCreated, findFinished, findJob, type Reply, readComplaints, wordsOf } from "./reply.ts";
+import { backOffMs, describe, type EncodedBody, minutes, type Server } from "./server.ts";
 
 /** What a create gave: a job, or the address of a video that is finished already. */
 export type Submitted = { job: string } | { finished: string };
@@ -20,22 +20,25 @@ export async function submit(task: RenderTask, server: Server, options: Options)
   const { checkpoint, signal } = options;
   const end = io.now() + timeoutMs;
   let dropped: string[] = [];
-  for (let failures = 0; ; failures++) {
+  for (let failures = 0; ; ) {
     const outcome = await tryOnce(task, server, { ...options, dropped });
-    if (outcome.kind === "submitted") return outcome.submitted;
-    if (outcome.kind === "unclear")
-      throw new Error(`it is unclear whether ${url} makes this video (${outcome.reason}); it was not submitted again`);
+    const { kind } = outcome;
+    if (kind !== "not now") server.report(undefined);
+    if (kind === "submitted") return outcome.submitted;
+    const { reason } = outcome;
+    if (kind === "unclear")
+      throw new Error(`it is unclear whether ${url} makes this video (${reason}); it was not submitted again`);
     await checkpoint(null);
-    if (outcome.kind === "refused") {
-      if (dropped.length > 0 || outcome.fields.length === 0)
-        throw new Error(`${url} refused the request: ${outcome.reason}`);
+    if (kind === "refused") {
+      if (dropped.length > 0 || outcome.fields.length === 0) throw new Error(`${url} refused the request: ${reason}`);
       dropped = outcome.fields;
-      onNote(`${url} refuses ${dropped.join(", ")}: the video is made without.`);
+      onNote(`${url} refuses ${dropped.join(", ")} (${reason}). Submitting without.`);
       continue;
     }
-    if (io.now() > end) throw new Error(`${url} took no request: ${outcome.reason}; nothing was submitted`);
-    if (failures === 0) onNote(`${url} takes no request: ${outcome.reason}. Trying again until it does.`);
-    await io.sleep(backOffMs(failures), signal);
+    if (io.now() > end)
+      throw new Error(`${url} accepted no request for ${minutes(timeoutMs)}: ${reason}; nothing was submitted`);
+    if (failures === 0) server.report(`${url} accepts no requests: ${reason}. Trying again until it does.`);
+    await io.sleep(backOffMs(failures++), signal);
   }
 }
 
@@ -64,6 +67,8 @@ async function tryOnce(
   signal.throwIfAborted();
   await checkpoint({ state: "submitting" });
   const outcome = await send(encoded, server, signal).then((reply) => judge(reply, Object.keys(left)), unanswered);
+  // The checkpoint says that the create is unclear.
+  if (outcome.kind === "unclear") signal.throwIfAborted();
   if (outcome.kind === "submitted" && "job" in outcome.submitted)
     await checkpoint({ state: "submitted", job: outcome.submitted.job });
   return outcome;
@@ -79,7 +84,7 @@ const maxReplyBytes = 64_000_000;
 async function send(body: EncodedBody, server: Server, signal: AbortSignal): Promise<Reply> {
   const { io, timeoutMs } = server;
   const [late, done] = [new AbortController(), new AbortController()];
-  const limit = io.limit(timeoutMs, late.signal, new Error("no reply in time"));
+  const limit = io.limit(timeoutMs, late.signal, new Error(`no response within ${minutes(timeoutMs)}`));
   const onStop = () =>
     void io.sleep(graceMs, done.signal).then(
       () => late.abort(signal.reason),
@@ -88,7 +93,7 @@ async function send(body: EncodedBody, server: Server, signal: AbortSignal): Pro
   signal.addEventListener("abort", onStop, { once: true });
   try {
     const reply = await server.create(body, { signal: limit.signal, unsentSignal: signal });
-    return await readReply(reply, maxReplyBytes);
+    return await server.read(reply, maxReplyBytes);
   } finally {
     signal.removeEventListener("abort", onStop);
     done.abort();
@@ -103,32 +108,35 @@ function unanswered(error: unknown): Outcome {
 
 /** Statuses by which a server says that it did not take a request, and may take the same one later. */
 const notNow = [401, 403, 425, 429, 503];
+/** Envoy answers 503 also when a server that has the request closes the connection. */
+const brokenOff = /reset reason: (?!.*(connection failure|overflow))/;
 
 function judge(reply: Reply, fields: string[]): Outcome {
   const { status } = reply;
-  const job = findJob(reply)?.id;
-  if (job !== undefined) return { kind: "submitted", submitted: { job } };
   const isSuccess = status >= 200 && status < 300;
   const finished = isSuccess ? findFinished(reply) : undefined;
   if (finished !== undefined) return { kind: "submitted", submitted: { finished } };
+  const job = isSuccess ? findCreated(reply) : findJob(reply)?.id;
+  if (job !== undefined) return { kind: "submitted", submitted: { job } };
   const reason = wordsOf(reply);
-  if (isSuccess) return { kind: "unclear", reason: `${reason}, without a job` };
-  if (notNow.includes(status)) return { kind: "not now", reason };
-  if (status === 408 || status >= 500) return { kind: "unclear", reason };
+  if (isSuccess) return { kind: "unclear", reason: `no job in its reply, ${reason}` };
+  if (notNow.includes(status) && !brokenOff.test(reason)) return { kind: "not now", reason };
+  if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };
   return { kind: "refused", reason, fields: findRefused(reply, fields) };
 }
 
-/** The fields that a request asks for besides what every request has. */
+/** Fields that the video can be made without. */
 const extras = ["seed", "negative_prompt", "num_frames", "fps", "num_inference_steps", "guidance_scale"];
-/** Without these the video would be of another length or size than asked for: they go only when the server does not know them. */
-const shaping = ["seconds", "size", "width", "height", "model"];
-const unknownWords = /extra|unknown|unexpected|unrecogni[sz]ed|unsupported|not (supported|permitted|allowed)/i;
+/** Without these the video is of the server's own length or size: they are left out only for a server that does not have the field. */
+const shaping = ["seconds", "size", "width", "height"];
+const unknownField =
+  /extra_forbidden|UnsupportedParams|(extra|unknown|unexpected|unrecogni[sz]ed) (\w+ )?(field|input|param|arg|key)/i;
 
-/** Finds the fields of a create that its refusal complains of, and that the video can be made without. */
+/** Finds the fields of a create that its refusal complains of, and that can be left out. */
 function findRefused(reply: Reply, sent: string[]): string[] {
-  const refused = readComplaints(reply).flatMap(({ field, words }) => {
-    const named = field === undefined ? (words.match(/\w+/g) ?? []) : [field];
-    return named.filter((name) => extras.includes(name) || (shaping.includes(name) && unknownWords.test(words)));
+  const refused = readComplaints(reply).flatMap((words) => {
+    const optional = unknownField.test(words) ? [...extras, ...shaping] : extras;
+    return (words.match(/\w+/g) ?? []).filter((word) => optional.includes(word));
   });
   // A server takes both or none.
   if (refused.some((name) => name === "width" || name === "height")) refused.push("width", "height");

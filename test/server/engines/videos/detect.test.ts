@@ -56,11 +56,11 @@ test.each([
   expect((await detect(async () => answer())).id).toBeUndefined();
 });
 
-test("a wrong key leaves the kind open", async () => {
-  const found = await detect(ioFetch(createVllmOmni({ key: "secret" })), {
-    headers: { Authorization: "Bearer other" },
+test.each([401, 503])("an HTTP %i leaves the kind open, and is passed on", async (status) => {
+  const server = createVllmOmni({
+    fault: ({ request }) => (request.url.endsWith("/models") ? new Response("", { status }) : undefined),
   });
-  expect(found.id).toBeUndefined();
+  await expect(detect(ioFetch(server))).rejects.toThrow(`HTTP ${status}`);
 });
 
 test("a reply without end is read up to 1 MB", async () => {

@@ -1,0 +1,97 @@
+import { describe, expect, test } from "vitest";
+import { models } from "../../../src/client/models.ts";
+import { createEngines } from "../../../src/server/engines/engines.ts";
+import { createVirtualClock } from "../../clock.ts";
+import { ioFetch } from "./videos/fakes/fake.ts";
+import { createSglang } from "./videos/fakes/sglang.ts";
+
+function read(engines: string[], kinds: string[] = []) {
+  const settings = { engines, kinds, key: undefined, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
+  return createEngines(settings, { ...createVirtualClock(), fetch: () => Promise.reject(new Error("unused")) });
+}
+
+const known = models.map(({ id }) => id);
+
+test("without an engine, the preview serves every model", () => {
+  expect(read([])).toMatchObject([{ name: "preview", isSimulation: true, models: known }]);
+});
+
+test.each([
+  ["http://gpu-1:8091", "http://gpu-1:8091"],
+  ["http://gpu-1:8091/", "http://gpu-1:8091"],
+  ["HTTP://GPU-1:80", "http://gpu-1"],
+  ["https://gpus.test/v1", "https://gpus.test"],
+  ["https://gpus.test/wan/v1/videos/", "https://gpus.test/wan"],
+  ["https://gpus.test/v1x", "https://gpus.test/v1x"],
+  ["http://[::1]:8091#Wan-AI/Wan2.2-T2V-A14B", "http://[::1]:8091"],
+])("%s is the server %s", (text, name) => {
+  expect(read([`wan-2.5=${text}`])).toMatchObject([
+    { name, isSimulation: false, models: ["wan-2.5"], concurrency: 16 },
+  ]);
+  expect(read([text])).toMatchObject([{ name }]);
+});
+
+test("an engine without a model serves those that no other one names, also where it comes first", () => {
+  const [others, wan, own] = read(["http://gpu-1", "wan-2.5=http://gpu-2", "our-own=preview"]);
+  expect(others?.models).toContain("ray-3");
+  expect(others?.models).not.toContain("wan-2.5");
+  expect([wan?.models, own?.models, own?.isSimulation]).toEqual([["wan-2.5"], ["our-own"], true]);
+});
+
+test("two engines may serve one model", () => {
+  expect(read(["wan-2.5=http://gpu-1", "wan-2.5=http://gpu-2"])).toMatchObject([
+    { name: "http://gpu-1", models: ["wan-2.5"] },
+    { name: "http://gpu-2", models: ["wan-2.5"] },
+  ]);
+});
+
+describe("a --engine that cannot be read", () => {
+  test.each(["", "gpu-1", "gpu-1:8091", "wan-2.5=", "=http://gpu-1", "ftp://gpu-1", "http://", "wan-2.5=previews"])(
+    '"%s"',
+    (text) => {
+      expect(() => read([text])).toThrow(`--engine cannot be "${text}".`);
+    },
+  );
+
+  test.each(["http://me:secret@gpu-1", "wan-2.5=http://gpu-1?key=secret"])(
+    "%s, and its secret is not repeated",
+    (text) => {
+      expect(() => read([text])).toThrow(/^--engine takes an address without a user name, a password and a query\.$/);
+    },
+  );
+});
+
+test("a --engine-kind that is none is a usage error", () => {
+  expect(() => read(["http://gpu-1"], ["vllm"])).toThrow(/--engine-kind must be .*vllm-omni.*, not "vllm"/);
+  expect(() => read(["http://gpu-1"], ["wan-2.5=omni"])).toThrow(/not "omni"/);
+});
+
+test.each([
+  ["for all", ["sglang"], "json"],
+  ["for a model, before that for all", ["wan-2.5=sglang", "vllm-omni"], "json"],
+  ["for all, where another model has its own", ["ray-3=sglang", "vllm-omni"], "multipart"],
+])("the kind may be named %s, and the upstream model goes along", async (_name, kinds, encoding) => {
+  const stop = new AbortController();
+  const { creates, fetch } = createSglang({
+    fault({ route }) {
+      if (route !== "create") throw new Error("asked for its kind");
+      stop.abort(new Error("seen"));
+      return undefined;
+    },
+  });
+  const settings = { kinds, key: undefined, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
+  const engines = ["wan-2.5=http://gpu-1#Wan-AI/Wan2.2", "ray-3=http://gpu-2"];
+  const io = { ...createVirtualClock(), fetch: ioFetch({ fetch }) };
+  const [engine] = createEngines({ ...settings, engines }, io);
+  const request = {
+    prompt: "a fox",
+    model: "wan-2.5",
+    aspectRatio: "16:9",
+    duration: 5,
+    resolution: "720p" as const,
+    extras: {},
+  };
+  const options = { resume: undefined, checkpoint: async () => {}, progress: () => {}, signal: stop.signal };
+  await expect(engine?.render({ request, images: [], file: "none", thumbnail: "none" }, options)).rejects.toThrow();
+  expect(creates).toMatchObject([{ encoding, fields: { model: "Wan-AI/Wan2.2" } }]);
+});

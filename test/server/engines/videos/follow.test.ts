@@ -1,0 +1,195 @@
+import { describe, expect, test } from "vitest";
+import { createVirtualClock } from "../../../clock.ts";
+import { type Call, type FakeOptions, ioFetch, json } from "./fakes/fake.ts";
+import { createSglang } from "./fakes/sglang.ts";
+import { createTestEngine, type EngineOptions, fakes, kindIds } from "./run.ts";
+
+type Fault = NonNullable<FakeOptions["fault"]>;
+type Settings = EngineOptions & { fake?: FakeOptions; onPoll?: (call: Call, count: number) => ReturnType<Fault> };
+
+const minuteMs = 60_000;
+
+/** An engine of a kind whose polls `onPoll` answers, by their count from 1; `undefined` lets the server answer. */
+async function start({ kind = "sglang", fake: fakeOptions, onPoll, ...options }: Settings) {
+  const clock = createVirtualClock();
+  let polls = 0;
+  const paths: string[] = [];
+  const fault: Fault = (call) => {
+    if (call.route !== "other") paths.push(`${call.request.method} ${new URL(call.request.url).pathname}`);
+    return call.route === "poll" ? onPoll?.(call, ++polls) : undefined;
+  };
+  const fake = fakes[kind]({ now: clock.now, completeAfterMs: 10 * minuteMs, fault, ...fakeOptions });
+  const engine = await createTestEngine(ioFetch(fake), { ...options, kind, clock });
+  const onlyId = () => [...fake.jobs.keys()][0] ?? "";
+  /** Does something to the job at a time. */
+  const at = (ms: number, act: (id: string) => void) => void clock.sleep(ms).then(() => act(onlyId()));
+  return { ...engine, fake, clock, paths, at };
+}
+
+const refuse = () => {
+  throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", sent: false });
+};
+
+describe.each(kindIds)("a job of %s", (kind) => {
+  test("is told as soon as it is completed", async () => {
+    const { make } = await start({ kind });
+    const { outcome, seconds } = await make();
+    expect(outcome).toBe("made");
+    expect(seconds).toBeGreaterThanOrEqual(600);
+    expect(seconds).toBeLessThanOrEqual(603);
+  });
+
+  test.each([400, 500])("that failed, also as HTTP %i, fails with the server's words", async (httpStatus) => {
+    const { make, at, fake } = await start({ kind });
+    at(minuteMs, (id) => fake.fail(id, { message: "CUDA\nout of memory", httpStatus }));
+    expect(await make()).toMatchObject({ outcome: "CUDA out of memory", video: undefined });
+  });
+
+  test("that the server has forgotten fails after 30 s", async () => {
+    const { make, at, fake } = await start({ kind });
+    at(minuteMs, () => fake.forget());
+    const { outcome, seconds } = await make();
+    expect(outcome).toMatch(
+      /^http:\/\/gpu\.test:8091 no longer knows this video's job \(HTTP 404: .+\); it may have been restarted$/,
+    );
+    expect(seconds).toBeGreaterThanOrEqual(90);
+    expect(seconds).toBeLessThan(94);
+    expect(fake.creates).toHaveLength(1);
+  });
+
+  test("is found again by the next process, which sends no create", async () => {
+    const { make, fake, at } = await start({ kind });
+    const first = new AbortController();
+    at(minuteMs, () => first.abort(new Error("the service is stopping")));
+    const { outcome: stopped, checkpoints } = await make({ signal: first.signal });
+    expect(stopped).toBe("the service is stopping");
+    const job = checkpoints.at(-1) ?? "";
+    const { outcome, checkpoints: later, video } = await make({ resume: { state: "submitted", job } });
+    expect([outcome, later, fake.creates.length]).toEqual(["made", [], 1]);
+    expect(String(video)).toContain("a fox");
+  });
+});
+
+test("a job is polled by the name that its create gave, encoded", async () => {
+  const { make, paths, fake } = await start({ kind: "litellm" });
+  await make();
+  const [id = ""] = fake.jobs.keys();
+  expect(id).toMatch(/[+/].*=$/);
+  expect(new Set(paths.slice(1))).toEqual(
+    new Set([`GET /v1/videos/${encodeURIComponent(id)}`, `GET /v1/videos/${encodeURIComponent(id)}/content`]),
+  );
+});
+
+test("progress is passed on as the server tells it", async () => {
+  const { make } = await start({ kind: "litellm", fake: { completeAfterMs: 5_000 } });
+  expect((await make()).percents).toEqual([10, 20, 30]);
+});
+
+test.each([
+  ["a text", "out of memory", "out of memory"],
+  ["an object", { code: 500, message: "out of memory" }, "out of memory"],
+  ["nested", { error: { detail: [{ msg: "out of memory" }] } }, "out of memory"],
+  ["nothing", null, "the model run did not succeed (failed)"],
+  ["endless", "x".repeat(9_999), `${"x".repeat(500)}…`],
+])("the error of a failed job may be %s", async (_name, error, outcome) => {
+  const onPoll = () => json(200, { id: "1", object: "video", status: "failed", error });
+  expect((await (await start({ onPoll })).make()).outcome).toBe(outcome);
+});
+
+test.each(["failed", "deleted", "cancelled", "expired"])("a job that is %s fails", async (status) => {
+  const onPoll = () => json(200, { id: "1", status });
+  expect((await (await start({ onPoll })).make()).outcome).toBe(`the model run did not succeed (${status})`);
+});
+
+test("an unknown status is a job that runs", async () => {
+  const onPoll = ({ serve }: Call, count: number) =>
+    count < 100 ? json(200, { id: "1", status: "denoising" }) : serve();
+  expect((await (await start({ onPoll })).make()).outcome).toBe("made");
+});
+
+test("one of four replicas that knows the job is enough", async () => {
+  // Every poll goes to another one, and 60 in a row may miss.
+  const { make, notes } = await start({ fake: { missesPoll: (poll) => poll % 60 !== 0 } });
+  expect((await make()).outcome).toBe("made");
+  expect(notes).toEqual([]);
+});
+
+/** What an answer may be that tells nothing about the job. */
+const troubles: [string, () => ReturnType<Fault>][] = [
+  ["a refused connection", refuse],
+  ["a reset", () => "drop"],
+  ["a page", () => new Response("<h1>Bad gateway</h1>", { status: 502 })],
+  ["an HTTP 429", () => json(429, { detail: "slow down" })],
+  ["a cut reply", () => ({ reply: json(200, { id: "1", status: "completed" }), bytes: 9 })],
+  ["a 200 that is no job", () => json(200, {})],
+];
+
+describe.each(troubles)("%s instead of a job", (_name, answer) => {
+  test("is survived for 29 min, and told once", async () => {
+    let hasPassed = false;
+    const { make, notes, at } = await start({ onPoll: () => (hasPassed ? undefined : answer()) });
+    at(29 * minuteMs, () => {
+      hasPassed = true;
+    });
+    expect((await make()).outcome).toBe("made");
+    expect(notes).toEqual([expect.stringMatching(/^http:\/\/gpu\.test:8091 does not answer: .+\. Asking on\.$/)]);
+  });
+
+  test("fails the generation after 30 min", async () => {
+    const { make } = await start({ onPoll: answer });
+    const { outcome, seconds } = await make();
+    expect(outcome).toMatch(/^http:\/\/gpu\.test:8091, which was making this video, has not answered for 30 min: ./);
+    expect(seconds).toBeLessThan(1_900);
+  });
+});
+
+test("a 404 counts only without other trouble in between", async () => {
+  const notFound = () => json(404, { detail: "Video not found" });
+  const { make } = await start({
+    onPoll: (_call, count) => [undefined, notFound, refuse, refuse, refuse, refuse, refuse, notFound][count]?.(),
+  });
+  expect((await make()).outcome).toBe("made");
+});
+
+test("a server that is silent for a poll is asked again", async () => {
+  const clock = createVirtualClock();
+  const fault: Fault = ({ route }) =>
+    route === "poll" && clock.now() < minuteMs ? clock.sleep(36e6).then(() => undefined) : undefined;
+  const fake = createSglang({ now: clock.now, completeAfterMs: 1_000, fault });
+  const { make } = await createTestEngine(ioFetch(fake), { clock, kind: "sglang" });
+  const { outcome, seconds } = await make();
+  expect(outcome).toBe("made");
+  expect(seconds).toBeLessThan(100);
+});
+
+test("a job waits in the queue for as long as other jobs of the server go on", async () => {
+  const timeoutMs = 3 * minuteMs;
+  const { make, fake, clock } = await start({ timeoutMs, fake: { completeAfterMs: Number.POSITIVE_INFINITY } });
+  void (async () => {
+    for (let count = 1; count <= 6; count++) {
+      await clock.sleep(2.5 * minuteMs);
+      fake.complete([...fake.jobs.keys()][count === 6 ? 0 : count] ?? "");
+    }
+  })();
+  const prompts = ["last", "1", "2", "3", "4", "5"];
+  const all = await Promise.all(prompts.map((prompt) => make({ prompt })));
+  expect(all.map(({ outcome }) => outcome)).toEqual(prompts.map(() => "made"));
+  expect(all[0]?.seconds).toBeGreaterThanOrEqual(15 * 60);
+});
+
+test.each([
+  ["vllm-omni", "in_progress"],
+  ["sglang", "queued"],
+] as const)("a job of %s that changes nothing is given up after 30 min", async (kind, status) => {
+  const { make } = await start({ kind, fake: { completeAfterMs: Number.POSITIVE_INFINITY } });
+  const { outcome, seconds } = await make();
+  expect(outcome).toBe(`http://gpu.test:8091 made no progress with this video for 30 min (${status})`);
+  expect(seconds).toBeLessThan(1_810);
+});
+
+test("a job that runs without a change is given up also while others end", async () => {
+  const { make, fake, clock } = await start({ kind: "vllm-omni", fake: { completeAfterMs: Number.POSITIVE_INFINITY } });
+  void clock.sleep(20 * minuteMs).then(() => fake.complete([...fake.jobs.keys()][1] ?? ""));
+  const [stuck, other] = await Promise.all([make(), make()]);
+  expect([stuck?.seconds, other?.outcome]).toEqual([expect.closeTo(1_804, -1), "made"]);
+});

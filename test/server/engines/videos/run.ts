@@ -1,0 +1,104 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { onTestFinished } from "vitest";
+import type { Clock, Io } from "../../../../src/io.ts";
+import type { Checkpoint, ImageFile } from "../../../../src/server/engines/engine.ts";
+import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
+import { createVideosEngine } from "../../../../src/server/engines/videos/videos.ts";
+import type { Open } from "../../../../src/server/outbound/outbound.ts";
+import { createVirtualClock } from "../../../clock.ts";
+import type { FakeOptions } from "./fakes/fake.ts";
+import { createLiteLlm } from "./fakes/litellm.ts";
+import { createSglang } from "./fakes/sglang.ts";
+import { createTensorRtLlm } from "./fakes/tensorrt-llm.ts";
+import { createVllmOmni } from "./fakes/vllm-omni.ts";
+
+export const engineUrl = "http://gpu.test:8091";
+export const timeoutMs = 30 * 60_000;
+
+/** The fake of each kind. */
+export const fakes = {
+  ...{ "vllm-omni": createVllmOmni, sglang: createSglang, "tensorrt-llm": createTensorRtLlm },
+  litellm: (options: FakeOptions) => createLiteLlm({ ...options, models: ["wan-2.5"] }),
+};
+export const kindIds = Object.keys(fakes) as (keyof typeof fakes)[];
+
+export type EngineOptions = {
+  clock?: Clock;
+  url?: string;
+  kind?: keyof typeof fakes;
+  key?: string;
+  timeoutMs?: number;
+  upstreamModel?: string;
+  /** Whoever answers on other hosts. */
+  open?: Open;
+};
+
+export type MakeOptions = {
+  prompt?: string;
+  extras?: Record<string, string | number>;
+  images?: ImageFile[];
+  resume?: Checkpoint;
+  signal?: AbortSignal;
+};
+
+/** What came of one generation. */
+export type Made = {
+  /** "made", or the error's message. */
+  outcome: string;
+  checkpoints: (string | null)[];
+  percents: number[];
+  /** The bytes that were saved; `undefined` when no file was left. */
+  video: Buffer | undefined;
+  /** How long it took. */
+  seconds: number;
+};
+
+/** The engine as the service uses it, on a virtual clock, over a `fetch` that reaches its server. */
+export async function createTestEngine(fetch: Io["fetch"], options: EngineOptions = {}) {
+  const { clock = createVirtualClock(), url = engineUrl, open = refuse } = options;
+  const notes: string[] = [];
+  const engine = createVideosEngine(
+    {
+      ...{ url, upstreamModel: options.upstreamModel, key: options.key, models: ["wan-2.5"], concurrency: 16 },
+      ...{ kind: kinds.find(({ id }) => id === options.kind), timeoutMs: options.timeoutMs ?? timeoutMs },
+      onNote: (text) => notes.push(text),
+    },
+    { ...clock, fetch, open },
+  );
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  let count = 0;
+
+  async function make(made: MakeOptions = {}): Promise<Made> {
+    const { prompt = "a fox", extras = {}, images = [], resume, signal = new AbortController().signal } = made;
+    const request = { prompt, model: "wan-2.5", aspectRatio: "16:9", duration: 5, resolution: "720p" as const, extras };
+    const file = join(folder, `${count++}.mp4`);
+    const checkpoints: Made["checkpoints"] = [];
+    const percents: number[] = [];
+    const start = clock.now();
+    const outcome = await engine
+      .render(
+        { request, images, file, thumbnail: `${file}.png` },
+        {
+          ...{ resume, signal, progress: (percent) => void percents.push(percent) },
+          checkpoint: async (kept) =>
+            void checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null)),
+        },
+      )
+      .then(
+        () => "made",
+        (error: Error) => error.message,
+      );
+    const video = await readFile(file).catch(() => undefined);
+    return { outcome, checkpoints, percents, video, seconds: (clock.now() - start) / 1_000 };
+  }
+  return { clock, engine, notes, folder, make };
+}
+
+const refuse: Open = async (address) => {
+  throw Object.assign(new Error(`videos from ${new URL(address).hostname} are refused: a private address`), {
+    isForbidden: true,
+  });
+};

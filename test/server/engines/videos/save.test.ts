@@ -1,0 +1,268 @@
+import { mkdir, readdir, rm } from "node:fs/promises";
+import { describe, expect, test } from "vitest";
+import { unlessAborted } from "../../../../src/client/http.ts";
+import type { Io } from "../../../../src/io.ts";
+import type { Open } from "../../../../src/server/outbound/outbound.ts";
+import { createVirtualClock } from "../../../clock.ts";
+import { tinyMp4 } from "../../../mp4.ts";
+import { type FakeOptions, ioFetch, json } from "./fakes/fake.ts";
+import { createSglang } from "./fakes/sglang.ts";
+import { createTestEngine, type EngineOptions, engineUrl } from "./run.ts";
+
+type Answer = (address: string, count: number) => ReturnType<NonNullable<FakeOptions["fault"]>>;
+
+const video = () => new Response(Buffer.from(tinyMp4("a fox")), { headers: { "Content-Length": "41" } });
+const bytes = Buffer.from(tinyMp4("a fox"));
+
+type Settings = EngineOptions & { told?: (poll: number) => string; fetch?: (next: Io["fetch"]) => Io["fetch"] };
+
+/**
+ * An engine whose one job is completed; `answer` is asked for each download, by its address and count from 1, and `undefined` is the video. `told`
+ * is the `url` of the job, by its poll.
+ */
+async function start(answer: Answer, { told, fetch = (next) => next, ...options }: Settings = {}) {
+  const clock = options.clock ?? createVirtualClock();
+  const downloads: string[] = [];
+  const opened: string[] = [];
+  let polls = 0;
+  const count = (address: string) => {
+    downloads.push(address.replace(engineUrl, ""));
+    return answer(address, downloads.length);
+  };
+  const fake = createSglang({
+    fault({ route, request }) {
+      if (route === "poll") return json(200, { id: "1", status: "completed", url: told?.(++polls) ?? null });
+      if (route === "create" || request.url.endsWith("/v1/models")) return undefined;
+      keys.push(request.headers.get("Authorization"));
+      return Promise.resolve(count(request.url)).then((reply) => reply ?? video());
+    },
+  });
+  const keys: (string | null)[] = [];
+  /** Whoever answers for other hosts; 10.0.0.1 is an address that the rules refuse. */
+  const open: Open = async (address, { signal }) => {
+    opened.push(address);
+    if (new URL(address).hostname === "10.0.0.1")
+      throw Object.assign(new Error("videos from 10.0.0.1 are refused: a private address"), { isForbidden: true });
+    return ioFetch({ fetch: async () => ((await count(address)) as Response | undefined) ?? video() })(address, {
+      signal,
+    });
+  };
+  const engine = await createTestEngine(fetch(ioFetch(fake)), { kind: "sglang", open, ...options, clock });
+  const make: typeof engine.make = async (made) => {
+    const result = await engine.make(made);
+    if (result.outcome !== "made") expect(await readdir(engine.folder)).toEqual([]);
+    return result;
+  };
+  return { ...engine, make, clock, downloads, opened, keys };
+}
+
+const page = () => new Response("<html>Sign in</html>", { headers: { "Content-Type": "text/html" } });
+const gone = (reason: string) =>
+  new RegExp(`^http://gpu\\.test:8091 made this video, but it could not be downloaded: ${reason}`);
+
+describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
+  const notReady = () => json(status, { detail: "Generation is still in-progress" });
+
+  test("is asked again for up to 30 s", async () => {
+    const { make, clock } = await start(() => (clock.now() < 28_000 ? notReady() : undefined));
+    expect(await make()).toMatchObject({ outcome: "made", video: bytes });
+  });
+
+  test("fails after 30 s", async () => {
+    const { make } = await start(notReady);
+    const { outcome, seconds } = await make();
+    expect(outcome).toMatch(gone(`HTTP ${status}: Generation is still in-progress$`));
+    expect(seconds).toBeLessThan(32);
+  });
+});
+
+test("a 404 after minutes of other trouble has its own 30 s", async () => {
+  const { make } = await start((_address, count) => {
+    if (count < 8) return json(500, {});
+    return count < 12 ? json(404, {}) : undefined;
+  });
+  expect((await make()).outcome).toBe("made");
+});
+
+describe.each<[string, Answer, string]>([
+  ["a cut reply", () => ({ reply: video(), bytes: 20 }), "the connection was closed"],
+  ["a reset", () => "drop", "the connection was closed"],
+  ["an HTTP 503", () => json(503, { detail: "busy" }), "HTTP 503: busy"],
+  ["an HTTP 403", () => json(403, {}), "HTTP 403"],
+])("%s", (_name, answer, reason) => {
+  test("is fetched again", async () => {
+    const { make, downloads } = await start((address, count) => (count < 3 ? answer(address, count) : undefined));
+    expect(await make()).toMatchObject({ outcome: "made", video: bytes });
+    expect(downloads).toHaveLength(3);
+  });
+
+  test("fails after 30 min", async () => {
+    const { make } = await start(answer);
+    const { outcome, seconds } = await make();
+    expect(outcome).toMatch(gone(`${reason}$`));
+    expect(seconds).toBeGreaterThan(1_800);
+    expect(seconds).toBeLessThan(1_840);
+  });
+});
+
+test.each<[string, () => Response, string]>([
+  ["a page with HTTP 200", page, "it is text"],
+  ["JSON with HTTP 200", () => json(200, { status: "processing" }), "it is text"],
+  ["nothing", () => new Response(null), "it is empty"],
+  [
+    "an .mp4 that is cut inside",
+    () => new Response(bytes.subarray(0, 30), { headers: { "Content-Length": "30" } }),
+    "it is incomplete",
+  ],
+  [
+    "an .mp4 of an unknown length that is cut between boxes",
+    () => new Response(bytes.subarray(0, 28)),
+    "it contains no video",
+  ],
+])("%s fails after three", async (_name, answer, reason) => {
+  const { make, downloads } = await start(answer);
+  expect((await make()).outcome).toMatch(gone(reason));
+  expect(downloads).toHaveLength(3);
+});
+
+/** What a job or a reply may tell, and where the engine looks then: by itself, or by the rules for addresses that others chose. */
+describe("the address of a video", () => {
+  test.each<[string, string, string]>([
+    ["relative", "/files/1.mp4?sig=1", `${engineUrl}/files/1.mp4?sig=1`],
+    ["relative without a slash", "files/1.mp4", `${engineUrl}/files/1.mp4`],
+    ["on another port of the same host", "http://gpu.test:9000/1.mp4", "http://gpu.test:9000/1.mp4"],
+    ["of another scheme", "s3://bucket/1.mp4", `${engineUrl}/v1/videos/${"0".repeat(31)}1/content`],
+    ["no address", "http://", `${engineUrl}/v1/videos/${"0".repeat(31)}1/content`],
+  ])("in the job is %s", async (_name, told, address) => {
+    const { make, downloads, opened } = await start(() => undefined, { told: () => told });
+    expect((await make()).video).toEqual(bytes);
+    expect([downloads, opened]).toEqual([[address.replace(engineUrl, "")], []]);
+  });
+
+  test("in the job is on another host: by the rules, without the key", async () => {
+    const { make, opened, keys } = await start(() => undefined, {
+      told: () => "https://cdn.test/1.mp4",
+      key: "sk-012345678",
+    });
+    expect((await make()).video).toEqual(bytes);
+    expect([opened, keys]).toEqual([["https://cdn.test/1.mp4"], []]);
+  });
+
+  test("that the rules refuse fails at once", async () => {
+    const { make } = await start(() => undefined, { told: () => "http://10.0.0.1/1.mp4" });
+    const outcome = expect.stringMatching(gone("videos from 10.0.0.1 are refused: a private address$"));
+    expect(await make()).toMatchObject({ outcome, seconds: 0 });
+  });
+
+  test("in the job is asked for again once it has expired", async () => {
+    const { make } = await start((address) => (address.endsWith("2.mp4") ? undefined : json(403, {})), {
+      told: (poll) => `https://cdn.test/${poll}.mp4`,
+    });
+    expect((await make()).video).toEqual(bytes);
+  });
+
+  test("is in the detail of a 400, however long its signature", async () => {
+    const address = `https://bucket.test/1.mp4?signature=${"a".repeat(2_000)}`;
+    const detail = `Video has been uploaded to cloud storage. Please use the cloud URL: ${address}.`;
+    const { make, opened } = await start((asked) => (asked === address ? undefined : json(400, { detail })));
+    expect((await make()).video).toEqual(bytes);
+    expect(opened).toEqual([address]);
+  });
+
+  test("is behind redirects, with the key for the server's own origin alone", async () => {
+    const hops: Record<string, string> = {
+      [`${engineUrl}/v1/videos/${"0".repeat(31)}1/content`]: "/a.mp4",
+      [`${engineUrl}/a.mp4`]: "http://gpu.test:9000/b.mp4",
+      "http://gpu.test:9000/b.mp4": "https://cdn.test/c.mp4",
+    };
+    const { make, keys, opened } = await start(
+      (address) => {
+        const next = hops[address];
+        return next === undefined ? undefined : new Response("", { status: 302, headers: { Location: next } });
+      },
+      { key: "sk-012345678" },
+    );
+    expect((await make()).video).toEqual(bytes);
+    expect(keys).toEqual(["Bearer sk-012345678", "Bearer sk-012345678", null]);
+    expect(opened).toEqual(["https://cdn.test/c.mp4"]);
+  });
+
+  test.each<[string, (address: string) => Response]>([
+    ["redirects", (address) => new Response("", { status: 302, headers: { Location: address } })],
+    ["details", (address) => json(400, { detail: `see ${address}x` })],
+  ])("may not be behind endless %s", async (_name, answer) => {
+    const { make, downloads } = await start((address, count) => (count <= 4 ? answer(address) : undefined));
+    expect((await make()).video).toEqual(bytes);
+    expect(downloads).toHaveLength(5);
+  });
+});
+
+/** A server whose first `times` downloads come in parts. */
+function streams(parts: () => AsyncGenerator<Uint8Array>, { times = 1, length = 0 } = {}) {
+  let count = 0;
+  return (next: Io["fetch"]): Io["fetch"] =>
+    async (url, init) => {
+      if (!url.endsWith("/content") || count++ >= times) return next(url, init);
+      const get = (name: string) => (name === "Content-Length" && length > 0 ? String(length) : null);
+      return { status: 200, headers: { get }, body: abortable(parts(), init?.signal), text: async () => "" };
+    };
+}
+
+async function* abortable(parts: AsyncGenerator<Uint8Array>, signal: AbortSignal | null | undefined) {
+  for (;;) {
+    const { value, done } = await unlessAborted(parts.next(), signal ?? new AbortController().signal);
+    if (done) return;
+    yield value;
+  }
+}
+
+test("a video of more than 2 GB fails at the first byte too many, and nothing more is read", async () => {
+  let parts = 0;
+  const endless = async function* () {
+    for (;;) {
+      parts++;
+      yield Buffer.alloc(parts === 2 ? 2_000_000_000 : 1);
+    }
+  };
+  const { make } = await start(() => undefined, { fetch: streams(endless) });
+  expect(await make()).toMatchObject({ outcome: expect.stringMatching(gone("it is larger than 2 GB$")), seconds: 0 });
+  expect(parts).toBe(2);
+});
+
+test.each([
+  ["that stops", 36_000_000],
+  ["that comes drop by drop", 20_000],
+])("a download %s is begun again", async (_name, pauseMs) => {
+  const clock = createVirtualClock();
+  const slow = async function* () {
+    for (const byte of bytes) {
+      yield Uint8Array.of(byte);
+      await clock.sleep(pauseMs);
+    }
+  };
+  const { make } = await start(() => undefined, { clock, fetch: streams(slow) });
+  const { outcome, seconds } = await make();
+  expect(outcome).toBe("made");
+  expect(seconds).toBeLessThan(100);
+});
+
+test("a large download may take longer than a minute, and each megabyte counts", async () => {
+  const clock = createVirtualClock();
+  const large = Buffer.from(tinyMp4("x".repeat(5_000_000)));
+  const slow = async function* () {
+    for (let at = 0; at < large.length; at += 500_000) {
+      yield large.subarray(at, at + 500_000);
+      await clock.sleep(25_000);
+    }
+  };
+  const { make } = await start(() => undefined, { clock, fetch: streams(slow, { length: large.length }) });
+  const { outcome, seconds, video: saved } = await make();
+  expect([outcome, seconds > 200, saved?.equals(large)]).toEqual(["made", true, true]);
+});
+
+test("a disk that cannot be written to is tried again", async () => {
+  const { make, folder, clock } = await start(() => undefined);
+  await rm(folder, { recursive: true });
+  void clock.sleep(60_000).then(() => mkdir(folder));
+  expect((await make()).video).toEqual(bytes);
+});

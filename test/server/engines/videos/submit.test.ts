@@ -1,0 +1,251 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { ImageFile } from "../../../../src/server/engines/engine.ts";
+import { createVirtualClock } from "../../../clock.ts";
+import { tinyMp4 } from "../../../mp4.ts";
+import { type Call, type FakeOptions, ioFetch, json } from "./fakes/fake.ts";
+import { createTestEngine, type EngineOptions, engineUrl, fakes, kindIds } from "./run.ts";
+
+type Fault = NonNullable<FakeOptions["fault"]>;
+type Settings = EngineOptions & { fake?: FakeOptions; onCreate?: (call: Call, count: number) => ReturnType<Fault> };
+
+/** An engine of a kind whose creates `onCreate` answers, by their count from 1; `undefined` lets the server answer. */
+async function start({ kind = "vllm-omni", fake: fakeOptions, onCreate, ...options }: Settings) {
+  const clock = options.clock ?? createVirtualClock();
+  let posts = 0;
+  const fault: Fault = (call) => (call.route === "create" ? onCreate?.(call, ++posts) : undefined);
+  const fake = fakes[kind]({ now: clock.now, completeAfterMs: 10_000, fault, ...fakeOptions });
+  const engine = await createTestEngine(ioFetch(fake), { ...options, clock });
+  return { ...engine, fake, clock, posts: () => posts };
+}
+
+const refuse = () => {
+  throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", sent: false });
+};
+
+describe.each(kindIds)("a server of %s", (kind) => {
+  test("gets one create, whose job is kept, and its video is saved", async () => {
+    const { make, fake, notes } = await start({ kind });
+    const { outcome, checkpoints, video } = await make({ prompt: "a fox\nin snow", extras: { seed: 7 } });
+    expect(outcome).toBe("made");
+    expect(checkpoints).toEqual(["submitting", [...fake.jobs.keys()][0]]);
+    expect(fake.creates).toHaveLength(1);
+    expect(String(fake.creates[0]?.fields.seed)).toBe("7");
+    expect(video).toEqual(Buffer.from(tinyMp4(String(fake.creates[0]?.fields.prompt))));
+    expect(notes).toEqual([]);
+  });
+
+  test("gets an image as a file", async () => {
+    const { make, fake, folder } = await start({ kind });
+    const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
+    await writeFile(image.path, "pixels");
+    expect((await make({ images: [image] })).outcome).toBe("made");
+    expect(fake.creates[0]?.files).toMatchObject([
+      { name: "image.png", type: "image/png", bytes: new Uint8Array(Buffer.from("pixels")) },
+    ]);
+  });
+
+  test("that refuses an extra field gets the create once more without it", async () => {
+    const { make, fake, notes } = await start({ kind, fake: { refuses: ["seed"] } });
+    const { outcome, checkpoints } = await make({ extras: { seed: 7, guidance_scale: 3 } });
+    expect(outcome).toBe("made");
+    expect(fake.creates.map(({ fields }) => ["seed" in fields, "guidance_scale" in fields])).toEqual([
+      [true, true],
+      [false, true],
+    ]);
+    expect(checkpoints.slice(0, 3)).toEqual(["submitting", null, "submitting"]);
+    expect(notes).toEqual([
+      expect.stringMatching(/^http:\/\/gpu\.test:8091 refuses seed \(HTTP 4.*\)\. Submitting without\.$/s),
+    ]);
+  });
+
+  test("that refuses another field then fails the generation", async () => {
+    const { make, fake } = await start({ kind, fake: { refuses: ["seed", "fps"] } });
+    const { outcome, checkpoints } = await make({ extras: { seed: 7, fps: 24 } });
+    expect(outcome).toMatch(/^http:\/\/gpu\.test:8091 refused the request: HTTP 4/);
+    expect(fake.creates).toHaveLength(2);
+    expect(checkpoints.at(-1)).toBeNull();
+  });
+});
+
+/** What a server says when it did not take a create. */
+const notTaken: [string, () => Response | never][] = [
+  ["a refused connection", refuse],
+  ["an HTTP 503", () => json(503, { detail: "loading" })],
+  ["an HTTP 429", () => json(429, { error: { message: "slow down" } })],
+  ["an HTTP 401", () => json(401, { error: "Unauthorized" })],
+  ["a 503 of Envoy that did not connect", () => envoy("connection failure")],
+];
+
+const envoy = (reason: string) =>
+  new Response(`upstream connect error or disconnect/reset before headers. reset reason: ${reason}`, { status: 503 });
+
+describe.each(notTaken)("%s", (_name, answer) => {
+  test("is taken back, and the create tried again", async () => {
+    const onCreate = (_call: Call, count: number) => (count < 4 ? answer() : undefined);
+    const { make, fake, notes, posts } = await start({ kind: "sglang", onCreate });
+    const { outcome, checkpoints } = await make();
+    expect(outcome).toBe("made");
+    expect([posts(), fake.creates.length]).toEqual([4, 1]);
+    const tries = ["submitting", null, "submitting", null, "submitting", null, "submitting"];
+    expect(checkpoints).toEqual([...tries, [...fake.jobs.keys()][0]]);
+    expect(notes).toEqual([expect.stringMatching(/accepts no requests: .+\. Trying again until it does\.$/)]);
+  });
+
+  test("fails the generation when the time is over, and nothing was submitted", async () => {
+    const { make, fake, notes } = await start({ kind: "sglang", onCreate: answer });
+    const { outcome, checkpoints, seconds } = await make();
+    expect(outcome).toMatch(/^http:\/\/gpu\.test:8091 accepted no request for 30 min: .+; nothing was submitted$/);
+    expect(checkpoints.at(-1)).toBeNull();
+    expect(seconds).toBeGreaterThan(1_800);
+    expect(seconds).toBeLessThan(1_840);
+    expect(fake.creates).toEqual([]);
+    expect(notes).toHaveLength(1);
+  });
+});
+
+test("a server whose kind cannot be told gets no create", async () => {
+  const { make, posts } = await start({ fake: { fault: () => json(200, {}) } });
+  const { outcome } = await make();
+  expect(outcome).toMatch(/what kind of server it is cannot be told; --engine-kind names it; nothing was submitted$/);
+  expect(posts()).toBe(0);
+});
+
+test("sixteen generations that wait for one server are one note", async () => {
+  const { make, notes } = await start({ kind: "sglang", onCreate: refuse });
+  await Promise.all(Array.from({ length: 16 }, () => make()));
+  expect(notes).toHaveLength(1);
+});
+
+/** What leaves open whether a job was started. */
+const unclear: [string, (call: Call) => ReturnType<Fault>][] = [
+  ["a reset", () => "drop"],
+  ["a reset after the create was accepted", ({ serve }) => serve().then(() => "drop" as const)],
+  ...[302, 408, 500, 502, 504].map((status): [string, () => Response] => [`an HTTP ${status}`, () => json(status, {})]),
+  ["a 2xx without a job", () => json(200, { status: "queued" })],
+  ["a 202 with a page", () => new Response("<h1>Hello</h1>", { status: 202 })],
+  ["a cut reply", async ({ serve }) => ({ reply: await serve(), bytes: 10 })],
+  ["a 503 of Envoy whose connection broke off", () => envoy("connection termination")],
+  ["an endless reply", () => new Response(new Uint8Array(64_000_001))],
+];
+
+test.each(unclear)("%s is unclear: the create is not sent again", async (_name, onCreate) => {
+  const { make, posts } = await start({ kind: "sglang", onCreate });
+  const { outcome, checkpoints } = await make();
+  expect(outcome).toMatch(
+    /^it is unclear whether http:\/\/gpu\.test:8091 makes this video \(.+\); it was not submitted again$/,
+  );
+  expect(checkpoints).toEqual(["submitting"]);
+  expect(posts()).toBe(1);
+});
+
+test("silence is unclear when the time is over", async () => {
+  const clock = createVirtualClock();
+  const onCreate = () => clock.sleep(36_000_000).then(() => undefined);
+  const { make, posts } = await start({ kind: "sglang", clock, onCreate });
+  expect((await make()).outcome).toMatch(/unclear .* \(no response within 30 min\)/);
+  expect(posts()).toBe(1);
+});
+
+const fastApi = (loc: string[], msg: string, type: string) => json(422, { detail: [{ loc, msg, type, input: 5 }] });
+
+/** Refusals, the fields that are left out for them, and whether it was sent twice. */
+test.each([
+  [
+    "a field that is unknown",
+    fastApi(["body", "seconds"], "Extra inputs are not permitted", "extra_forbidden"),
+    "seconds",
+  ],
+  ["an unknown field, as a text", json(422, { message: "Unknown request field 'size'." }), "size"],
+  ["an unknown argument", json(400, { detail: "got an unexpected keyword argument 'seconds'" }), "seconds"],
+  ["an extra's value, by its type in a union", fastApi(["body", "seed", "int"], "not an integer", "int_type"), "seed"],
+  ["a length that it cannot make", fastApi(["body", "seconds"], "at most 4", "less_than_equal"), undefined],
+  ["a size that it cannot make", json(400, { detail: "Unsupported size '1280x720'." }), undefined],
+  ["a model that it does not have", json(400, { detail: "Unsupported model 'wan'" }), undefined],
+  ["a prompt", json(400, { error: { message: "moderation" } }), undefined],
+])("of a create that is refused for %s, this field alone may be left out", async (_name, refusal, left) => {
+  const onCreate = (_call: Call, count: number) => (count === 1 ? refusal.clone() : undefined);
+  const { make, fake, posts } = await start({ kind: "sglang", upstreamModel: "wan", onCreate });
+  const { outcome } = await make({ extras: { seed: 7 } });
+  if (left === undefined) expect([outcome.split(":", 2).join(":"), posts()]).toEqual([expect.any(String), 1]);
+  if (left === undefined) return expect(outcome).toMatch(/refused the request: HTTP 4/);
+  expect(outcome).toBe("made");
+  const names = ["prompt", "size", "seconds", "seed", "model"].filter((name) => name !== left);
+  expect(Object.keys(fake.creates[0]?.fields ?? {})).toEqual(names);
+});
+
+test.each([{ id: "a/b" }, { id: 7 }])("a create that is answered with %o alone started a job", async (created) => {
+  const job = String(created.id);
+  const fault: Fault = ({ route }) => {
+    if (route === "poll") return json(200, { id: job, status: "failed", error: "no" });
+    return route === "create" ? json(200, created) : undefined;
+  };
+  const { make } = await start({ kind: "sglang", fake: { fault } });
+  expect(await make()).toMatchObject({ outcome: "no", checkpoints: ["submitting", job] });
+});
+
+test.each([
+  ["its address", { data: [{ url: "/files/1.mp4" }] }],
+  ["its bytes", { data: [{ b64_json: Buffer.from(tinyMp4("a fox")).toString("base64") }] }],
+])("a server that answers a create with the finished video, by %s, is followed no more", async (_name, created) => {
+  const fault: Fault = ({ route, request }) => {
+    if (request.url.endsWith("/files/1.mp4")) return new Response(Buffer.from(tinyMp4("a fox")));
+    return route === "create" ? json(200, { id: "1", object: "video", status: "completed", ...created }) : undefined;
+  };
+  const { make } = await start({ kind: "sglang", fake: { fault } });
+  const { outcome, video } = await make();
+  expect([outcome, video]).toEqual(["made", Buffer.from(tinyMp4("a fox"))]);
+});
+
+describe("the stop of the service", () => {
+  const stopped = new Error("the service is stopping");
+
+  test.each([
+    [9_000, "keeps the job of a create that answers within 10 s"],
+    [11_000, "leaves a create unclear that answers later"],
+  ])("after %i ms", async (answerMs) => {
+    const clock = createVirtualClock();
+    const stop = new AbortController();
+    const onCreate = async ({ serve }: Call) => {
+      stop.abort(stopped);
+      await clock.sleep(answerMs);
+      return serve();
+    };
+    const { make, fake } = await start({ kind: "sglang", clock, onCreate });
+    const { outcome, checkpoints } = await make({ signal: stop.signal });
+    expect(outcome).toBe(stopped.message);
+    const kept = answerMs < 10_000 ? [...fake.jobs.keys()] : [];
+    expect(checkpoints).toEqual(["submitting", ...kept]);
+  });
+
+  test("ends the waiting for a server that takes nothing", async () => {
+    const clock = createVirtualClock();
+    const stop = new AbortController();
+    const { make } = await start({ kind: "sglang", clock, onCreate: refuse });
+    void clock.sleep(60_000).then(() => stop.abort(stopped));
+    const { outcome, checkpoints, seconds } = await make({ signal: stop.signal });
+    expect([outcome, checkpoints.at(-1), seconds]).toEqual([stopped.message, null, 60]);
+  });
+});
+
+test("a key that a server repeats, and its control characters, are in no message", async () => {
+  const key = "sk-0123456789abcdef";
+  const words = `Invalid key ${key}\u001b[31m\nsee https://help.test/keys?token=abc ${"x".repeat(5_000)}`;
+  const onCreate = () => json(401, { error: { message: words } });
+  const { make, notes } = await start({ kind: "sglang", key, onCreate });
+  const { outcome } = await make();
+  for (const text of [outcome, ...notes]) {
+    expect(text).toContain("Invalid key [key] [31m see https://help.test/keys xxx");
+    expect(text).not.toMatch(/\p{Cc}/u);
+    expect(text.length).toBeLessThan(700);
+  }
+});
+
+test("more images than a kind takes fail before anything is sent", async () => {
+  const { make, posts } = await start({ kind: "sglang" });
+  const image: ImageFile = { path: "0.png", format: "png", megapixels: 1, name: "the image" };
+  const { outcome, checkpoints } = await make({ images: [image, image] });
+  expect(outcome).toBe("SGLang takes 1 image, and this generation has 2");
+  expect([checkpoints, posts(), engineUrl]).toEqual([[], 0, engineUrl]);
+});
