@@ -24,6 +24,8 @@ export type TroubleMaker = (random: Random, clock: Pick<Clock, "now" | "sleep">)
 export const timeoutMs = 30 * 60_000;
 
 const page = "<!doctype html><title>502 Bad Gateway</title>";
+/** What Envoy says when the server behind it has closed the connection, and may have taken the request. */
+export const envoy = "upstream connect error or disconnect/reset before headers. reset reason: connection termination";
 const html = (status: number) => new Response(page, { status, headers: { "Content-Type": "text/html" } });
 const oneIn = (count: number, random: Random) => random.between(1, count) === 1;
 
@@ -47,7 +49,7 @@ export const troubles: Record<string, TroubleMaker> = {
     async fault(call) {
       if (call.route !== "create" || random.next() < 0.3) return undefined;
       if (random.next() < 0.5) await call.serve();
-      return html(random.pick([200, 408, 500, 502, 504]));
+      return random.next() < 0.2 ? new Response(envoy, { status: 503 }) : html(random.pick([200, 408, 500, 502, 504]));
     },
   }),
   "a create answered with 503 or 429, then taken"(random) {

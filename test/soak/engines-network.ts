@@ -7,7 +7,7 @@ import { createLiteLlm } from "../server/engines/videos/fakes/litellm.ts";
 import { createSglang, type SglangOptions } from "../server/engines/videos/fakes/sglang.ts";
 import { createTensorRtLlm } from "../server/engines/videos/fakes/tensorrt-llm.ts";
 import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
-import { bucket, promptPattern, type Trouble } from "./engines-faults.ts";
+import { bucket, envoy, promptPattern, type Trouble } from "./engines-faults.ts";
 
 /** The model that every engine of these proofs serves. */
 export const model = "wan-2.5";
@@ -69,9 +69,9 @@ export function createNetwork(kind: KindId, { now, random, trouble }: NetworkOpt
     const reply = await ioFetch(fake)(url, init);
     note();
     const onEnd = (text: string) => {
+      const isRefused = reply.status === 503 || (reply.status >= 400 && reply.status < 500 && reply.status !== 408);
       if (reply.status < 300 && text.includes('"id"')) entry.outcome = "answered";
-      else if (reply.status === 503 || (reply.status >= 400 && reply.status < 500 && reply.status !== 408))
-        entry.outcome = "refused";
+      else if (isRefused && text !== envoy) entry.outcome = "refused";
     };
     return { ...readable(reply), body: watchBody(reply, onEnd) };
   };
