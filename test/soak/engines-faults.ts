@@ -143,7 +143,7 @@ export const troubles: Record<string, TroubleMaker> = {
   "trouble with polls for minutes"(random, clock) {
     const isForEver = oneIn(5, random);
     const startMs = random.between(0, 60_000);
-    const endMs = startMs + (isForEver ? 8 * timeoutMs : random.between(60_000, timeoutMs - 180_000));
+    const endMs = startMs + (isForEver ? Number.POSITIVE_INFINITY : random.between(60_000, timeoutMs - 180_000));
     return {
       async fault(call) {
         if (call.route !== "poll" || clock.now() < startMs || clock.now() > endMs) return undefined;

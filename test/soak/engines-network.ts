@@ -1,4 +1,5 @@
-import type { HttpResponse, Io } from "../../src/io.ts";
+import { unlessAborted } from "../../src/client/http.ts";
+import type { Clock, FetchInit, HttpResponse, Io } from "../../src/io.ts";
 import type { kinds } from "../../src/server/engines/videos/kinds.ts";
 import type { Random } from "../faults/random.ts";
 import { tinyMp4 } from "../mp4.ts";
@@ -24,9 +25,9 @@ export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fa
 
 /**
  * A create that went out, as the network saw it: "unclear" unless the service got the whole reply, and that tells a job or refuses the
- * request.
+ * request. `repliedAtMs` is when a reply that tells a job came back, whether or not the service still wanted it.
  */
-export type Sent = { prompt: string; outcome: "refused" | "unclear" | "answered" };
+export type Sent = { prompt: string; outcome: "refused" | "unclear" | "answered"; repliedAtMs?: number };
 
 /** An engine with the network before it, as one run knows them. */
 export type Network = {
@@ -38,17 +39,17 @@ export type Network = {
   forget(): void;
 };
 
-export type NetworkOptions = { now(): number; random: Random; trouble: Trouble };
+export type NetworkOptions = { clock: Pick<Clock, "now" | "sleep">; random: Random; trouble: Trouble };
 
 /** Puts a fake of a kind behind a network that has its troubles. */
-export function createNetwork(kind: KindId, { now, random, trouble }: NetworkOptions): Network {
+export function createNetwork(kind: KindId, { clock, random, trouble }: NetworkOptions): Network {
   const jobs = new Map<string, Job>();
   const sent: Sent[] = [];
   const note = () => {
     for (const [id, job] of fake.jobs) jobs.set(id, job);
   };
   const fake = fakes[kind]({
-    ...{ now, completeAfterMs: random.between(0, 60_000), video: videoOf },
+    ...{ now: clock.now, completeAfterMs: random.between(0, 60_000), video: videoOf },
     ...(kind === "sglang" && random.next() < 0.5 && { bucket }),
     async fault(call) {
       note();
@@ -60,22 +61,39 @@ export function createNetwork(kind: KindId, { now, random, trouble }: NetworkOpt
     note();
     fake.forget();
   };
+  /** The way there and back takes seconds. */
+  const create = async (url: string, { signal: _, ...init }: FetchInit, entry: Sent) => {
+    await clock.sleep(random.between(0, 3_000));
+    const reply = await fake.fetch(new Request(url, init));
+    const text = await reply
+      .clone()
+      .text()
+      .catch(() => "");
+    await clock.sleep(random.between(0, 3_000));
+    if (isJob(reply, text)) entry.repliedAtMs = clock.now();
+    return reply;
+  };
   const fetch: Io["fetch"] = async (url, init = {}) => {
     if (trouble.isUnreachable?.())
       throw Object.assign(new Error("no connection"), { code: "ECONNREFUSED", sent: false });
     if (init.method !== "POST") return ioFetch(fake)(url, init);
     const entry: Sent = { prompt: promptIn(Buffer.from(init.body as string).toString()), outcome: "unclear" };
     sent.push(entry);
-    const reply = await ioFetch(fake)(url, init);
+    const replying = create(url, init, entry);
+    const reply = await (init.signal ? unlessAborted(replying, init.signal) : replying);
     note();
     const onEnd = (text: string) => {
       const isRefused = reply.status === 503 || (reply.status >= 400 && reply.status < 500 && reply.status !== 408);
-      if (reply.status < 300 && text.includes('"id"')) entry.outcome = "answered";
+      if (isJob(reply, text)) entry.outcome = "answered";
       else if (isRefused && text !== envoy) entry.outcome = "refused";
     };
     return { ...readable(reply), body: watchBody(reply, onEnd) };
   };
   return { fetch, fake, jobs, sent, forget };
+}
+
+function isJob({ status }: Pick<HttpResponse, "status">, text: string): boolean {
+  return status < 300 && text.includes('"id"');
 }
 
 /** Every job has a video of its own. */

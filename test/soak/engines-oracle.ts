@@ -53,5 +53,5 @@ function isTrue(error: string, generation: StoredGeneration, { sent, jobs, inter
   }
   if (checkpoint.state !== "submitted") return false;
   const failure = jobs.get(checkpoint.job)?.end?.failure;
-  return failure ? error.includes(failure.message) : isExcused && error.includes(engineUrl);
+  return failure ? error === failure.message : isExcused && error.includes(engineUrl);
 }

@@ -34,7 +34,7 @@ export async function runStory(kind: KindId, makeTrouble: TroubleMaker, options:
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, 1_000);
   const trouble = makeTrouble(random.fork("trouble"), clock);
-  const { fetch, fake, jobs, sent, forget } = createNetwork(kind, { now: clock.now, random, trouble });
+  const { fetch, fake, jobs, sent, forget } = createNetwork(kind, { clock, random, trouble });
   const concurrency = random.between(1, count);
   const settings = { kind, isKindNamed: random.next() < 0.5, concurrency, store, folder, clock, fetch };
   const restarts = trouble.restarts ?? (random.next() < 0.4 ? 1 : 0);
@@ -70,12 +70,12 @@ function createLife(settings: Settings, sent: Network["sent"], random: Random): 
     current = process;
     return process;
   };
-  /** After a stop, an answered create must be known as such. */
-  const readInterrupted = async (isStopped: boolean) => {
+  /** A service that is stopped waits 10 s for the reply to a create. */
+  const readInterrupted = async (stoppedAtMs: number) => {
     for (const { checkpoint, request } of await store.unfinished()) {
       const last = sent.findLast(({ prompt }) => prompt === request.prompt);
-      const isLost = !isStopped || last?.outcome !== "answered";
-      if (checkpoint?.state === "submitting" && isLost) interrupted.add(request.prompt);
+      const isLate = (last?.repliedAtMs ?? Number.POSITIVE_INFINITY) > stoppedAtMs + 9_000;
+      if (checkpoint?.state === "submitting" && isLate) interrupted.add(request.prompt);
     }
   };
   return {
@@ -88,10 +88,11 @@ function createLife(settings: Settings, sent: Network["sent"], random: Random): 
         const process = await begin(killAt);
         await Promise.race([process.killed, clock.sleep(random.between(1_000, random.pick([60_000, 600_000])))]);
         current = undefined;
+        const stoppedAtMs = isStopped ? clock.now() : Number.NEGATIVE_INFINITY;
         if (isStopped) await process.service.close();
         process.kill();
         await clock.sleep(random.between(100, 30_000));
-        await readInterrupted(isStopped);
+        await readInterrupted(stoppedAtMs);
       }
       await begin(Number.POSITIVE_INFINITY);
     },
