@@ -27,7 +27,12 @@ export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fa
  * A create that went out, as the network saw it: "unclear" unless the service got the whole reply, and that tells a job or refuses the
  * request. `repliedAtMs` is when a reply that tells a job came back, whether or not the service still wanted it.
  */
-export type Sent = { prompt: string; outcome: "refused" | "unclear" | "answered"; repliedAtMs?: number };
+export type Sent = {
+  prompt: string;
+  outcome: "refused" | "unclear" | "answered";
+  sentAtMs: number;
+  repliedAtMs?: number;
+};
 
 /** An engine with the network before it, as one run knows them. */
 export type Network = {
@@ -77,7 +82,11 @@ export function createNetwork(kind: KindId, { clock, random, trouble }: NetworkO
     if (trouble.isUnreachable?.())
       throw Object.assign(new Error("no connection"), { code: "ECONNREFUSED", sent: false });
     if (init.method !== "POST") return ioFetch(fake)(url, init);
-    const entry: Sent = { prompt: promptIn(Buffer.from(init.body as string).toString()), outcome: "unclear" };
+    const entry: Sent = {
+      prompt: promptIn(Buffer.from(init.body as string).toString()),
+      outcome: "unclear",
+      sentAtMs: clock.now(),
+    };
     sent.push(entry);
     const replying = create(url, init, entry);
     const reply = await (init.signal ? unlessAborted(replying, init.signal) : replying);

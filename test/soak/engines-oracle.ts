@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { StoredGeneration } from "../../src/server/store/store.ts";
-import { videoOf } from "./engines-network.ts";
+import { timeoutMs } from "./engines-faults.ts";
+import { type Sent, videoOf } from "./engines-network.ts";
 import { engineUrl } from "./engines-process.ts";
 import type { Story } from "./engines-world.ts";
 
@@ -49,9 +50,14 @@ function isTrue(error: string, generation: StoredGeneration, { sent, jobs, inter
   if (checkpoint === null) return isExcused && own.every(({ outcome }) => outcome === "refused");
   if (checkpoint.state === "submitting") {
     const isNamed = error.includes(engineUrl) && error.includes("it was not submitted again");
-    return isNamed && (interrupted.has(request.prompt) || own.at(-1)?.outcome === "unclear");
+    return isNamed && (interrupted.has(request.prompt) || own.some(isUnclear));
   }
   if (checkpoint.state !== "submitted") return false;
   const failure = jobs.get(checkpoint.job)?.end?.failure;
   return failure ? error === failure.message : isExcused && error.includes(engineUrl);
+}
+
+/** The service did not get a reply that tells a job within its time limit. */
+function isUnclear({ outcome, sentAtMs, repliedAtMs = Number.POSITIVE_INFINITY }: Sent): boolean {
+  return outcome === "unclear" && repliedAtMs - sentAtMs >= timeoutMs;
 }
