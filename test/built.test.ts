@@ -61,7 +61,7 @@ const remote = (): Env => ({ VIDGEN_BASE_URL: address.base_url, VIDGEN_API_KEY: 
 const vidgen = (argv: string[], env: Env = remote()) => run(argv, env).ended;
 
 test("serve prints one document with --json: its addresses and a key", () => {
-  expect(Object.keys(address)).toEqual(["base_url", "media_url", "api_key", "webhook_secret"]);
+  expect(Object.keys(address)).toEqual(["base_url", "media_url", "api_key", "webhook_secret", "engines"]);
   expect(address.base_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   expect(statSync(join(folder, "home/service/service.json")).mode & 0o777).toBe(0o600);
 });
@@ -143,6 +143,32 @@ test("--local uses the serve that runs on this machine", async () => {
   const started = await vidgen(["generate", "a fox", "--local", "--no-wait"], {});
   expect(started.code).toBe(0);
   expect(await vidgen(["status", started.stdout.trim()])).toMatchObject({ code: 0 });
+});
+
+test("listen receives the callback of the local service, knows its secret by itself, and ends well at SIGTERM", async () => {
+  const seen: string[] = [];
+  const application = createServer((request, response) => {
+    seen.push(String(request.headers["webhook-id"]));
+    response.writeHead(204).end();
+  }).listen(0, "127.0.0.1");
+  await once(application, "listening");
+  const forward = `http://127.0.0.1:${(application.address() as AddressInfo).port}/hooks`;
+  const listening = run(["listen", "--port", "0", "--forward", forward]);
+  while (!listening.stderr.includes("Ctrl-C")) await once(listening.child.stderr as NodeJS.ReadableStream, "data");
+  const [, url = ""] = /--callback-url (\S+)/.exec(listening.stderr) ?? [];
+  const made = run(["generate", "a fox", "--local", "-d", "1", "-o", "heard.mp4", "--callback-url", url]);
+  while (!listening.stdout.includes("\n")) await once(listening.child.stdout as NodeJS.ReadableStream, "data");
+  listening.child.kill("SIGTERM");
+  const { code, signal, stdout } = await listening.ended;
+  const line = /^completed [0-9a-f]{8} signature ok -> 204 in \d+ ms\n$/;
+  expect([code, signal, stdout, seen]).toEqual([
+    0,
+    null,
+    expect.stringMatching(line),
+    [expect.stringMatching(/^msg_/)],
+  ]);
+  expect((await made.ended).code).toBe(0);
+  application.close();
 });
 
 test("--local without a serve makes the video inside the process, and prints the file", async () => {

@@ -65,7 +65,7 @@ test("the table of settings is the help topic's own", () => {
 test("the command lines use flags that exist", async () => {
   const world = await createWorld();
   const help = await Promise.all(
-    ["generate", "wait", "serve", "batch"].map((command) => world.vidgen(command, "--help")),
+    ["generate", "wait", "serve", "listen", "batch"].map((command) => world.vidgen(command, "--help")),
   );
   const known = help.map(({ stdout }) => stdout).join("");
   const lines = readme.split("\n").filter((line) => line.startsWith("    ") && line.includes("vidgen"));

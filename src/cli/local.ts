@@ -18,7 +18,12 @@ export type Local = {
 };
 
 /** The connection to one process that runs the service. */
-type Connection = Omit<Local, "isInProcess" | "baseUrl"> & { isInProcess: boolean; baseUrl: string; mediaUrl: string };
+type Connection = Omit<Local, "isInProcess" | "baseUrl"> & {
+  isInProcess: boolean;
+  hasRealModels: boolean;
+  baseUrl: string;
+  mediaUrl: string;
+};
 
 /** The folder of the service's state, and a note for the user when the folder may not last. */
 export async function findServiceFolder(io: Io): Promise<{ folder: string; note: string | undefined }> {
@@ -32,7 +37,7 @@ export const localBaseUrl = "http://vidgen.localhost";
 /**
  * Connects to the local service: to the process that runs it on this machine, else this process runs it for as long as the command takes.
  * When the other process ends meanwhile, this process takes over: the state is on the disk, and a start that is sent twice has the same
- * Idempotency-Key.
+ * Idempotency-Key. One with real models is waited for instead.
  */
 export async function openLocal(io: Io, onNote: (text: string) => void): Promise<Local> {
   let connection = await connect(io, onNote);
@@ -51,7 +56,10 @@ export async function openLocal(io: Io, onNote: (text: string) => void): Promise
         return await send(url, init);
       } catch (error) {
         if (connection.isInProcess || init?.signal?.aborted || (await answers(connection, io))) throw error;
-        connection = await connect(io, onNote);
+        // Here there would be previews alone, and the service could not be started again until this command ends.
+        const next = connection.hasRealModels ? await findRunning(io) : await connect(io, onNote);
+        if (!next) throw error;
+        connection = next;
         mediaUrls.add(connection.mediaUrl);
         return send(url, init);
       }
@@ -78,12 +86,20 @@ async function connect(io: Io, onNote: (text: string) => void): Promise<Connecti
 /** The local service when another process runs it on this machine and it answers. */
 export async function findRunning(io: Io): Promise<Connection | undefined> {
   const { readAnnouncement } = await import("../server/announcement.ts");
-  const { base_url, media_url, api_key: apiKey } = (await readAnnouncement((await findServiceFolder(io)).folder)) ?? {};
+  const announcement = await readAnnouncement((await findServiceFolder(io)).folder);
+  const { base_url, media_url, api_key: apiKey, has_real_models: hasRealModels = false } = announcement ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
-  const connection = { baseUrl: base_url, mediaUrl: media_url, apiKey, fetch: io.fetch, isInProcess: false };
+  const urls = { baseUrl: base_url, mediaUrl: media_url };
+  const connection = { ...urls, apiKey, fetch: io.fetch, isInProcess: false, hasRealModels };
   return (await answers(connection, io))
     ? { ...connection, settled: async () => {}, close: async () => {} }
     : undefined;
+}
+
+/** The secret that signs the local service's callbacks; `undefined` until it has run on this machine. Throws `output` when it cannot be read. */
+export async function findLocalSecret(io: Io): Promise<string | undefined> {
+  const { readAnnouncement } = await import("../server/announcement.ts");
+  return (await readAnnouncement((await findServiceFolder(io)).folder))?.webhook_secret;
 }
 
 const probeLimitMs = 1_000;
@@ -128,7 +144,7 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   if (service.kind === "held") return service.pid;
   const { base_url, media_url, api_key } = service.address;
   return {
-    ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isInProcess: true },
+    ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isInProcess: true, hasRealModels: false },
     async fetch(url, init) {
       const handler = url.startsWith(media_url) ? service.media : service.api;
       const signal = init?.signal ?? new AbortController().signal;

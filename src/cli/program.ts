@@ -8,6 +8,7 @@ import { addDoctor } from "./commands/doctor.ts";
 import { addGenerate } from "./commands/generate.ts";
 import { addHelp } from "./commands/help.ts";
 import { addList } from "./commands/list.ts";
+import { addListen } from "./commands/listen.ts";
 import { addLogin } from "./commands/login.ts";
 import { addLogout } from "./commands/logout.ts";
 import { addMcp } from "./commands/mcp.ts";
@@ -22,7 +23,7 @@ import type { OutputFlags } from "./terminal/output.ts";
 /** In the order of the help. */
 const commands = [
   ...[addGenerate, addBatch, addStatus, addWait, addList, addModels, addLogin, addLogout],
-  ...[addServe, addMcp, addDoctor, addCompletion, addComplete, addHelp],
+  ...[addServe, addListen, addMcp, addDoctor, addCompletion, addComplete, addHelp],
 ];
 
 /** The whole command surface. Throws commander's errors for bad usage. */

@@ -12,6 +12,8 @@ const schema = z.object({
   webhook_secret: z.optional(z.string()),
   base_url: z.optional(z.string()),
   media_url: z.optional(z.string()),
+  /** Whether the process has engines besides the preview, which no other process can stand in for. */
+  has_real_models: z.optional(z.boolean()),
 });
 
 export type Announcement = z.infer<typeof schema>;

@@ -174,7 +174,8 @@ async function openParts(options: OpenOptions, { steps, lost }: Opening, io: Io)
   };
   mediaUrl = await listenAt(service.media, ports.media);
   const address: Address = { ...credentials, media_url: mediaUrl, base_url: await listenAt(service.api, ports.api) };
-  await writeAnnouncement(folder, address);
+  const has_real_models = options.engines?.some(({ isSimulation }) => !isSimulation) ?? false;
+  await writeAnnouncement(folder, { ...address, has_real_models });
   // Another process that has taken over the folder has announced itself there.
   steps.push(async () => void (lost.aborted || (await writeAnnouncement(folder, credentials))));
   await service.start(options.resume);

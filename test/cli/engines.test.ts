@@ -50,3 +50,18 @@ test("a serve that is killed and started again goes on with the engine's job: on
   second.child.kill("SIGTERM");
   await second.ended;
 });
+
+test("while a serve with an engine is away, generate --local waits for it and does not run previews itself", async () => {
+  const { fake, machine, flags } = await createScene();
+  const first = await serve(machine, ...flags);
+  const generating = machine.run("generate", "a fox", "--local", "--interval", "1", "--verbose", "-o", "a.mp4");
+  await generating.said("processing");
+  first.child.kill("SIGKILL");
+  await first.ended;
+  await generating.said("ECONNREFUSED");
+  await serve(machine, ...flags);
+  await expect.poll(() => fake.jobs.size, { timeout: 20_000 }).toBe(1);
+  for (const id of fake.jobs.keys()) fake.complete(id);
+  expect(await generating.ended).toMatchObject({ code: 0, stdout: "a.mp4\n" });
+  expect(new Uint8Array(readFileSync(join(machine.folder, "a.mp4")))).toEqual(tinyMp4("a fox"));
+});

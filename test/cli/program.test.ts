@@ -12,6 +12,7 @@ const commands = [
   "login",
   "logout",
   "serve",
+  "listen",
   "doctor",
   "completion",
   "help",

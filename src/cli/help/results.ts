@@ -77,6 +77,19 @@ const rowEnd = object(
 const rowLine = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
 const shards = object({ of: whole, missing: list(whole), double: list(whole) });
 
+/** Each line of `listen`: the first one, and then one a callback. */
+const received = object({
+  ...{
+    event: { const: "callback" },
+    id: textOrNull,
+    status: textOrNull,
+    video_url: textOrNull,
+    webhook_id: textOrNull,
+  },
+  ...{ verified: boolean, duplicate: boolean, error: textOrNull, http_status: whole, took_ms: whole, at: text },
+});
+const listening = object({ event: { const: "listening" }, callback_url: text });
+
 /** The JSON Schema of what each command prints with `--json`, unless a flag such as --dry-run asks for something else. */
 export const results: Readonly<Record<string, object>> = {
   generate: object({ id: text, status: text }, { ...generation, remaining_credits: number, file: text }),
@@ -92,6 +105,7 @@ export const results: Readonly<Record<string, object>> = {
   login: object({ ok: boolean, base_url: text }),
   logout: object({ ok: boolean, base_url: text, was_saved: boolean }),
   serve: object({ base_url: text, media_url: text, api_key: text, webhook_secret: text, engines: list(engine) }),
+  listen: { anyOf: [listening, received] },
   doctor: object({ ok: boolean, checks: list(check) }),
   completion: object({ shell: text, script: text }),
 };

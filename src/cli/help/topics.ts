@@ -104,6 +104,7 @@ const variableRows: readonly [name: string, flag: string | null, meaning: string
   ["VIDGEN_MODEL", "--model", "the default model, else `wan-2.5`"],
   ["VIDGEN_MCP_MAX_CREDITS", null, "the most credits that a session of `vidgen mcp` may spend"],
   ["VIDGEN_ENGINE_KEY", null, "the key of the servers that `vidgen serve --engine` uses"],
+  ["VIDGEN_WEBHOOK_SECRET", null, "the secret by which `vidgen listen` checks callbacks, else the local service's"],
   ["VIDGEN_HOME", null, "the folder for settings, journal and local service, instead of the platform's folders"],
   ["HTTPS_PROXY", null, "the proxy for https URLs; never used for localhost"],
   ["HTTP_PROXY", null, "the proxy for http URLs; never used for localhost"],

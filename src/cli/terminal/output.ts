@@ -33,6 +33,8 @@ export type Output = OutputFlags & {
   end(code: number): Promise<number>;
   /** Prints one of several results of a command as a line, unless `--json` or `--events`. A failure to write it is reported by `printed`. */
   line(text: string): void;
+  /** With `--json` prints one of several documents of a command, as a line. A failure to write it is reported by `printed`. */
+  document(document: object): void;
   /** Prints text on stdout as it is, such as help; with `--events` on stderr. */
   print(text: string): void;
   /** Resolves once everything given to `print` and `event` is written. Throws `output` when stdout cannot be written. */
@@ -113,6 +115,9 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
       if (flags.json || flags.events) return;
       spinner.stop();
       keepFailure(writeOne(stdout, redact(plain(text)), "Lines"));
+    },
+    document(document) {
+      if (flags.json) keepFailure(writeOne(stdout, jsonText(document, redact), "Lines"));
     },
     print: (text) => keepFailure(write(flags.events ? stderr : stdout, text)),
     printed: async () => void (await printed),

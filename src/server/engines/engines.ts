@@ -38,6 +38,7 @@ export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "
   return entries.map(({ model, server }) => {
     const able = server ? others.filter(({ images }) => (images?.min ?? 0) <= maxImages) : others;
     const models = model === undefined ? able.map(({ id }) => id) : [model];
+    if (models.length === 0) throw usage(`--engine ${server?.url ?? "preview"} is left without a model.`, example);
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
     const options = { ...server, kind: findKind(model), key, timeoutMs, onNote };

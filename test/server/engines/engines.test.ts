@@ -61,6 +61,11 @@ describe("a --engine that cannot be read", () => {
   );
 });
 
+test("a --engine that the others leave no model for is a usage error", () => {
+  const all = models.map(({ id }) => `${id}=preview`);
+  expect(() => read([...all, "http://gpu-1"])).toThrow("--engine http://gpu-1 is left without a model.");
+});
+
 test("a --engine-kind that is none is a usage error", () => {
   expect(() => read(["http://gpu-1"], ["vllm"])).toThrow(/--engine-kind must be .*vllm-omni.*, not "vllm"/);
   expect(() => read(["http://gpu-1"], ["wan-2.5=omni"])).toThrow(/not "omni"/);

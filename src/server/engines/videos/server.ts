@@ -78,9 +78,12 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   };
 }
 
-/** Why a request failed, in a few words. */
+/** Why a request, or the file of its reply, failed: in a few words, or by the code of a connection, such as ECONNREFUSED. */
 export function describe(error: unknown): string {
-  return clean(systemReason(error)) || (systemCode(error) ?? "it failed without a reason");
+  const reason = systemReason(error);
+  const code = systemCode(error) ?? "";
+  const hasWords = !(error instanceof Error) || reason !== error.message;
+  return /^E[A-Z_]+$/.test(code) && !hasWords ? code : clean(reason);
 }
 
 /** Returns the milliseconds to wait after so many failures in a row. */

@@ -163,6 +163,7 @@ test.each([
   ["a length that it cannot make", fastApi(["body", "seconds"], "at most 4", "less_than_equal"), undefined],
   ["a size that it cannot make", json(400, { detail: "Unsupported size '1280x720'." }), undefined],
   ["a model that it does not have", json(400, { detail: "Unsupported model 'wan'" }), undefined],
+  ["a model that it cannot be asked for", fastApi(["body", "model"], "Extra inputs", "extra_forbidden"), undefined],
   ["a prompt", json(400, { error: { message: "moderation" } }), undefined],
 ])("of a create that is refused for %s, this field alone may be left out", async (_name, refusal, left) => {
   const onCreate = (_call: Call, count: number) => (count === 1 ? refusal.clone() : undefined);
@@ -215,7 +216,7 @@ describe("the stop of the service", () => {
     const { make, fake } = await start({ kind: "sglang", clock, onCreate });
     const { outcome, checkpoints } = await make({ signal: stop.signal });
     expect(outcome).toBe(stopped.message);
-    const kept = answerMs < 10_000 ? [...fake.jobs.keys()] : [];
+    const kept = answerMs < 10_000 ? [[...fake.jobs.keys()][0] ?? "its job"] : [];
     expect(checkpoints).toEqual(["submitting", ...kept]);
   });
 

@@ -1,0 +1,159 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { asVidgenError, systemCode, systemReason, usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { type Context, readNumber, withDetails } from "../command.ts";
+import type { Callback, Refusal } from "../listen/callback.ts";
+import type { Incoming } from "../listen/endpoint.ts";
+import type { Answer } from "../listen/forward.ts";
+import { findLocalSecret } from "../local.ts";
+import { type Output, plainLine } from "../terminal/output.ts";
+import { traceFetch } from "../terminal/trace.ts";
+
+export function addListen(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((options) => listen(options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const command = program
+    .command("listen")
+    .summary("receive, check and forward callbacks")
+    .description(
+      "Receives callbacks on this machine while you develop: checks signature, age and duplicates, and forwards each good one once. Prints a line for each, and answers 2xx only when your application did. The secret is VIDGEN_WEBHOOK_SECRET, else the local service's own. A service on another machine needs a tunnel to the port.",
+    )
+    .option("--port <number>", "port to listen on; 0 for any free port", "8789")
+    .option("--forward <url>", "where your application takes callbacks; it gets the same body and webhook-* headers")
+    .option("--no-check", "accept callbacks unchecked, from a service that does not sign");
+  return withDetails(command, {
+    prints: "one line per callback",
+    examples: ["vidgen listen", "vidgen listen --forward http://localhost:3000/hooks", "vidgen listen --port 0 --json"],
+    after: 'To try it: vidgen generate "a fox" --local --callback-url http://127.0.0.1:8789/',
+  });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+
+/** Receives callbacks until Ctrl-C or SIGTERM. Prints a line for each; with `--json` first a document with the address. */
+async function listen(options: Options, context: Context): Promise<void> {
+  const { io, output } = context;
+  const port = readNumber(options.port, "--port", { most: 65_535 });
+  const forward = checkForward(options.forward);
+  await checkOwnSecret(io);
+  const findSecret = createSecretFinder(options, context);
+  const secret = await findSecret();
+  const { openEndpoint } = await import("../listen/endpoint.ts");
+  const endpoint = await openEndpoint(port, await createAnswer(forward, findSecret, context)).catch((error) => {
+    throw openingError(error, port);
+  });
+  try {
+    const { url } = endpoint;
+    output.document({ event: "listening", callback_url: url });
+    output.note(`Start a generation with --callback-url ${url}`);
+    if (secret === undefined) output.note(uncheckedNote(options));
+    output.note("Press Ctrl-C to stop.");
+    await untilStopped(io);
+  } finally {
+    await endpoint.close();
+  }
+}
+
+/** The URL of the application. Throws `usage` for one that cannot be used. */
+function checkForward(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`--forward is not an http(s) URL: ${text}`);
+  if (url.username || url.password) throw usage("--forward must not contain a user name or password.");
+  return url.href;
+}
+
+async function checkOwnSecret({ env }: Pick<Io, "env">): Promise<void> {
+  const { isSecret } = await import("../listen/callback.ts");
+  if (env.VIDGEN_WEBHOOK_SECRET && !isSecret(env.VIDGEN_WEBHOOK_SECRET))
+    throw usage("VIDGEN_WEBHOOK_SECRET is not a secret of Standard Webhooks, which is whsec_ and base64.");
+}
+
+/** Finds the secret: VIDGEN_WEBHOOK_SECRET, else the local service's, which may run for the first time later; none with `--no-check`. */
+function createSecretFinder({ check }: Options, { io, output }: Context): () => Promise<string | undefined> {
+  let secret: string | undefined;
+  return async () => {
+    if (!check || secret !== undefined) return secret;
+    secret = io.env.VIDGEN_WEBHOOK_SECRET || (await findLocalSecret(io));
+    if (secret !== undefined) output.hide(secret);
+    return secret;
+  };
+}
+
+/** Returns what handles each request: it prints a line, and resolves with the HTTP status of the answer. */
+async function createAnswer(
+  forward: string | undefined,
+  findSecret: () => Promise<string | undefined>,
+  { io, output }: Context,
+): Promise<(incoming: Incoming) => Promise<number>> {
+  const { readCallback } = await import("../listen/callback.ts");
+  const { createForwarder } = await import("../listen/forward.ts");
+  const fetch = forward === undefined ? io.fetch : traceFetch(io.fetch, forward, output, io);
+  const pass = createForwarder(forward, { fetch, limit: io.limit, signal: io.signal });
+  const receive = async (incoming: Incoming): Promise<Received> => {
+    const callback = readCallback(incoming, await findSecret());
+    return "fault" in callback ? callback : { ...callback, ...(await pass(callback)) };
+  };
+  return async (incoming) => {
+    const start = io.now();
+    const received = await receive(incoming).catch(
+      (error): Refusal => ({ httpStatus: 500, fault: asVidgenError(error).message }),
+    );
+    const took_ms = Math.round(io.now() - start);
+    output.line(plainLine(`${describe(received, output)} -> ${received.httpStatus} in ${took_ms} ms`));
+    output.document({
+      ...documentOf(received),
+      http_status: received.httpStatus,
+      took_ms,
+      at: io.date().toISOString(),
+    });
+    return received.httpStatus;
+  };
+}
+
+/** A callback with the answer to it, or why the request was refused. */
+type Received = (Callback & Answer & { isDuplicate: boolean }) | Refusal;
+
+/** Such as "completed 7d562bbb signature ok". */
+function describe(received: Received, { redact }: Pick<Output, "redact">): string {
+  if ("fault" in received) return `refused: ${received.fault}`;
+  const { status = "?", id = "?", isSigned, isVerified, isDuplicate, reason } = received;
+  const unchecked = isSigned ? "not checked" : "not signed, not checked";
+  const parts = [
+    isVerified ? "signature ok" : unchecked,
+    ...(isDuplicate ? ["duplicate"] : []),
+    ...(reason === undefined ? [] : [`not forwarded: ${reason}`]),
+  ];
+  // Redacted first: a part of a secret would not be recognised.
+  return `${redact(status).slice(0, 20)} ${redact(id).slice(0, 8)} ${parts.join(", ")}`;
+}
+
+function documentOf(received: Received): object {
+  const event = "callback";
+  const none = { id: null, status: null, video_url: null, webhook_id: null, verified: false, duplicate: false };
+  if ("fault" in received) return { event, ...none, error: received.fault };
+  const { id = null, status = null, videoUrl = null, webhookId = null, reason = null } = received;
+  const { isVerified: verified, isDuplicate: duplicate } = received;
+  return { event, id, status, video_url: videoUrl, webhook_id: webhookId, verified, duplicate, error: reason };
+}
+
+function uncheckedNote({ check }: Options): string {
+  if (!check) return "Signatures are not checked.";
+  return "Signatures are not checked: set VIDGEN_WEBHOOK_SECRET to the service's secret. The local service's is used once it has run.";
+}
+
+function openingError(error: unknown, port: number) {
+  const code = systemCode(error);
+  if (code === "EADDRINUSE")
+    return usage(`127.0.0.1:${port} is in use.`, "Choose another port with --port, or 0 for any free port.");
+  return usage(`Cannot listen on 127.0.0.1:${port}: ${systemReason(error)}.`);
+}
+
+function untilStopped({ signal }: Pick<Io, "signal">): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

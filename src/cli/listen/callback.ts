@@ -1,0 +1,82 @@
+import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import type { Incoming } from "./endpoint.ts";
+
+/** A callback (interface section 6) whose signature is good, or was not checked. */
+export type Callback = {
+  /** The fields that the body has, as far as they are text. */
+  id: string | undefined;
+  status: string | undefined;
+  videoUrl: string | undefined;
+  /** The same for each attempt to deliver a callback; `undefined` when it is not signed. */
+  webhookId: string | undefined;
+  isSigned: boolean;
+  isVerified: boolean;
+  /** What is forwarded: the same bytes, and the headers by which the application can check them again. */
+  headers: Record<string, string>;
+  body: string;
+};
+
+/** Why a request is not taken for a callback, and the HTTP status that tells its sender. */
+export type Refusal = { httpStatus: number; fault: string };
+
+const forwarded = ["content-type", "webhook-id", "webhook-timestamp", "webhook-signature"];
+
+/** Whether a text is a secret of Standard Webhooks: base64, with or without `whsec_`. */
+export function isSecret(text: string): boolean {
+  try {
+    return Boolean(new Webhook(text));
+  } catch {
+    return false;
+  }
+}
+
+/** Checks the signature and its age, at most 5 minutes, with a secret of Standard Webhooks; without a secret, neither. */
+export function readCallback(incoming: Incoming, secret: string | undefined): Callback | Refusal {
+  const { method, body: bytes } = incoming;
+  if (method !== "POST") return { httpStatus: 405, fault: `${method} instead of POST` };
+  if (bytes === undefined) return { httpStatus: 413, fault: "the body is longer than 1 MB" };
+  const body = decode(bytes);
+  if (body === undefined) return { httpStatus: 400, fault: "the body is not UTF-8" };
+  const headers = Object.fromEntries(
+    forwarded.flatMap((name) => (incoming.headers[name] === undefined ? [] : [[name, String(incoming.headers[name])]])),
+  );
+  const fault = secret === undefined ? undefined : findFault(body, headers, secret);
+  if (fault !== undefined) return { httpStatus: 401, fault };
+  const fields = readObject(body);
+  if (fields === undefined) return { httpStatus: 400, fault: "the body is not a JSON object" };
+  const { id, status, video_url } = fields;
+  return {
+    ...{ id: asText(id), status: asText(status), videoUrl: asText(video_url), headers, body },
+    ...{ webhookId: headers["webhook-id"], isSigned: "webhook-signature" in headers, isVerified: secret !== undefined },
+  };
+}
+
+/** Such as "signature not ok: message timestamp too old". */
+function findFault(body: string, headers: Record<string, string>, secret: string): string | undefined {
+  try {
+    new Webhook(secret).verify(body, headers, { jsonParse: false });
+    return undefined;
+  } catch (error) {
+    if (error instanceof WebhookVerificationError) return `signature not ok: ${error.message.toLowerCase()}`;
+    throw error;
+  }
+}
+
+/** The text that encodes to the same bytes; `undefined` when there is none. Bytes that are replaced would fit a signature of other bytes. */
+function decode(bytes: Buffer): string | undefined {
+  const text = bytes.toString("utf8");
+  return bytes.equals(Buffer.from(text)) ? text : undefined;
+}
+
+function readObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function asText(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

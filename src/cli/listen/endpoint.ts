@@ -1,0 +1,74 @@
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** A whole request; `body` is `undefined` when it is longer than 1 MB. */
+export type Incoming = { method: string; headers: IncomingHttpHeaders; body: Buffer | undefined };
+
+export type Endpoint = {
+  /** Such as "http://127.0.0.1:8789/". */
+  url: string;
+  /** Accepts no more connections, and cuts those that are open. */
+  close(): Promise<void>;
+};
+
+const limits = {
+  /** Milliseconds for the whole request, its body included; Node answers 408 after that. */
+  requestTimeout: 10_000,
+  headersTimeout: 10_000,
+  connectionsCheckingInterval: 500,
+};
+const maxConnections = 100;
+const maxBodyBytes = 1_000_000;
+
+/**
+ * Listens on 127.0.0.1 alone. Each request that arrives whole is answered with the HTTP status that `answer` resolves with; `answer` must not
+ * reject. Rejects with the system's error, such as EADDRINUSE.
+ */
+export async function openEndpoint(port: number, answer: (incoming: Incoming) => Promise<number>): Promise<Endpoint> {
+  const server = createServer(limits, (request, response) => void reply(request, response, answer));
+  server.maxConnections = maxConnections;
+  // One request a connection: pipelined ones could be any number at once.
+  server.maxRequestsPerSocket = 1;
+  server.listen(port, "127.0.0.1");
+  await once(server, "listening");
+  // Accepting a connection can fail, as when too many files are open; the next one may succeed.
+  server.on("error", () => {});
+  const { port: own } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${own}/`,
+    async close() {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function reply(
+  request: IncomingMessage,
+  response: ServerResponse,
+  answer: (incoming: Incoming) => Promise<number>,
+): Promise<void> {
+  const { method = "", headers } = request;
+  try {
+    const status = await answer({ method, headers, body: await readBody(request) });
+    // Node would announce the end of the connection by itself, because of its limit, but then leave it open.
+    response.writeHead(status, { Connection: "close" }).end();
+  } catch {
+    // The sender has gone, or its time is over: nobody reads an answer.
+    response.destroy();
+  }
+}
+
+/** Reads to the end even a body that is too long: a sender that is still sending would not read the reply. Rejects when it is cut off. */
+async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of request) {
+    length += chunk.length;
+    if (length <= maxBodyBytes) chunks.push(chunk);
+  }
+  return length > maxBodyBytes ? undefined : Buffer.concat(chunks);
+}

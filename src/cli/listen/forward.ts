@@ -1,0 +1,55 @@
+import { systemCode } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import type { Callback } from "./callback.ts";
+
+/** The answer to a callback; `reason` when there was no usable one from the application. */
+export type Answer = { httpStatus: number; reason?: string };
+
+/** Below the 15 s after which the local service gives up an attempt, so that it gets the answer. */
+const timeoutMs = 12_000;
+/** The latest callbacks that are remembered to recognise duplicates. */
+const maxRemembered = 10_000;
+
+/**
+ * Passes each callback on once, by its webhook-id; a duplicate gets the answer to the first one. One that the application did not accept is
+ * passed on again when the sender retries. Without a `url` every callback is accepted. The function it returns never rejects.
+ */
+export function createForwarder(url: string | undefined, io: Pick<Io, "fetch" | "limit" | "signal">) {
+  const answers = new Map<string, Promise<Answer>>();
+  return async (callback: Callback): Promise<Answer & { isDuplicate: boolean }> => {
+    const { webhookId } = callback;
+    const first = webhookId === undefined ? undefined : answers.get(webhookId);
+    if (first) return { ...(await first), isDuplicate: true };
+    const sending = url === undefined ? Promise.resolve({ httpStatus: 200 }) : send(callback, url, io);
+    if (webhookId !== undefined) answers.set(webhookId, sending);
+    const [oldest] = answers.keys();
+    if (oldest !== undefined && answers.size > maxRemembered) answers.delete(oldest);
+    const answer = await sending;
+    if (webhookId !== undefined && !isAccepted(answer)) answers.delete(webhookId);
+    return { ...answer, isDuplicate: false };
+  };
+}
+
+function isAccepted({ httpStatus }: Answer): boolean {
+  return httpStatus >= 200 && httpStatus < 300;
+}
+
+/** Resolves with the application's own status; with 502 when it cannot be reached or does not answer in time. */
+async function send(
+  { headers, body }: Callback,
+  url: string,
+  io: Pick<Io, "fetch" | "limit" | "signal">,
+): Promise<Answer> {
+  const limit = io.limit(timeoutMs, io.signal, new Error(`no response within ${timeoutMs / 1_000} s`));
+  const answered = new AbortController();
+  const signal = AbortSignal.any([limit.signal, answered.signal]);
+  try {
+    return { httpStatus: (await io.fetch(url, { method: "POST", headers, body, signal })).status };
+  } catch (error) {
+    return { httpStatus: 502, reason: systemCode(error) ?? (error instanceof Error ? error.message : String(error)) };
+  } finally {
+    limit.clear();
+    // Nobody reads the body of the reply: this ends its connection.
+    answered.abort();
+  }
+}
