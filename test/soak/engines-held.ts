@@ -14,9 +14,9 @@ const held = 64;
 const maxMb = 200;
 const endLimitMs = 120_000;
 
-/** Goal 13: what waits for a server elsewhere takes no thread, and its video is not kept in memory. */
+/** Goal 14: what waits for a server elsewhere takes no thread, and its video is not kept in memory. */
 export const enginesHeld: Goal = {
-  number: 13,
+  number: 14,
   title: `${held} generations at an engine at once`,
   run: ({ share }) =>
     inFolder(async (home) => {
@@ -51,9 +51,9 @@ export const enginesHeld: Goal = {
     }),
 };
 
-/** Goal 14: how soon a video is there after the engine has made it. */
+/** Goal 15: how soon a video is there after the engine has made it. */
 export const enginesDelay: Goal = {
-  number: 14,
+  number: 15,
   title: "from the engine's completion to ours",
   run: ({ random, share }) =>
     inFolder(async (home) => {

@@ -17,9 +17,9 @@ const endLimitMs = 60_000;
 const keepLimitMs = 1_000;
 const unclear = /ended while it submitted this video to http:.*, which may be making it; it was not submitted again/;
 
-/** Goal 12: the built program, killed at any moment while an engine makes its videos, starts none twice and finds them all again. */
+/** Goal 13: the built program, killed at any moment while an engine makes its videos, starts none twice and finds them all again. */
 export const enginesKilled: Goal = {
-  number: 12,
+  number: 13,
   title: `SIGKILL while ${count} generations wait for an engine`,
   run: ({ random, share }) =>
     inFolder(async (home) => {

@@ -7,9 +7,9 @@ import { troubles } from "./engines-faults.ts";
 import { judge } from "./engines-oracle.ts";
 import { runStory, type Story } from "./engines-world.ts";
 
-/** Goal 11: whatever happens to an engine, on the way to it and to the service, no video is made twice, lost or mixed up. */
+/** Goal 12: whatever happens to an engine, on the way to it and to the service, no video is made twice, lost or mixed up. */
 export const engines: Goal = {
-  number: 11,
+  number: 12,
   title: `${kinds.length} kinds of engines x ${Object.keys(troubles).length} faults`,
   run: ({ random, share }) =>
     inFolder(async (home) => {
