@@ -67,13 +67,13 @@ async function watch(client: Client, ids: string[]): Promise<{ ms: number[]; fau
   return { ms, faults };
 }
 
-function percentile(values: number[], part: number): number {
+export function percentile(values: number[], part: number): number {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length * part)] ?? Number.NaN;
 }
 
 /** The most memory that the process had; `undefined` where the system does not say. */
-function readPeakMb(pid: number): number | undefined {
+export function readPeakMb(pid: number): number | undefined {
   try {
     const [, kb] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
     return kb === undefined ? undefined : Math.round(Number(kb) / 1_024);

@@ -77,22 +77,33 @@ export function assign({ request, checkpoint }: StoredGeneration, places: readon
   return { place, reason: `no engine of the local service serves ${request.model}`, failsInMs: maxWaitMs };
 }
 
-/** Makes a generation's video at its place, and resolves when it is on the disk. */
+/** Makes a generation's video at its place, and resolves when it is on the disk. Rejects, and leaves no file, when it cannot be made. */
 export async function makeVideo(
   id: string,
   assignment: Assignment,
   options: MakeOptions & Pick<RenderOptions, "progress">,
 ): Promise<Media> {
-  const imageFolder = join(options.folder, `${id}.images`);
+  const { imageFolder, file, thumbnail } = pathsOf(id, options.folder);
+  // An earlier process may have left them, too.
+  const remove = (what: string, path: string) =>
+    rm(path, { recursive: true, force: true }).catch((error) =>
+      options.onTrouble(`${what} of the generation ${id} could not be removed`, error),
+    );
   try {
     if (!assignment.place) throw await failLater(id, assignment, options);
-    return await makeAt(assignment.place, id, { ...options, imageFolder, isFetched: assignment.isFetched });
+    return await makeAt(assignment.place, id, { ...options, isFetched: assignment.isFetched });
+  } catch (error) {
+    // A process that has taken over the folder may be writing them.
+    if (!options.signal.aborted) await Promise.all([file, thumbnail].map((path) => remove("A file", path)));
+    throw error;
   } finally {
-    // An earlier process may have left them, too.
-    await rm(imageFolder, { recursive: true, force: true }).catch((error) =>
-      options.onTrouble(`The images of the generation ${id} could not be removed`, error),
-    );
+    await remove("The images", imageFolder);
   }
+}
+
+function pathsOf(id: string, folder: string) {
+  const start = join(folder, id);
+  return { file: `${start}.mp4`, thumbnail: `${start}.png`, imageFolder: `${start}.images` };
 }
 
 /** Resolves with the error when the generation has waited long enough for a process with its engine. */
@@ -110,10 +121,7 @@ async function failLater(
 async function makeAt(
   place: Place,
   id: string,
-  {
-    isFetched,
-    ...options
-  }: MakeOptions & Pick<RenderOptions, "progress"> & { isFetched: boolean; imageFolder: string },
+  { isFetched, ...options }: MakeOptions & Pick<RenderOptions, "progress"> & { isFetched: boolean },
 ): Promise<Media> {
   const { engine, rendering, ahead, fetching, loading } = place;
   const prepare = () => prepareTask(id, engine, options);
@@ -133,20 +141,17 @@ async function makeAt(
 type Task = RenderTask & Pick<RenderOptions, "resume"> & { id: string };
 
 /** Images are kept in files: those of a request may have 28 MB in memory, and a job may take hours. */
-async function prepareTask(
-  id: string,
-  engine: Engine,
-  { imageFolder, ...options }: MakeOptions & { imageFolder: string },
-): Promise<Task> {
+async function prepareTask(id: string, engine: Engine, options: MakeOptions): Promise<Task> {
   const { request, checkpoint } = await findGeneration(id, options);
   const { images, isReal: _, hasDirectives: __, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) throw new Error(fail);
   const resume = checkpoint?.engine === engine.name ? checkpoint : undefined;
+  const { imageFolder, ...files } = pathsOf(id, options.folder);
   return {
     ...{ id, request: rest, resume },
     images: resume?.state === "submitted" ? [] : await saveImages(images, imageFolder, options),
-    ...{ file: join(options.folder, `${id}.mp4`), thumbnail: join(options.folder, `${id}.png`) },
+    ...files,
   };
 }
 

@@ -90,6 +90,26 @@ describe("after a restart", () => {
     expect(service.ended).toEqual([id]);
   });
 
+  test("one that fails now leaves no file of an earlier process", async () => {
+    const store = await aStore();
+    const gpu = fakeEngine({
+      ...{ name: "http://gpu-1", isSimulation: false },
+      async render({ file }, { checkpoint, signal }) {
+        writeFileSync(file, "half a video");
+        await checkpoint(submitted);
+        return untilAborted(signal);
+      },
+    });
+    const { id, folder } = await startAndDie(store, gpu);
+    expect(readdirSync(folder)).toEqual([`${id}.mp4`]);
+    const render: Engine["render"] = () => Promise.reject(new Error("no such job"));
+    const service = await createTestService({ store, folder, engines: [{ ...gpu, render }] });
+    await service.status(id);
+    await service.rest();
+    expect(await look(service, id)).toMatchObject({ status: "failed", error: "no such job" });
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
   test("a checkpoint of another engine's rendering is not given to this one", async () => {
     const store = await aStore();
     const { id } = await startAndDie(store, stuckEngine("preview", { state: "rendering", tries: 1 }));
@@ -228,9 +248,9 @@ describe("the files of a generation's images", () => {
   const images = { imageUrls: [url, `${url}/2`] };
 
   test.each([
-    ["the end", async () => ({ hasThumbnail: false }), "completed"],
-    ["a failure", () => Promise.reject(new Error("out of memory")), "failed"],
-  ])("are there while it is rendered, and gone after %s", async (_, end, status) => {
+    ["the end", async () => ({ hasThumbnail: false }), "completed", 1],
+    ["a failure", () => Promise.reject(new Error("out of memory")), "failed", 0],
+  ])("are there while it is rendered, and gone after %s", async (_, end, status, videos) => {
     const seen: boolean[] = [];
     const service = await createTestService({
       async render(task) {
@@ -242,7 +262,7 @@ describe("the files of a generation's images", () => {
     const id = await service.startId(images);
     await service.rest();
     expect(await look(service, id)).toMatchObject({ status });
-    expect([seen, readdirSync(service.folder)]).toEqual([[true, true], [`${id}.mp4`]]);
+    expect([seen, readdirSync(service.folder)]).toEqual([[true, true], [`${id}.mp4`].slice(0, videos)]);
   });
 
   test("are not written after one of them was bad", async () => {

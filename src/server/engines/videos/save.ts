@@ -59,7 +59,7 @@ async function findAddress(source: Source & { job: string }, server: Server, sig
 
 type FetchOptions = { server: Server; signal: AbortSignal };
 
-/** Fetches a video once, and leaves no file without it. Rejects only when the signal aborts. */
+/** Fetches a video once, and leaves no file without it. Rejects only when the signal aborts: then the next process replaces the file. */
 async function fetchVideo(
   address: string,
   file: string,
@@ -77,9 +77,10 @@ async function fetchVideo(
     limit.clear();
   }
   if (!failure) return undefined;
+  // Another process that has taken over the folder may be writing the file.
+  signal.throwIfAborted();
   // A partial file would keep a full disk full.
   await rm(file, { force: true });
-  signal.throwIfAborted();
   return failure;
 }
 

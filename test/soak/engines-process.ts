@@ -1,0 +1,107 @@
+import type { Clock, HttpResponse, Io } from "../../src/io.ts";
+import { createSecret } from "../../src/server/callbacks/signature.ts";
+import { kinds } from "../../src/server/engines/videos/kinds.ts";
+import { createVideosEngine } from "../../src/server/engines/videos/videos.ts";
+import { createService, type Service } from "../../src/server/serve.ts";
+import type { Store } from "../../src/server/store/store.ts";
+import { timeoutMs } from "./engines-faults.ts";
+import { type KindId, model, readable } from "./engines-network.ts";
+
+export const engineUrl = "http://gpu.test";
+
+/** The service as one process runs it. After its kill, nothing that it waits for happens any more. */
+export type Process = {
+  service: Service;
+  /** Resolves when it is killed. */
+  killed: Promise<void>;
+  /** Kills it if it is not dead already. */
+  kill(): void;
+};
+
+export type ProcessOptions = {
+  kind: KindId;
+  /** Whether the owner has named the engine's kind. */
+  isKindNamed: boolean;
+  concurrency: number;
+  store: Store;
+  folder: string;
+  clock: Clock;
+  fetch: Io["fetch"];
+  /** It is killed before or after so many steps: requests, pieces of replies, and changes in the store. */
+  killAt: number;
+};
+
+export function startProcess(options: ProcessOptions): Process {
+  const { clock, store, folder, concurrency } = options;
+  const { through, killed, kill } = createLife(options.killAt);
+  const fetch: Io["fetch"] = through(async (url, init) => {
+    const reply = await options.fetch(url, init);
+    return { ...readable(reply), body: throughEach(reply, through) };
+  });
+  const ownClock = { ...clock, sleep: through(clock.sleep, 0) };
+  const engine = createVideosEngine(
+    {
+      ...{ url: engineUrl, upstreamModel: undefined, key: undefined, timeoutMs, onNote: () => {} },
+      kind: options.isKindNamed ? kinds.find(({ id }) => id === options.kind) : undefined,
+      ...{ models: [model], concurrency },
+    },
+    { ...ownClock, fetch, open: (url, init) => fetch(url, { signal: init.signal }) },
+  );
+  const ownStore: Store = {
+    ...store,
+    generation: through(store.generation),
+    keepCheckpoint: through(store.keepCheckpoint),
+    finish: through(store.finish),
+  };
+  const nobody = () => Promise.reject(new Error("nobody is there"));
+  const service = createService({
+    ...{ store: ownStore, engines: [engine], folder, clock: ownClock, pace: "fast", hasDirectives: false },
+    ...{
+      creditsPer: new Map(),
+      outbound: { post: nobody, get: nobody, open: nobody },
+      webhookSecret: createSecret(),
+    },
+    ...{ mediaUrl: () => "http://media.test", onDelivery: () => {}, onTrouble: () => {} },
+  });
+  return { service, killed, kill };
+}
+
+type Through = <Args extends unknown[], Result>(
+  work: (...args: Args) => Promise<Result>,
+  weight?: number,
+) => (...args: Args) => Promise<Result>;
+
+/** Counts the steps of a process. At the fatal one, and for ever after it, nothing resolves. */
+function createLife(killAt: number) {
+  const never = new Promise<never>(() => {});
+  let [steps, isDead, kill] = [0, false, () => {}];
+  const killed = new Promise<void>((resolve) => {
+    kill = () => {
+      isDead = true;
+      resolve();
+    };
+  });
+  const step = async (weight: number) => {
+    if (steps < killAt && steps + weight >= killAt) kill();
+    steps += weight;
+    if (isDead) await never;
+  };
+  const through: Through =
+    (work, weight = 1) =>
+    async (...args) => {
+      await step(weight);
+      try {
+        return await work(...args);
+      } finally {
+        await step(weight);
+      }
+    };
+  return { through, killed, kill: () => kill() };
+}
+
+async function* throughEach({ body }: HttpResponse, through: Through): AsyncGenerator<Uint8Array> {
+  if (!body) return;
+  const chunks = body[Symbol.asyncIterator]();
+  const next = through(() => chunks.next());
+  for (let chunk = await next(); !chunk.done; chunk = await next()) yield chunk.value;
+}
