@@ -104,6 +104,7 @@ export function SignedInPage() {
         <meta charset="utf-8" />
         <meta http-equiv="refresh" content="0; url=/" />
         <title>vidgen</title>
+        <link rel="icon" href="/assets/icon.svg" />
       </head>
       <body>
         <a href="/">Go to the page</a>

@@ -28,7 +28,10 @@ export async function openTab(browser: Browser, link: string, options: BrowserCo
   onTestFinished(() => context.close());
   const page = await context.newPage();
   const complaints: string[] = [];
-  page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+  page.on(
+    "console",
+    (message) => message.type() === "error" && complaints.push(`${message.text()} ${message.location().url}`),
+  );
   page.on("pageerror", (error) => complaints.push(error.message));
   page.on("dialog", (dialog) => {
     complaints.push(`dialog: ${dialog.message()}`);
