@@ -70,6 +70,7 @@ async function measurePaint({ page_url }) {
   const paints = [];
   for (let round = 0; round < 7; round++) {
     await page.reload();
+    await page.waitForFunction("performance.getEntriesByName('first-contentful-paint').length > 0");
     paints.push(await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"));
   }
   await browser.close();
