@@ -39,8 +39,8 @@ export type Checkpoint =
   | { state: "submitted"; job: string };
 
 export type RenderOptions = {
-  /** The checkpoint of an earlier process, never "submitting"; `undefined` when nothing was begun. */
-  resume: Checkpoint | undefined;
+  /** The checkpoint of an earlier process; `undefined` when nothing was begun. */
+  resume: Exclude<Checkpoint, { state: "submitting" }> | undefined;
   /** Keeps a checkpoint in place of the last one, `null` for none. Resolves when it is durable. */
   checkpoint(checkpoint: Checkpoint | null): Promise<void>;
   /** Tells how much of the video is made, in percent. */

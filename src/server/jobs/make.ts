@@ -59,7 +59,7 @@ const maxWaitMs = 30 * 60_000;
 /** Assigns a generation to the engine that has its job, else to the least busy of those that serve its model. */
 export function assign({ request, checkpoint }: StoredGeneration, places: readonly Place[]): Assignment {
   if (checkpoint?.state === "submitting") {
-    const reason = `the local service ended while it submitted this video to ${checkpoint.engine}, which may be making it; it was not submitted again`;
+    const reason = unclearReason(checkpoint.engine);
     return { place: undefined, reason, failsInMs: 0 };
   }
   if (checkpoint?.state === "submitted") {
@@ -75,6 +75,10 @@ export function assign({ request, checkpoint }: StoredGeneration, places: readon
   const [place] = able.sort((a, b) => a.jobs / a.engine.concurrency - b.jobs / b.engine.concurrency);
   if (place) return { place, isFetched: request.images.some((source) => !isData(source)) };
   return { place, reason: `no engine of the local service serves ${request.model}`, failsInMs: maxWaitMs };
+}
+
+function unclearReason(engine: string): string {
+  return `the local service ended while it submitted this video to ${engine}, which may be making it; it was not submitted again`;
 }
 
 /** Makes a generation's video at its place, and resolves when it is on the disk. Rejects, and leaves no file, when it cannot be made. */
@@ -146,6 +150,7 @@ async function prepareTask(id: string, engine: Engine, options: MakeOptions): Pr
   const { images, isReal: _, hasDirectives: __, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) throw new Error(fail);
+  if (checkpoint?.state === "submitting") throw new Error(unclearReason(checkpoint.engine));
   const resume = checkpoint?.engine === engine.name ? checkpoint : undefined;
   const { imageFolder, ...files } = pathsOf(id, options.folder);
   return {

@@ -8,6 +8,8 @@ const pollLimitMs = 30_000;
 export const missingMs = 30_000;
 /** Until then it is asked this often, so that one of many replicas is found. */
 export const missingPollMs = 500;
+/** A job has no more statuses that count as going on. */
+const maxStatuses = 20;
 /** After so many polls without an answer of use, the owner is told. */
 const worryingFailures = 3;
 
@@ -24,7 +26,8 @@ export async function follow(
   const { io, url, timeoutMs } = server;
   let [answeredAt, newsAt, failures] = [io.now(), io.now(), 0];
   let missingAt: number | undefined;
-  let last = "";
+  const seen = new Set<string>();
+  let best = -1;
   for (;;) {
     const look = await lookOnce(id, server, signal);
     if ("trouble" in look) {
@@ -36,15 +39,17 @@ export async function follow(
           `${url}, which was making this video, has not answered for ${minutes(timeoutMs)}: ${look.trouble}`,
         );
       if (!look.isMissing && ++failures === worryingFailures)
-        server.report(`${url} does not answer: ${look.trouble}. Asking on.`);
+        server.report(`${url} does not answer: ${look.trouble}. Retrying.`);
       await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures), signal);
       continue;
     }
     server.report(undefined);
     const { status, error, progress: percent } = look;
     [failures, answeredAt, missingAt] = [0, io.now(), undefined];
-    if (`${status} ${percent}` !== last) {
-      last = `${status} ${percent}`;
+    // A job that goes back and forth does not go on.
+    if ((!seen.has(status) && seen.size < maxStatuses) || (percent ?? -1) > best) {
+      seen.add(status);
+      best = Math.max(best, percent ?? -1);
       server.newsAt = newsAt = io.now();
     }
     if (status === "completed") return look;

@@ -107,9 +107,14 @@ function unanswered(error: unknown): Outcome {
 }
 
 /** Statuses by which a server says that it did not take a request, and may take the same one later. */
-const notNow = [401, 403, 425, 429, 503];
-/** Envoy answers 503 also when a server that has the request closes the connection. */
-const brokenOff = /reset reason: (?!.*(connection failure|overflow))/;
+const notNow = [401, 403, 425, 429];
+/** Words of proxies, such as Envoy and HAProxy, for a 503 because there was no server to send the request to. */
+const noServer = /connection failure|overflow|no healthy upstream|no server is available/i;
+
+/** A proxy answers 503 also when a server that has the request does not reply: only the server's own JSON, or such words, are certain. */
+function isNotNow({ status, json, text }: Reply): boolean {
+  return status === 503 ? json !== undefined || noServer.test(text) : notNow.includes(status);
+}
 
 function judge(reply: Reply, fields: string[]): Outcome {
   const { status } = reply;
@@ -120,7 +125,7 @@ function judge(reply: Reply, fields: string[]): Outcome {
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
   const reason = wordsOf(reply);
   if (isSuccess) return { kind: "unclear", reason: `no job in its reply, ${reason}` };
-  if (notNow.includes(status) && !brokenOff.test(reason)) return { kind: "not now", reason };
+  if (isNotNow(reply)) return { kind: "not now", reason };
   if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };
   return { kind: "refused", reason, fields: findRefused(reply, fields) };
 }

@@ -132,7 +132,7 @@ describe.each(troubles)("%s instead of a job", (_name, answer) => {
       hasPassed = true;
     });
     expect((await make()).outcome).toBe("made");
-    expect(notes).toEqual([expect.stringMatching(/^http:\/\/gpu\.test:8091 does not answer: .+\. Asking on\.$/)]);
+    expect(notes).toEqual([expect.stringMatching(/^http:\/\/gpu\.test:8091 does not answer: .+\. Retrying\.$/)]);
   });
 
   test("fails the generation after 30 min", async () => {

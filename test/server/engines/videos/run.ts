@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Clock, Io } from "../../../../src/io.ts";
-import type { Checkpoint, ImageFile } from "../../../../src/server/engines/engine.ts";
+import type { Checkpoint, ImageFile, RenderOptions } from "../../../../src/server/engines/engine.ts";
 import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
 import { createVideosEngine } from "../../../../src/server/engines/videos/videos.ts";
 import type { Open } from "../../../../src/server/outbound/outbound.ts";
@@ -39,7 +39,7 @@ export type MakeOptions = {
   prompt?: string;
   extras?: Record<string, string | number>;
   images?: ImageFile[];
-  resume?: Checkpoint;
+  resume?: RenderOptions["resume"];
   signal?: AbortSignal;
 };
 
