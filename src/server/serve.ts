@@ -2,6 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { systemReason } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
+import type { Lease } from "../lease.ts";
 import { type Address, type Announcement, acquireFolder, readAnnouncement, writeAnnouncement } from "./announcement.ts";
 import { createKey, prepareLocalAccount } from "./api/accounts.ts";
 import { createApp } from "./api/app.ts";
@@ -149,7 +150,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   const acquired = await acquireFolder(folder, io);
   if (acquired.kind === "held")
     return { kind: "held", pid: acquired.holder.pid, announcement: await readAnnouncement(folder) };
-  const { lost, release } = acquired.lease;
+  const { lost, confirm, release } = acquired.lease;
   const steps: CloseStep[] = [release];
   const close = async (graceMs: number) => {
     for (const step of steps.splice(0).reverse()) await step(graceMs);
@@ -157,21 +158,26 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   // Another process writes to the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
-    return { ...(await openParts(options, { steps, lost }, io)), lost, close };
+    return { ...(await openParts(options, { steps, lost, confirm }, io)), lost, close };
   } catch (error) {
     await close(0);
     throw error;
   }
 }
 
-type Opening = { steps: CloseStep[]; lost: AbortSignal };
+type Opening = { steps: CloseStep[] } & Pick<Lease, "lost" | "confirm">;
 
 /** Opens the parts of the service, and adds to `steps` how to close each of them. */
-async function openParts(options: OpenOptions, { steps, lost }: Opening, io: Io) {
+async function openParts(options: OpenOptions, { steps, lost, confirm }: Opening, io: Io) {
   const { folder, host, name, ports } = options;
   const credentials = await prepareCredentials(folder);
-  const store = await openStore(join(folder, "service.db"));
-  steps.push(store.close);
+  const opened = await openStore(join(folder, "service.db"));
+  steps.push(opened.close);
+  const store: Store = {
+    ...opened,
+    // A process that was suspended for over a minute would otherwise submit a video that the next process has submitted.
+    keepCheckpoint: (id, checkpoint) => confirm().then(() => opened.keepCheckpoint(id, checkpoint)),
+  };
   await prepareLocalAccount(store, credentials.api_key, options.credits);
   const videos = join(folder, "videos");
   await mkdir(videos, { recursive: true, mode: 0o700 });

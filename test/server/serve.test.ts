@@ -1,3 +1,4 @@
+import { EventEmitter, once } from "node:events";
 import fs, { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
@@ -86,4 +87,42 @@ test("a service whose folder another process has taken over closes, and writes t
   await service.close(0);
   expect(readFileSync(join(folder, "service.json"), "utf8")).toBe("of the other process");
   expect(readdirSync(lease)).toEqual(["other-boot_1_7_1_token"]);
+});
+
+test("a service that was suspended, and whose folder another process has taken over meanwhile, submits nothing", async () => {
+  const folder = await makeFolder();
+  const notes: string[] = [];
+  const creates: string[] = [];
+  const signals = new EventEmitter();
+  const rendering = once(signals, "rendering");
+  const engine = fakeEngine({
+    async render({ request }, { checkpoint }) {
+      const wokenUp = once(signals, "woken up");
+      signals.emit("rendering");
+      await wokenUp;
+      await checkpoint({ state: "submitting" });
+      creates.push(request.prompt);
+      throw new Error("submitted");
+    },
+  });
+  const service = await openService(
+    {
+      ...{ folder, engines: [engine], host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
+      ...{ pace: "fast", resume: "all", onDelivery: () => {}, onNote: (text) => void notes.push(text) },
+    },
+    systemIo(),
+  );
+  if (service.kind === "held") throw new Error("held");
+  onTestFinished(() => service.close(0));
+  const headers = { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" };
+  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
+  await service.api(new Request("http://127.0.0.1/api/generate", { method: "POST", headers, body }));
+  await rendering;
+  const lease = join(folder, "lease");
+  const [name = ""] = readdirSync(lease);
+  renameSync(join(lease, name), join(lease, "other-boot_1_7_1_token"));
+  signals.emit("woken up");
+  await expect.poll(() => notes.join() + creates.join()).not.toBe("");
+  expect(creates).toEqual([]);
+  expect(notes.join()).toMatch(/another may have taken over/);
 });

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { findModel, maxLocalSeconds } from "../../client/models.ts";
-import type { Engine } from "../engines/engine.ts";
+import { type Engine, extraNames } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
 import { refuse } from "./message.ts";
 
@@ -33,8 +33,6 @@ const bodySchema = z.object({
   callback_url: httpUrl.nullish(),
 });
 
-/** What a real model may take besides; it checks the values itself. */
-const extraNames = ["seed", "negative_prompt", "num_frames", "fps", "num_inference_steps", "guidance_scale"];
 const extrasSchema = z.record(z.string(), z.union([z.number(), z.string()], { error: "must be a number or a text" }));
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;

@@ -7,9 +7,12 @@ export type RenderRequest = {
   /** Length of the video, in seconds. */
   duration: number;
   resolution: Resolution;
-  /** Fields that the interface does not have, passed on to a real model as they were sent, such as `seed`. */
+  /** Those of `extraNames` that were sent, passed on to a real model as they are. */
   extras: Record<string, string | number>;
 };
+
+/** Fields of a start that the interface does not have and a real model may; it checks their values itself, and a video can be made without. */
+export const extraNames = ["seed", "negative_prompt", "num_frames", "fps", "num_inference_steps", "guidance_scale"];
 
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";

@@ -1,4 +1,4 @@
-import type { RenderOptions, RenderTask } from "../engine.ts";
+import { extraNames, type RenderOptions, type RenderTask } from "../engine.ts";
 import { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints, wordsOf } from "./reply.ts";
@@ -125,8 +125,6 @@ function judge(reply: Reply, fields: string[]): Outcome {
   return { kind: "refused", reason, fields: findRefused(reply, fields) };
 }
 
-/** Fields that the video can be made without. */
-const extras = ["seed", "negative_prompt", "num_frames", "fps", "num_inference_steps", "guidance_scale"];
 /** Without these the video is of the server's own length or size: they are left out only for a server that does not have the field. */
 const shaping = ["seconds", "size", "width", "height"];
 const unknownField =
@@ -135,7 +133,7 @@ const unknownField =
 /** Finds the fields of a create that its refusal complains of, and that can be left out. */
 function findRefused(reply: Reply, sent: string[]): string[] {
   const refused = readComplaints(reply).flatMap((words) => {
-    const optional = unknownField.test(words) ? [...extras, ...shaping] : extras;
+    const optional = unknownField.test(words) ? [...extraNames, ...shaping] : extraNames;
     return (words.match(/\w+/g) ?? []).filter((word) => optional.includes(word));
   });
   // A server takes both or none.

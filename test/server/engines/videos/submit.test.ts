@@ -124,6 +124,10 @@ const unclear: [string, (call: Call) => ReturnType<Fault>][] = [
   ["a reset after the create was accepted", ({ serve }) => serve().then(() => "drop" as const)],
   ...[302, 408, 500, 502, 504].map((status): [string, () => Response] => [`an HTTP ${status}`, () => json(status, {})]),
   ["a 2xx without a job", () => json(200, { status: "queued" })],
+  ...['""', '"."', '".."', '"\\ud800"', "12345678901234567890"].map((id): [string, () => Response] => [
+    `a job that cannot be asked for by its id, ${id}`,
+    () => new Response(`{"id":${id},"status":"queued"}`),
+  ]),
   ["a 202 with a page", () => new Response("<h1>Hello</h1>", { status: 202 })],
   ["a cut reply", async ({ serve }) => ({ reply: await serve(), bytes: 10 })],
   ["a 503 of Envoy whose connection broke off", () => envoy("connection termination")],
