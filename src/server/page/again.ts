@@ -27,9 +27,9 @@ export function makeAgain({ request, callback_url }: StoredGeneration, baseUrl: 
   ];
   const headers = `-H "Authorization: Bearer $VIDGEN_API_KEY" -H "Content-Type: application/json"`;
   return {
-    json: JSON.stringify(body, null, 2),
+    json: jsonText(body, 2),
     vidgen: vidgenLine(prompt, flags),
-    curl: `curl ${quote(`${baseUrl}/api/generate`)} ${headers} -d ${quote(JSON.stringify(body))}`,
+    curl: `curl ${quote(`${baseUrl}/api/generate`)} ${headers} -d ${quote(jsonText(body))}`,
     hasData: images.some(isData),
   };
 }
@@ -53,9 +53,29 @@ function settingText(value: string | number): string {
   }
 }
 
-/** Returns a word of a POSIX shell's command line. */
+/** A terminal could obey or hide these when a line is pasted or shown; `u` counts code points. */
+const unsafe = /(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu;
+
+/** Returns a word of a POSIX shell's command line; what is unsafe to paste in it is escaped. */
 export function quote(word: string): string {
+  if (word.search(unsafe) !== -1) {
+    const escaped = word.replaceAll("\\", "\\\\").replace(unsafe, octalText);
+    return `"$(printf %b ${quote(escaped)})"`;
+  }
   return /^[\w./:,%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** As `printf %b` reads it, byte by byte. */
+function octalText(character: string): string {
+  return [...Buffer.from(character)].map((byte) => `\\0${byte.toString(8).padStart(3, "0")}`).join("");
+}
+
+/** JSON escapes most of what is unsafe by itself. */
+function jsonText(body: object, indent?: number): string {
+  return JSON.stringify(body, null, indent).replace(
+    unsafe,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
 
 function isData(image: string): boolean {

@@ -48,7 +48,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
 
   app.get("/", async (c) => {
     const { before, ids, ...filter } = readQuery(c);
-    const generations = await store.list({ ...filter, before, ids, limit: perPage });
+    const generations = await store.list({ ...filter, before, ids, limit: ids?.length ?? perPage });
     const now = clock.date();
     const cards = generations.map((generation) => ({ generation, percent: queue.progressOf(generation.id), now }));
     const older = olderAddress(c, generations.length, generations.at(-1)?.id);
@@ -68,7 +68,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
 
   app.get("/callbacks", async (c) => {
     const { before, ids } = readQuery(c);
-    const deliveries = await store.deliveries({ before, generations: ids, limit: perPage });
+    const deliveries = await store.deliveries({ before, generations: ids, limit: ids?.length ?? perPage });
     const older = olderAddress(c, deliveries.length, deliveries.at(-1)?.id);
     return send(c, <CallbacksPage deliveries={deliveries} older={older} sign={sign} now={clock.date()} />);
   });
@@ -89,7 +89,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <CreditsPage balances={balances} entries={entries} older={older} now={clock.date()} />);
   });
 
-  app.get("/events", (c) => changes.stream(c, clock));
+  // hono answers HEAD by the handler of GET, and nobody would end a stream without a reader.
+  app.get("/events", (c) => (c.req.method === "HEAD" ? c.body(null) : changes.stream(c, clock)));
   app.get("/videos/:file", ({ req, env }) => {
     const url = new URL(`/${req.param("file")}`, req.url);
     return media(new Request(url, { method: req.method, headers: req.raw.headers }), env);

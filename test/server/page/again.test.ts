@@ -28,6 +28,7 @@ function readLine(line: string): { argv: string[]; stdin: string } {
 const cases = [
   { prompt: "a fox" },
   { prompt: hostile },
+  { prompt: "\u001b[201~\nrm -rf \\ \u009b1m \u202egnp.exe it's" },
   { prompt: "-" },
   { prompt: "@file" },
   { prompt: "--local" },
@@ -38,6 +39,7 @@ const cases = [
 test.each(cases)("$prompt $model: the lines send the same request again", async (changes) => {
   const generation = aGeneration(changes, "https://hook.example/?key='secret'");
   const { json, curl, vidgen } = makeAgain(generation, "http://127.0.0.1:8787");
+  expect(json + curl + vidgen).not.toMatch(/(?![\n\t])[\p{Cc}\p{Bidi_Control}]/u);
   const wanted = JSON.parse(json);
   const sent = readLine(curl).argv;
   expect(sent[0]).toBe("http://127.0.0.1:8787/api/generate");

@@ -36,6 +36,12 @@ describe("the page", { skip: browserPath === undefined }, () => {
   const shows = async (place: Locator, text: string) =>
     expect.poll(() => place.innerText({ timeout: 1_000 }).catch(() => ""), { timeout: 10_000 }).toContain(text);
   const isLive = (tab: Tab) => shows(tab.locator("#connection"), "Live");
+  const setHidden = (tab: Tab, isHidden: boolean) =>
+    tab.evaluate((hidden) => {
+      const { document } = globalThis as unknown as { document: EventTarget };
+      Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, isHidden);
   const promptsOf = (tab: Tab) => tab.locator(".card .prompt").allInnerTexts();
 
   test("a generation appears, moves, and completes by itself", async () => {
@@ -164,6 +170,51 @@ describe("the page", { skip: browserPath === undefined }, () => {
     await tab.getByText("Show older").click();
     await expect.poll(async () => (await promptsOf(tab)).at(-1)).toBe("take 0");
     expect(await promptsOf(tab)).toHaveLength(50);
+  });
+
+  test("what was started while the tab was hidden is all there, however much", async () => {
+    const { page, tab } = await open();
+    await page.make({ prompt: "the first" });
+    await shows(tab.locator(".card"), "Completed");
+    await setHidden(tab, true);
+    await Promise.all(Array.from({ length: 60 }, () => page.start()));
+    await setHidden(tab, false);
+    await expect.poll(() => tab.locator(".card").count()).toBe(48);
+    await tab.getByText("Show older").click();
+    await expect.poll(() => tab.locator(".card").count()).toBe(61);
+  });
+
+  test("while the server's answer about the old filter is on its way, another filter keeps its own list", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    const answers: (() => void)[] = [];
+    await tab.route("**/?ids=*", (route) => answers.push(() => void route.continue()));
+    await page.start({ prompt: "a fox" });
+    await expect.poll(() => answers.length).toBe(1);
+    await tab.getByRole("searchbox").fill("owl");
+    await shows(tab.locator(".empty"), "No generation matches");
+    // The page discards the late answer, and asks for what it shows now.
+    const asked = tab.waitForResponse((reply) => reply.url().includes("text=owl"), { timeout: 10_000 });
+    answers[0]?.();
+    await asked;
+    expect(await promptsOf(tab)).toEqual([]);
+  });
+
+  test("a generation that does not exist is no reason to say that serve does not answer", async () => {
+    const { page, tab } = await open();
+    await tab.goto(`${page.url}/generations/none`);
+    await isLive(tab);
+    expect(await tab.locator("#notice").isVisible()).toBe(false);
+  });
+
+  test("a session that expires while events come goes on after the link was opened again", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    await tab.context().clearCookies();
+    await page.start();
+    await shows(tab.locator("#notice"), "Open the link");
+    await (await tab.context().newPage()).goto(page.link);
+    await isLive(tab);
   });
 
   test("by keyboard alone: search, go from card to card, open, and back", async () => {

@@ -58,6 +58,13 @@ describe("who may look", () => {
   });
 });
 
+test("HEAD of the events opens no stream", async () => {
+  const { url, Cookie } = await openSignedIn();
+  const reply = await fetch(`${url}/events`, { method: "HEAD", headers: { Cookie } });
+  expect(reply.status).toBe(200);
+  expect(reply.headers.get("Content-Type")).not.toBe("text/event-stream");
+});
+
 describe("what other sites may do", () => {
   test.each([
     { name: "another site", origin: () => "http://evil.example" },
@@ -139,4 +146,11 @@ test("the filter is by state, model and text, and newest first", async () => {
   expect(await list("model=veo-3.1&status=completed")).toEqual([0]);
   expect(await list(`ids=${ids[1]},${ids[2]}`)).toEqual([2, 1]);
   expect(await list(`before=${ids[2]}`)).toEqual([1, 0]);
+});
+
+test("all entries that are asked for by their ids come, more than a page of them too", async () => {
+  const { get, start } = await openSignedIn();
+  const ids = await Promise.all(Array.from({ length: 50 }, async () => (await start()).id));
+  const text = await (await get(`/?ids=${ids.join()}`)).text();
+  expect(ids.filter((id) => !text.includes(`data-key="${id}"`))).toEqual([]);
 });

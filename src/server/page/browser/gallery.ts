@@ -34,7 +34,8 @@ export function listenForOlder(): void {
     event.preventDefault();
     const last = document.querySelector("[data-list]")?.lastElementChild;
     const next = await fetchView(link.href);
-    if (typeof next === "string") return;
+    // A filter that was chosen meanwhile has removed the link.
+    if (typeof next === "string" || !link.isConnected) return;
     showChanges(next);
     showOlder(next);
     last?.nextElementSibling?.querySelector<HTMLElement>("a")?.focus();

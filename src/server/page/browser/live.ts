@@ -1,5 +1,5 @@
 import type { Change } from "../change.ts";
-import { entriesOf, fetchView, showChanges } from "./view.ts";
+import { entriesOf, fetchView, showChanges, showList } from "./view.ts";
 
 /** How long the page waits before it connects again; meanwhile it polls as often. */
 const retryMs = 3_000;
@@ -39,8 +39,13 @@ function connect(): void {
   source.onerror = async () => {
     disconnect();
     await refreshAll();
-    if (!document.hidden) timer = setTimeout(connect, retryMs);
+    connectLater();
   };
+}
+
+function connectLater(): void {
+  disconnect();
+  if (!document.hidden) timer = setTimeout(connect, retryMs);
 }
 
 function disconnect(): void {
@@ -76,12 +81,26 @@ async function refresh(): Promise<void> {
     const ids = isStale ? [] : [...stale].slice(0, maxEntries);
     if (isStale) isStale = false;
     else for (const id of ids) stale.delete(id);
+    const address = location.href;
     const next = await fetchView(addressOf(ids));
     report(next);
-    if (typeof next === "string") break;
-    showChanges(next, ids);
+    if (typeof next === "string") {
+      // A session can expire while the events still come.
+      connectLater();
+      break;
+    }
+    // Another filter was chosen meanwhile: this is not what it shows.
+    if (location.href !== address) isStale = true;
+    else if (ids.length === 0 && isGap(next)) showList(next);
+    else showChanges(next, ids);
   }
   isFetching = false;
+}
+
+/** Whether so much is new that entries are missing between the newest ones and those shown: then the newest replace them. */
+function isGap(next: Document): boolean {
+  const shown = entriesOf(document.querySelector("[data-list]") ?? document.body);
+  return next.querySelector("#older") !== null && ![...entriesOf(next).keys()].some((key) => shown.has(key));
 }
 
 /** Fetches the page, and the running entries that it may not have any more. */

@@ -19,7 +19,8 @@ function sourceOf(element: Element): string {
 export async function fetchView(address: string): Promise<Document | "signed out" | "unreachable"> {
   const reply = await fetch(address).catch(() => undefined);
   if (reply?.status === 401) return "signed out";
-  if (!reply?.ok) return "unreachable";
+  // A page that says there is no such generation is an answer too.
+  if (!reply?.ok && reply?.status !== 404) return "unreachable";
   const text = await reply.text().catch(() => undefined);
   return text === undefined ? "unreachable" : new DOMParser().parseFromString(text, "text/html");
 }
