@@ -44,7 +44,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   const media = createMedia({ ...options, hasDirectives: false, headers: mediaHeaders });
   app.get("/assets/:name{page\\.js|page\\.css|icon\\.svg}", (c) => sendAsset(c, assets));
   for (const path of ["/", "/generations/*", "/callbacks/*", "/credits", "/events", "/videos/*"])
-    app.use(path, requireSession(options));
+    app.get(path, requireSession(options));
 
   app.get("/", async (c) => {
     const { before, ids, ...filter } = readQuery(c);
@@ -73,7 +73,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <CallbacksPage deliveries={deliveries} older={older} sign={sign} now={clock.date()} />);
   });
 
-  app.post("/callbacks/:id/send", requireOwnOrigin, async (c) => {
+  app.post("/callbacks/:id/send", requireSession(options), requireOwnOrigin, async (c) => {
     const id = c.req.param("id");
     const delivery = isId(id) ? await store.resend(id, clock.date().toISOString()) : undefined;
     if (!delivery) throw refuse(404, "not_found", "this generation has no callback");

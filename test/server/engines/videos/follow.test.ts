@@ -187,6 +187,17 @@ test.each([
   expect(seconds).toBeLessThan(1_810);
 });
 
+test.each([
+  ["whose percent goes back and forth", (count: number) => ({ status: "in_progress", progress: count % 2 })],
+  ["that has another status each time", (count: number) => ({ status: `step ${count}` })],
+])("a job %s is given up after 30 min", async (_name, jobAt) => {
+  const onPoll = (_call: Call, count: number) => json(200, { id: "1", object: "video", ...jobAt(count) });
+  const { make } = await start({ onPoll });
+  const { outcome, seconds } = await make();
+  expect(outcome).toMatch("made no progress with this video for 30 min");
+  expect(seconds).toBeLessThan(1_860);
+});
+
 test("a job that runs without a change is given up also while others end", async () => {
   const { make, fake, clock } = await start({ kind: "vllm-omni", fake: { completeAfterMs: Number.POSITIVE_INFINITY } });
   void clock.sleep(20 * minuteMs).then(() => fake.complete([...fake.jobs.keys()][1] ?? ""));

@@ -76,6 +76,10 @@ const notTaken: [string, () => Response | never][] = [
   ["an HTTP 429", () => json(429, { error: { message: "slow down" } })],
   ["an HTTP 401", () => json(401, { error: "Unauthorized" })],
   ["a 503 of Envoy that did not connect", () => envoy("connection failure")],
+  [
+    "a 503 of HAProxy without a server",
+    () => new Response("<h1>503</h1>\nNo server is available to handle this request.", { status: 503 }),
+  ],
 ];
 
 const envoy = (reason: string) =>
@@ -131,6 +135,7 @@ const unclear: [string, (call: Call) => ReturnType<Fault>][] = [
   ["a 202 with a page", () => new Response("<h1>Hello</h1>", { status: 202 })],
   ["a cut reply", async ({ serve }) => ({ reply: await serve(), bytes: 10 })],
   ["a 503 of Envoy whose connection broke off", () => envoy("connection termination")],
+  ["a 503 of a proxy that does not say why", () => new Response("Service Unavailable", { status: 503 })],
   ["an endless reply", () => new Response(new Uint8Array(64_000_001))],
 ];
 
