@@ -78,6 +78,8 @@ function judge({ before = 0 }: Malformed, { text, isClosed }: Heard): { code: st
   if (replies.slice(0, before).some(({ status }) => status !== 200))
     return { code, fault: `a right one was refused: ${short(text)}` };
   if (last.status < 400 || last.status > 499) return { code, fault: `answered with ${code}` };
+  // At `/` is the page, which tells a browser without a session how to sign in.
+  if (last.status === 401 && last.body.startsWith("<!doctype html>")) return { code };
   return errorCode(last) === undefined ? { code, fault: `another shape: ${short(last.body)}` } : { code };
 }
 
