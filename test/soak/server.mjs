@@ -17,15 +17,26 @@ async function startService() {
   await store.addAccount({ name: "local", keyHash: createHash("sha256").update(key).digest("hex") });
   await store.setBalance("local", 1_000_000_000);
   await store.start(generation(), 10, undefined);
-  const queue = { add() {} };
-  const app = createApp({ store, queue, clock: io, mediaUrl: () => "http://127.0.0.1:1", onTrouble() {} });
+  const queue = { add() {}, progressOf() {} };
+  const engines = [{ models: ["veo-3.1"], isSimulation: true, maxImages: 4 }];
+  const app = createApp({
+    ...{ store, queue, engines, creditsPer: new Map(), hasDirectives: true, clock: io },
+    ...{ mediaUrl: () => "http://127.0.0.1:1", onTrouble() {} },
+  });
   const { url } = await listen(app, { host: "127.0.0.1", port: 0 }, io);
   return url;
 }
 
 function generation() {
   const request = { prompt: "fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, resolution: "480p", images: [] };
-  const end = { status: "processing", completed_at: null, error: null, callback_url: null, media: null };
+  const end = {
+    status: "processing",
+    completed_at: null,
+    error: null,
+    callback_url: null,
+    media: null,
+    checkpoint: null,
+  };
   return { ...{ id, account: "local", request, created_at: "2026-01-01T00:00:00.000Z" }, ...end };
 }
 
