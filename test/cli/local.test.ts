@@ -176,6 +176,21 @@ test.each([
   expect([address.page_url !== null, (await fetch(link)).status]).toEqual([hasPage, hasPage ? 200 : 404]);
 });
 
+test("serve warns that the page is not encrypted where other machines reach it", async () => {
+  const run = (...flags: string[]) =>
+    machine.run("serve", "--port", "0", "--media-port", "0", "--allow-remote", "--name", "gpu.example", ...flags);
+  const machine = await createMachine();
+  const warning = "anyone with it sees the generations of all accounts";
+  const withPage = run("--page");
+  await withPage.said(warning);
+  withPage.child.kill("SIGTERM");
+  await withPage.ended;
+  const without = run();
+  await without.said("Ctrl-C");
+  without.child.kill("SIGTERM");
+  expect((await without.ended).stderr).not.toContain(warning);
+});
+
 test("with a name that others reach it by, the service calls nothing on this machine", async () => {
   const server = (await createMachine()).run("serve", "--port", "0", "--media-port", "0", "--name", "tunnel.example");
   let said = "";

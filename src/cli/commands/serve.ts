@@ -229,6 +229,10 @@ async function printAddress(
     output.note(
       "Other machines on the network can reach this service, without encryption: anyone with a key can use it, and anyone with a link can see the videos.",
     );
+  if (allowRemote && page_url !== null)
+    output.note(
+      "The page's link goes over the network unencrypted, too: anyone with it sees the generations of all accounts.",
+    );
   output.note("Press Ctrl-C to stop.");
 }
 
