@@ -5,8 +5,8 @@ import { rollup } from "rollup";
 import { dts } from "rollup-plugin-dts";
 import license from "rollup-plugin-license";
 
-const { dependencies } = JSON.parse(readFileSync("package.json", "utf8"));
-const external = Object.keys(dependencies);
+const { dependencies, peerDependencies } = JSON.parse(readFileSync("package.json", "utf8"));
+const external = Object.keys({ ...dependencies, ...peerDependencies });
 const common = { platform: "node", external, transform: { target: "node20.18" } };
 const output = { dir: "dist", sourcemap: true, sourcemapExcludeSources: true, minify: true };
 

@@ -11,8 +11,9 @@ import { VidgenError } from "../src/errors.ts";
 import type { FetchInit, Io } from "../src/io.ts";
 import { prepareLocalAccount } from "../src/server/api/accounts.ts";
 import { createSecret } from "../src/server/callbacks/signature.ts";
+import { openFolder } from "../src/server/media/folder.ts";
 import type { Outbound } from "../src/server/outbound/outbound.ts";
-import { createService } from "../src/server/serve.ts";
+import { createService } from "../src/server/service.ts";
 import { openStore } from "../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "./clock.ts";
 import { tinyMp4 } from "./mp4.ts";
@@ -86,7 +87,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       engines: [engine],
       creditsPer: new Map(),
       hasDirectives: false,
-      folder: root,
+      videos: await openFolder({ folder: root }),
       pace: "fast",
       outbound: { post, get, open: () => Promise.reject(new Error("there is no server elsewhere")) },
       webhookSecret: createSecret(),

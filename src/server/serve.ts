@@ -1,103 +1,26 @@
-import { mkdir } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { systemReason } from "../errors.ts";
-import type { Clock, Io } from "../io.ts";
+import type { Io } from "../io.ts";
 import type { Lease } from "../lease.ts";
 import { type Address, type Announcement, acquireFolder, readAnnouncement, writeAnnouncement } from "./announcement.ts";
-import { createKey, prepareLocalAccount } from "./api/accounts.ts";
-import { createApp } from "./api/app.ts";
+import { createKey, hashKey, localAccount, prepareLocalAccount, usualCredits } from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
 import type { RequestEvent } from "./api/log.ts";
-import type { Handler, OnTrouble } from "./api/message.ts";
+import type { Handler } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
-import { createCallbackScheduler } from "./callbacks/scheduler.ts";
-import { createSecret, createSigner } from "./callbacks/signature.ts";
+import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
 import { createPreviewEngine } from "./engines/preview/preview.ts";
-import { createQueue, type Pace } from "./jobs/queue.ts";
-import { createMedia } from "./media/media.ts";
-import { createOutbound, type Outbound } from "./outbound/outbound.ts";
-import { createChanges, watchStore } from "./page/events.ts";
-import { createPage } from "./page/page.tsx";
-import { createSessions, type Sessions } from "./page/session.ts";
+import type { Pace } from "./jobs/queue.ts";
+import { openFolder } from "./media/folder.ts";
+import type { MediaStore } from "./media/media-store.ts";
+import { createOutbound } from "./outbound/outbound.ts";
+import { createSessions } from "./page/session.ts";
+import { createService, type Service, type State } from "./service.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
-import type { Store } from "./store/store.ts";
 
-export type ServiceOptions = {
-  store: Store;
-  engines: readonly Engine[];
-  creditsPer: ReadonlyMap<string, number>;
-  hasDirectives: boolean;
-  /** Where the videos are kept. */
-  folder: string;
-  pace: Pace;
-  /** Sends callbacks and fetches images. */
-  outbound: Outbound;
-  /** Signs the callbacks. */
-  webhookSecret: string;
-  /** Who may look at the page; without it, there is no page. */
-  sessions?: Sessions | undefined;
-  /** The folder of the page's script, style and icon; by default, beside the program. */
-  assets?: URL;
-  clock: Clock;
-  mediaUrl(): string;
-  onDelivery(event: DeliveryEvent): void;
-  onTrouble: OnTrouble;
-};
-
-/** The local service without sockets. */
-export type Service = {
-  /** Answers at {base_url}. */
-  api: Handler;
-  /** Answers at {media_url}. */
-  media: Handler;
-  /** Sends callbacks that are due, and resumes generations that have not ended: all, or each once it is polled. */
-  start(resume: "all" | "polled"): Promise<void>;
-  /** Resolves when every callback that is due now was attempted; a retry that is due later does not count. */
-  settled(): Promise<void>;
-  /** Ends the replies that last as long as a page is open. */
-  endStreams(): void;
-  /** Stops rendering and sending; the next process that opens the store resumes both. */
-  close(): Promise<void>;
-};
-
-export function createService(options: ServiceOptions): Service {
-  const { folder, clock, outbound, sessions, onTrouble } = options;
-  const changes = createChanges();
-  const store = sessions ? watchStore(options.store, changes.publish) : options.store;
-  const callbacks = createCallbackScheduler({
-    ...{ store, clock, post: outbound.post, random: Math.random },
-    secret: options.webhookSecret,
-    onDelivery(event) {
-      changes.publish({ kind: "callback", id: event.generation });
-      options.onDelivery(event);
-    },
-  });
-  const queue = createQueue({
-    ...{ ...options, store, get: outbound.get },
-    onEnd: (_id, delivery) => delivery && callbacks.add(delivery),
-    onProgress: (id, percent) => changes.publish({ kind: "progress", id, percent }),
-  });
-  const sign = createSigner(options.webhookSecret);
-  const page = sessions && createPage({ ...options, store, queue, callbacks, sign, changes, sessions });
-  return {
-    api: createApp({ ...options, store, queue, page }),
-    media: createMedia({ store, folder, onTrouble }),
-    async start(resume) {
-      if (resume === "all") for (const generation of await store.unfinished()) queue.add(generation);
-      callbacks.start();
-    },
-    settled: callbacks.settled,
-    endStreams: changes.close,
-    async close() {
-      await Promise.all([queue.close(), callbacks.close()]);
-    },
-  };
-}
-
-export type OpenOptions = {
-  /** Where the service keeps its state. */
-  folder: string;
+type CommonOptions = {
   /** What makes the videos: the preview unless given. */
   engines?: readonly Engine[];
   /** The credits that a start costs, by model, where it is not the usual price. */
@@ -110,13 +33,11 @@ export type OpenOptions = {
   ports: { api: number; media: number };
   /** The host name or IP address under which other machines reach the service. */
   name?: string | undefined;
-  /** The balance to set for the local account; without it, it has at least the default. */
-  credits?: number | undefined;
+  /** The addresses under which they do, when these are others, as behind a proxy. Without a slash at the end. */
+  publicUrls?: { api?: string | undefined; media?: string | undefined };
   pace: Pace;
   /** Whether there is a page for a browser. */
   hasPage?: boolean;
-  /** Which unfinished generations of an earlier process are resumed. */
-  resume: "all" | "polled";
   onDelivery(event: DeliveryEvent): void;
   /** Called with a line for the operator about a problem that no response shows. */
   onNote(text: string): void;
@@ -124,22 +45,53 @@ export type OpenOptions = {
   withReplies?: ListenOptions["withReplies"];
 };
 
+export type OpenOptions = CommonOptions & {
+  /** Where the service keeps its state. */
+  folder: string;
+  /** The balance to set for the local account; without it, it has at least the default. */
+  credits?: number | undefined;
+  /** Which unfinished generations of an earlier process are resumed. */
+  resume: "all" | "polled";
+};
+
+export type SharedOptions = CommonOptions & {
+  /** The address of a PostgreSQL database. */
+  database: string;
+  /** Opens the place of the videos. `mark` is to be in the names of this process's files. */
+  openVideos(mark: string): Promise<MediaStore>;
+  /** The balance of the local account when this process makes it. */
+  credits?: number | undefined;
+};
+
 /** The local service, listening. */
 export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   kind: "running";
   address: Address;
-  /** The link that opens the page signed in; valid until the service closes. */
+  /** The link that opens the page signed in; valid for a day. */
   pageUrl: string | undefined;
   /** Aborts when another process has taken over the folder; the service closes by itself then. */
   lost: AbortSignal;
-  /** Waits up to `graceMs` for unfinished replies, stops rendering, and releases the folder. */
+  /** Waits up to `graceMs` for unfinished replies, stops rendering, and releases what it holds. */
   close(graceMs: number): Promise<void>;
+};
+
+/** A process of a shared service, listening. Its API key is shown only once, by the process that makes it. */
+export type SharedService = Omit<RunningService, "address"> & {
+  address: Omit<Address, "api_key"> & { api_key: string | null };
 };
 
 /** Another process runs the service of this folder; its announcement has an address once it listens. */
 export type HeldService = { kind: "held"; pid: number; announcement: Announcement | undefined };
 
 type CloseStep = (graceMs: number) => Promise<void>;
+
+/** Runs the steps to close what was opened, the last one first. */
+function createCloser(...steps: CloseStep[]) {
+  const close: CloseStep = async (graceMs) => {
+    for (const step of steps.splice(0).reverse()) await step(graceMs);
+  };
+  return { steps, close };
+}
 
 /**
  * Acquires a service folder, opens its state, listens and resumes unfinished work. Rejects with the system's error when it cannot
@@ -151,68 +103,106 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   if (acquired.kind === "held")
     return { kind: "held", pid: acquired.holder.pid, announcement: await readAnnouncement(folder) };
   const { lost, confirm, release } = acquired.lease;
-  const steps: CloseStep[] = [release];
-  const close = async (graceMs: number) => {
-    for (const step of steps.splice(0).reverse()) await step(graceMs);
-  };
+  const { steps, close } = createCloser(release);
   // Another process writes to the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
-    return { ...(await openParts(options, { steps, lost, confirm }, io)), lost, close };
+    const credentials = await prepareCredentials(folder);
+    const { api_key, webhook_secret } = credentials;
+    const store = await openState(folder, confirm);
+    steps.push(store.close);
+    await prepareLocalAccount(store, api_key, options.credits);
+    const videos = await openFolder({ folder: join(folder, "videos") });
+    const secrets = { webhookSecret: webhook_secret, pageSecret: api_key };
+    const { service, ...opened } = await openParts(options, { steps, store, videos, secrets }, io);
+    const address = { ...credentials, ...opened.urls };
+    const has_real_models = options.engines?.some(({ isSimulation }) => !isSimulation) ?? false;
+    await writeAnnouncement(folder, { ...address, has_real_models });
+    // Another process that has taken over the folder has announced itself there.
+    steps.push(async () => void (lost.aborted || (await writeAnnouncement(folder, credentials))));
+    await service.start(options.resume);
+    return { ...service, kind: "running", address, pageUrl: opened.pageUrl, lost, close };
   } catch (error) {
     await close(0);
     throw error;
   }
 }
 
-type Opening = { steps: CloseStep[] } & Pick<Lease, "lost" | "confirm">;
+/** Opens the service of a database that other processes use as well, and listens. Rejects as `openService` does. */
+export async function openSharedService(options: SharedOptions, io: Io): Promise<SharedService> {
+  const { steps, close } = createCloser();
+  try {
+    const onTrouble = reporter(options);
+    const process = randomUUID();
+    const { openPostgres } = await import("./store/postgres/postgres.ts");
+    const { store, work, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble });
+    steps.push(store.close);
+    const api_key = createKey();
+    const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };
+    const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };
+    const { isFirst, ...secrets } = await initialize(first);
+    const videos = await options.openVideos(process.slice(0, 8));
+    const { service, urls, pageUrl } = await openParts(options, { steps, store, work, videos, secrets }, io);
+    await service.start("all");
+    const address = { ...urls, api_key: isFirst ? api_key : null, webhook_secret: secrets.webhookSecret };
+    return { ...service, kind: "running", address, pageUrl, lost: new AbortController().signal, close };
+  } catch (error) {
+    await close(0);
+    throw error;
+  }
+}
 
-/** Opens the parts of the service, and adds to `steps` how to close each of them. */
-async function openParts(options: OpenOptions, { steps, lost, confirm }: Opening, io: Io) {
-  const { folder, host, name, ports } = options;
-  const credentials = await prepareCredentials(folder);
-  const opened = await openStore(join(folder, "service.db"));
-  steps.push(opened.close);
-  const store: Store = {
-    ...opened,
-    // A process that was suspended for over a minute would otherwise submit a video that the next process has submitted.
-    keepCheckpoint: (id, checkpoint) => confirm().then(() => opened.keepCheckpoint(id, checkpoint)),
-  };
-  await prepareLocalAccount(store, credentials.api_key, options.credits);
-  const videos = join(folder, "videos");
-  await mkdir(videos, { recursive: true, mode: 0o700 });
-  const sessions = options.hasPage ? createSessions(credentials.api_key) : undefined;
+type Opening = State & {
+  steps: CloseStep[];
+  videos: MediaStore;
+  secrets: { webhookSecret: string; pageSecret: string };
+};
+
+/** Opens the parts of the service and listens, and adds to `steps` how to close each of them. */
+async function openParts(options: CommonOptions, { steps, secrets, ...state }: Opening, io: Io) {
+  const { host, name, ports, publicUrls = {} } = options;
+  const { webhookSecret, pageSecret } = secrets;
+  const sessions = options.hasPage ? createSessions(pageSecret) : undefined;
   let mediaUrl = "";
   const service = createService({
-    ...{ store, folder: videos, pace: options.pace, engines: options.engines ?? [createPreviewEngine()] },
+    ...state,
+    ...{ pace: options.pace, engines: options.engines ?? [createPreviewEngine()] },
     ...{ creditsPer: options.creditsPer ?? new Map(), hasDirectives: options.hasDirectives ?? false },
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
-    ...{ webhookSecret: credentials.webhook_secret, sessions, clock: io, mediaUrl: () => mediaUrl },
+    ...{ webhookSecret, sessions, clock: io, mediaUrl: () => mediaUrl },
     onDelivery: options.onDelivery,
-    onTrouble: (what, error) => options.onNote(`${what}: ${systemReason(error)}.`),
+    onTrouble: reporter(options),
   });
   steps.push(service.close);
   const open: Listening[] = [];
   steps.push(async (graceMs) => void (await Promise.all(open.map((listening) => listening.close(graceMs)))));
   steps.push(async () => service.endStreams());
-  const listenAt = async (handler: Handler, port: number) => {
+  const listenAt = async (handler: Handler, port: number, publicUrl: string | undefined) => {
     const { withReplies } = options;
     const onRequest = (event: RequestEvent) => event.isOfPage || options.onRequest?.(event);
-    const names = name === undefined ? [] : [name];
+    const names = [name, publicUrl && authorityOf(publicUrl)].filter((each) => each !== undefined);
     const listening = await listen(handler, { host, port, names, onRequest, withReplies }, io);
     open.push(listening);
-    return publicUrl(listening, name);
+    return publicUrl ?? namedUrl(listening, name);
   };
-  mediaUrl = await listenAt(service.media, ports.media);
-  const address: Address = { ...credentials, media_url: mediaUrl, base_url: await listenAt(service.api, ports.api) };
-  const has_real_models = options.engines?.some(({ isSimulation }) => !isSimulation) ?? false;
-  await writeAnnouncement(folder, { ...address, has_real_models });
-  // Another process that has taken over the folder has announced itself there.
-  steps.push(async () => void (lost.aborted || (await writeAnnouncement(folder, credentials))));
-  await service.start(options.resume);
-  const { api, media, settled } = service;
-  const pageUrl = sessions && `${address.base_url}/?token=${sessions.token}`;
-  return { kind: "running", api, media, settled, address, pageUrl } as const;
+  mediaUrl = await listenAt(service.media, ports.media, publicUrls.media);
+  const base_url = await listenAt(service.api, ports.api, publicUrls.api);
+  const pageUrl = sessions && `${base_url}/?token=${sessions.token(io.date())}`;
+  return { service, urls: { base_url, media_url: mediaUrl }, pageUrl };
+}
+
+function reporter({ onNote }: CommonOptions) {
+  return (what: string, error: unknown) => onNote(`${what}: ${systemReason(error)}.`);
+}
+
+async function openState(folder: string, confirm: Lease["confirm"]) {
+  const store = await openStore(join(folder, "service.db"));
+  return {
+    ...store,
+    // A process that was suspended for over a minute would otherwise submit a video that the next process has submitted.
+    keepCheckpoint: (...checkpoint: Parameters<typeof store.keepCheckpoint>) =>
+      confirm().then(() => store.keepCheckpoint(...checkpoint)),
+  };
 }
 
 /** Keeps the key and the secret of an earlier process, and removes its addresses. */
@@ -226,6 +216,12 @@ async function prepareCredentials(folder: string) {
   return credentials;
 }
 
-function publicUrl({ url }: Listening, name: string | undefined): string {
+function namedUrl({ url }: Listening, name: string | undefined): string {
   return name === undefined ? url : `http://${name.includes(":") ? `[${name}]` : name}:${new URL(url).port || 80}`;
+}
+
+/** The host of an address with its port. A Host header without a port is compared as one with port 80, also behind a proxy that adds TLS. */
+function authorityOf(url: string): string {
+  const { host, port } = new URL(url);
+  return port === "" ? `${host}:80` : host;
 }

@@ -10,13 +10,13 @@ import { createApp } from "../../src/server/api/app.ts";
 import type { Handler } from "../../src/server/api/message.ts";
 import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
 import { type CallbackScheduler, createCallbackScheduler } from "../../src/server/callbacks/scheduler.ts";
-import { createSecret } from "../../src/server/callbacks/signature.ts";
+import { createSecret, createSigner } from "../../src/server/callbacks/signature.ts";
 import type { Engine, RenderTask } from "../../src/server/engines/engine.ts";
 import { createQueue, type Pace, type Queue } from "../../src/server/jobs/queue.ts";
+import { openFolder } from "../../src/server/media/folder.ts";
 import { createMedia } from "../../src/server/media/media.ts";
 import type { Get, Post } from "../../src/server/outbound/outbound.ts";
-import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../src/server/store/store.ts";
+import { openStore, type SqliteStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { aPng } from "./jobs/pictures.ts";
@@ -41,7 +41,7 @@ export type ServiceOptions = {
   engines?: Engine[];
   creditsPer?: Record<string, number>;
   hasDirectives?: boolean;
-  store?: Store;
+  store?: SqliteStore;
   /** Where the videos are: a new folder unless it is that of an earlier service. */
   folder?: string;
   /** Whoever has the images. */
@@ -55,7 +55,7 @@ export type TestService = {
   api: Handler;
   media: Handler;
   clock: Clock;
-  store: Store;
+  store: SqliteStore;
   queue: Queue;
   callbacks: CallbackScheduler;
   /** The secret that callbacks are signed with. */
@@ -85,6 +85,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const { credits = 1000, content, store = await openStore(":memory:"), receive = accept } = options;
   const clock = createVirtualClock();
   const folder = options.folder ?? (await makeFolder());
+  const videos = await openFolder({ folder });
   const rendered: RenderTask[] = [];
   const ended: string[] = [];
   const deliveries: string[] = [];
@@ -105,14 +106,14 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   }
   const secret = createSecret();
   const callbacks = createCallbackScheduler({
-    ...{ store, secret, post: receive, random: () => 0.5 },
+    ...{ store, sign: createSigner(secret), post: receive, random: () => 0.5 },
     // Waiting for a retry must not move the time on.
     clock: { ...clock, sleep: clock.doze },
     onDelivery: (event) => deliveries.push(deliveryLine(event)),
   });
   callbacks.start();
   const queue = createQueue({
-    ...{ store, folder, mediaUrl: () => mediaUrl, engines },
+    ...{ store, videos, mediaUrl: () => mediaUrl, engines },
     ...{ get: options.get ?? anyImage, pace: options.pace ?? "fast" },
     onTrouble,
     // Waiting for its time must not move it on.
@@ -133,7 +134,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
 
   const service: TestService = {
     ...{ api, clock, folder, store, queue, callbacks, secret, rendered, ended, deliveries, troubles },
-    media: createMedia({ store, folder, onTrouble }),
+    media: createMedia({ store, videos, onTrouble }),
     start: (fields, headers) => api(startRequest({ prompt: "a fox", model: "sora-2", ...fields }, headers)),
     startId: async (fields) => (await readStart(await service.start(fields))).data.id,
     status: (id, key = apiKey) =>

@@ -2,8 +2,9 @@ import type { Clock, HttpResponse, Io } from "../../src/io.ts";
 import { createSecret } from "../../src/server/callbacks/signature.ts";
 import { kinds } from "../../src/server/engines/videos/kinds.ts";
 import { createVideosEngine } from "../../src/server/engines/videos/videos.ts";
-import { createService, type Service } from "../../src/server/serve.ts";
-import type { Store } from "../../src/server/store/store.ts";
+import type { MediaStore } from "../../src/server/media/media-store.ts";
+import { createService, type Service } from "../../src/server/service.ts";
+import type { SqliteStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import { timeoutMs } from "./engines-faults.ts";
 import { type KindId, model, readable } from "./engines-network.ts";
 
@@ -23,8 +24,8 @@ export type ProcessOptions = {
   /** Whether the owner has named the engine's kind. */
   isKindNamed: boolean;
   concurrency: number;
-  store: Store;
-  folder: string;
+  store: SqliteStore;
+  videos: MediaStore;
   clock: Clock;
   fetch: Io["fetch"];
   /** It is killed before or after so many steps: requests, pieces of replies, and changes in the store. */
@@ -32,7 +33,7 @@ export type ProcessOptions = {
 };
 
 export function startProcess(options: ProcessOptions): Process {
-  const { clock, store, folder, concurrency } = options;
+  const { clock, store, videos, concurrency } = options;
   const { through, killed, kill } = createLife(options.killAt);
   const fetch: Io["fetch"] = through(async (url, init) => {
     const reply = await options.fetch(url, init);
@@ -47,7 +48,7 @@ export function startProcess(options: ProcessOptions): Process {
     },
     { ...ownClock, fetch, open: (url, init) => fetch(url, { signal: init.signal }) },
   );
-  const ownStore: Store = {
+  const ownStore: SqliteStore = {
     ...store,
     generation: through(store.generation),
     keepCheckpoint: through(store.keepCheckpoint),
@@ -55,7 +56,7 @@ export function startProcess(options: ProcessOptions): Process {
   };
   const nobody = () => Promise.reject(new Error("nobody is there"));
   const service = createService({
-    ...{ store: ownStore, engines: [engine], folder, clock: ownClock, pace: "fast", hasDirectives: false },
+    ...{ store: ownStore, engines: [engine], videos, clock: ownClock, pace: "fast", hasDirectives: false },
     ...{
       creditsPer: new Map(),
       outbound: { post: nobody, get: nobody, open: nobody },

@@ -1,5 +1,5 @@
-import { mkdir } from "node:fs/promises";
 import { prepareLocalAccount } from "../../src/server/api/accounts.ts";
+import { openFolder } from "../../src/server/media/folder.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { StoredGeneration } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
@@ -29,14 +29,14 @@ export type StoryOptions = { random: Random; folder: string };
 /** Starts generations at a service with one engine while the trouble happens. Resolves when all have ended, or should have long ago. */
 export async function runStory(kind: KindId, makeTrouble: TroubleMaker, options: StoryOptions): Promise<Story> {
   const { random, folder } = options;
-  await mkdir(folder, { recursive: true });
+  const videos = await openFolder({ folder });
   const clock = createVirtualClock();
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, 1_000);
   const trouble = makeTrouble(random.fork("trouble"), clock);
   const { fetch, fake, jobs, sent, forget } = createNetwork(kind, { clock, random, trouble });
   const concurrency = random.between(1, count);
-  const settings = { kind, isKindNamed: random.next() < 0.5, concurrency, store, folder, clock, fetch };
+  const settings = { kind, isKindNamed: random.next() < 0.5, concurrency, store, videos, clock, fetch };
   const restarts = trouble.restarts ?? (random.next() < 0.4 ? 1 : 0);
   const life = createLife(settings, sent, random.fork("life"));
   void trouble.live?.({ forget });

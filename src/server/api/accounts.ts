@@ -8,9 +8,10 @@ import type { Store } from "../store/store.ts";
 import { type ApiContext, type ApiEnv, readJson, refuse } from "./message.ts";
 
 /** The account of the user who runs the service; its key is in the announcement. */
-const localAccount = "local";
+export const localAccount = "local";
 
-const defaultCredits = 1_000;
+/** What a new account has. */
+export const usualCredits = 1_000;
 
 /** An account with its key, which is shown only once: the store keeps its hash. */
 export type NewAccount = { account: string; api_key: string; credits: number };
@@ -35,7 +36,7 @@ export function hashKey(key: string): string {
 /** Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey) });
-  await store.setBalance(localAccount, credits ?? Math.max(defaultCredits, await store.balance(localAccount)));
+  await store.setBalance(localAccount, credits ?? Math.max(usualCredits, await store.balance(localAccount)));
 }
 
 /** Lets nobody but the owner of the service go on. */
@@ -87,7 +88,7 @@ async function addAccount(store: Store, name: string, credits: number | undefine
   const api_key = createKey();
   const balance = await store.balance(name).catch(() => undefined);
   await store.addAccount({ name, keyHash: hashKey(api_key) });
-  if (credits !== undefined || balance === undefined) await store.setBalance(name, credits ?? defaultCredits);
+  if (credits !== undefined || balance === undefined) await store.setBalance(name, credits ?? usualCredits);
   return { account: name, api_key, credits: await store.balance(name) };
 }
 

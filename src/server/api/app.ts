@@ -11,7 +11,7 @@ import { statusBody } from "./status-body.ts";
 
 export type AppOptions = StartOptions & {
   store: Store;
-  queue: Queue;
+  queue: Pick<Queue, "add" | "progressOf">;
   engines: readonly Engine[];
   clock: Pick<Clock, "date" | "limit">;
   /** What is served beside the API at its address. */

@@ -1,8 +1,7 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../io.ts";
-import type { Delivery, Store } from "../store/store.ts";
+import type { Backlog, Delivery } from "../store/store.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
-import { createSigner } from "./signature.ts";
 
 export type CallbackScheduler = {
   /** Reads the pending deliveries of the store and begins to send. */
@@ -15,16 +14,14 @@ export type CallbackScheduler = {
   close(): Promise<void>;
 };
 
-export type CallbackOptions = Omit<AttemptOptions, "sign"> & {
-  store: Pick<Store, "pendingDeliveries">;
-  /** See `createSecret`. */
-  secret: string;
+export type CallbackOptions = AttemptOptions & {
+  store: Pick<Backlog, "pendingDeliveries">;
   clock: Pick<Clock, "sleep">;
 };
 
 const maxConcurrent = 32;
 /** Leaves room for other receivers when one does not answer. */
-const maxPerHost = 4;
+export const maxPerHost = 4;
 const storeRetryMs = 10_000;
 /** The scheduler reads the time of day at least this often, because it jumps when it is set or a laptop wakes up. */
 const maxSleepMs = 60_000;
@@ -33,11 +30,10 @@ type Waiting = { delivery: Delivery; host: string };
 
 /**
  * Delivers the result callbacks (interface section 6), each at least once, signed as Standard Webhooks specifies. The store is read once,
- * at the start; later deliveries are added by `add`. Throws when the secret is invalid.
+ * at the start; later deliveries are added by `add`.
  */
 export function createCallbackScheduler(options: CallbackOptions): CallbackScheduler {
   const { store, clock } = options;
-  const attemptOptions = { ...options, sign: createSigner(options.secret) };
   /** Sorted by the time when the next attempt is due. */
   const waiting: Waiting[] = [];
   const attempts = new Set<Promise<void>>();
@@ -94,7 +90,7 @@ export function createCallbackScheduler(options: CallbackOptions): CallbackSched
   async function send({ delivery, host }: Waiting): Promise<void> {
     attemptsByHost.set(host, (attemptsByHost.get(host) ?? 0) + 1);
     sending.add(delivery.id);
-    const next = await makeAttempt(delivery, attemptOptions, stop.signal);
+    const next = await makeAttempt(delivery, options, stop.signal);
     sending.delete(delivery.id);
     const remaining = (attemptsByHost.get(host) ?? 1) - 1;
     if (remaining > 0) attemptsByHost.set(host, remaining);
@@ -136,6 +132,6 @@ export function createCallbackScheduler(options: CallbackOptions): CallbackSched
   };
 }
 
-function hostOf(url: string): string {
+export function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url;
 }

@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { rm, stat } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Clock } from "../../io.ts";
 import type { OnTrouble } from "../api/message.ts";
 import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Checkpoint, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
+import type { MediaStore } from "../media/media-store.ts";
 import type { Get } from "../outbound/outbound.ts";
 import type { Media, Store, StoredGeneration } from "../store/store.ts";
-import { syncFile, syncFolder } from "../store/sync.ts";
 import { readDirectives } from "./directives.ts";
 import { isData, saveImages } from "./images.ts";
 
@@ -17,8 +17,7 @@ export type MakeOptions = {
   store: Pick<Store, "generation" | "keepCheckpoint">;
   /** Fetches the images of a request. */
   get: Get;
-  /** The folder of the videos. */
-  folder: string;
+  videos: MediaStore;
   clock: Pick<Clock, "date" | "sleep">;
   signal: AbortSignal;
   onTrouble: OnTrouble;
@@ -81,13 +80,13 @@ function unclearReason(engine: string): string {
   return `the local service ended while it submitted this video to ${engine}, which may be making it; it was not submitted again`;
 }
 
-/** Makes a generation's video at its place, and resolves when it is on the disk. Rejects, and leaves no file, when it cannot be made. */
+/** Makes a generation's video at its place, and resolves when it is kept. Rejects, and leaves no file, when it cannot be made. */
 export async function makeVideo(
   id: string,
   assignment: Assignment,
   options: MakeOptions & Pick<RenderOptions, "progress">,
 ): Promise<Media> {
-  const { imageFolder, file, thumbnail } = pathsOf(id, options.folder);
+  const { imageFolder, file, thumbnail } = pathsOf(id, options.videos);
   // An earlier process may have left them, too.
   const remove = (what: string, path: string) =>
     rm(path, { recursive: true, force: true }).catch((error) =>
@@ -105,8 +104,8 @@ export async function makeVideo(
   }
 }
 
-function pathsOf(id: string, folder: string) {
-  const start = join(folder, id);
+function pathsOf(id: string, { scratch }: MediaStore) {
+  const start = join(scratch, id);
   return { file: `${start}.mp4`, thumbnail: `${start}.png`, imageFolder: `${start}.images` };
 }
 
@@ -152,7 +151,7 @@ async function prepareTask(id: string, engine: Engine, options: MakeOptions): Pr
   if (fail !== undefined) throw new Error(fail);
   if (checkpoint?.state === "submitting") throw new Error(unclearReason(checkpoint.engine));
   const resume = checkpoint?.engine === engine.name ? checkpoint : undefined;
-  const { imageFolder, ...files } = pathsOf(id, options.folder);
+  const { imageFolder, ...files } = pathsOf(id, options.videos);
   return {
     ...{ id, request: rest, resume },
     images: resume?.state === "submitted" ? [] : await saveImages(images, imageFolder, options),
@@ -163,7 +162,7 @@ async function prepareTask(id: string, engine: Engine, options: MakeOptions): Pr
 async function render(
   { id, resume, ...task }: Task,
   engine: Engine,
-  { store, folder, progress, ...options }: MakeOptions & Pick<RenderOptions, "progress">,
+  { store, videos, progress, ...options }: MakeOptions & Pick<RenderOptions, "progress">,
 ): Promise<Media> {
   const { clock, signal } = options;
   const checkpoint = async (state: Checkpoint | null) => {
@@ -173,10 +172,15 @@ async function render(
     await (signal.aborted ? keep() : insist(keep, options));
   };
   const { hasThumbnail } = await engine.render(task, { resume, checkpoint, progress, signal });
-  if (hasThumbnail) await syncFile(task.thumbnail);
-  const video = await syncAndHash(task.file);
-  await syncFolder(folder);
-  return { ...video, file: basename(task.file), thumbnail: hasThumbnail ? basename(task.thumbnail) : null };
+  const { file } = task;
+  const video = { ...(await describeVideo(file)), file, thumbnail: hasThumbnail ? task.thumbnail : null };
+  return insist(() => videos.keep(video), { ...options, what: "The video cannot be kept" });
+}
+
+async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag">> {
+  const hash = createHash("sha256");
+  await pipeline(createReadStream(file), hash);
+  return { size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
 }
 
 export async function findGeneration(id: string, options: MakeOptions): Promise<StoredGeneration> {
@@ -187,26 +191,26 @@ export async function findGeneration(id: string, options: MakeOptions): Promise<
 
 const maxRetryMs = 60_000;
 
-/** Retries what the store rejects, as it does while the disk is full: else the video would be made again at the next poll. */
+/**
+ * Retries what the database or the media store rejects, as they do while a disk is full or another machine is away: else the video would be
+ * made again at the next poll.
+ */
 export async function insist<Result>(
   work: () => Promise<Result>,
-  { clock, signal, onTrouble }: Pick<MakeOptions, "clock" | "signal" | "onTrouble">,
+  {
+    clock,
+    signal,
+    onTrouble,
+    what = "The database cannot be used",
+  }: Pick<MakeOptions, "clock" | "signal" | "onTrouble"> & { what?: string },
 ): Promise<Result> {
   for (let retryMs = 1_000; ; retryMs = Math.min(2 * retryMs, maxRetryMs)) {
     signal.throwIfAborted();
     try {
       return await work();
     } catch (error) {
-      onTrouble(`The database cannot be used; retrying in ${retryMs / 1_000} s`, error);
+      onTrouble(`${what}; retrying in ${retryMs / 1_000} s`, error);
       await clock.sleep(retryMs, signal);
     }
   }
-}
-
-/** The store says only then that there is a video. */
-async function syncAndHash(file: string): Promise<Pick<Media, "size" | "etag">> {
-  await syncFile(file);
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(file), hash);
-  return { size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
 }

@@ -7,8 +7,14 @@ import { readDirectives } from "./directives.ts";
 import { type Assignment, assign, createPlace, findGeneration, insist, type MakeOptions, makeVideo } from "./make.ts";
 
 export type Queue = {
-  /** Adds a generation that is in the store at the end, unless it is in the queue already. */
+  /** Adds a generation that is in the store at the end, unless it is in the queue already. Does nothing when a shared database hands them out. */
   add(generation: StoredGeneration): void;
+  /** Makes a generation, unless it is in the queue already, and resolves when it has ended, or is left to another process: at a stop, or `lost`. */
+  make(generation: StoredGeneration, lost?: AbortSignal): Promise<void>;
+  /** Whether it can end a generation: one of its engines can make it, or none may. */
+  canMake(generation: StoredGeneration): boolean;
+  /** How many more generations its engines can make now. */
+  room(): number;
   /** How much of a video is made, in percent; `undefined` when its engine has not told. */
   progressOf(id: string): number | undefined;
   /** Stops the jobs that run. They, and those that wait, stay unfinished in the store: the next process resumes them. */
@@ -22,6 +28,8 @@ export type QueueOptions = Omit<MakeOptions, "signal"> & {
   store: Pick<Store, "finish">;
   engines: readonly Engine[];
   pace: Pace;
+  /** Whether other processes make generations of the same store. */
+  isShared?: boolean;
   mediaUrl(): string;
   /** Called for each generation that has ended, with the delivery of its callback if it has one. */
   onEnd(id: string, delivery: Delivery | undefined): void;
@@ -34,27 +42,41 @@ export function createQueue(options: QueueOptions): Queue {
   // Every job listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
   const places = options.engines.map(createPlace);
+  const capacity = places.reduce((sum, { engine }) => sum + engine.concurrency, 0);
   const jobs = new Map<string, Promise<void>>();
   const percents = new Map<string, number>();
+  const run = async (generation: StoredGeneration, signal: AbortSignal) => {
+    const { id } = generation;
+    const progress = (percent: number) => {
+      percents.set(id, percent);
+      options.onProgress?.(id, percent);
+    };
+    try {
+      await runJob(id, assign(generation, places), { ...options, signal, progress });
+    } catch (error) {
+      // A job that is stopped stays unfinished in the store.
+      if (!signal.aborted) options.onTrouble(`The generation ${id} could not be finished`, error);
+    } finally {
+      jobs.delete(id);
+      percents.delete(id);
+    }
+  };
+  const make: Queue["make"] = (generation, lost) => {
+    const { id } = generation;
+    const known = jobs.get(id);
+    if (known || stop.signal.aborted) return known ?? Promise.resolve();
+    const job = run(generation, lost ? AbortSignal.any([stop.signal, lost]) : stop.signal);
+    jobs.set(id, job);
+    return job;
+  };
   return {
-    add(generation) {
-      const { id } = generation;
-      if (jobs.has(id) || stop.signal.aborted) return;
-      const progress = (percent: number) => {
-        percents.set(id, percent);
-        options.onProgress?.(id, percent);
-      };
-      const job = runJob(id, assign(generation, places), { ...options, signal: stop.signal, progress })
-        .catch((error) => {
-          // A job that is stopped stays unfinished in the store.
-          if (!stop.signal.aborted) options.onTrouble(`The generation ${id} could not be finished`, error);
-        })
-        .finally(() => {
-          jobs.delete(id);
-          percents.delete(id);
-        });
-      jobs.set(id, job);
+    add: (generation) => void (options.isShared || make(generation)),
+    make,
+    canMake(generation) {
+      const assignment = assign(generation, places);
+      return assignment.place !== undefined || assignment.failsInMs === 0;
     },
+    room: () => capacity - jobs.size,
     progressOf: (id) => percents.get(id),
     async close() {
       stop.abort(new Error("the service is stopping"));

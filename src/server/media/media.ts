@@ -1,16 +1,14 @@
-import { createReadStream } from "node:fs";
-import { access, readFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
-import { basename, join } from "node:path";
 import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
 import { errorResponse, type Handler, type OnTrouble, refuse, streamResponse } from "../api/message.ts";
 import { readDirectives } from "../jobs/directives.ts";
 import type { Media, Store } from "../store/store.ts";
+import type { MediaStore } from "./media-store.ts";
 
 export type MediaOptions = {
   store: Pick<Store, "generation">;
-  /** Holds the videos. */
-  folder: string;
+  videos: MediaStore;
   /** Whether directives in prompts apply. */
   hasDirectives?: boolean;
   /** Added to each reply that has a video or a picture. */
@@ -23,7 +21,7 @@ export type MediaOptions = {
  * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
  */
 export function createMedia(options: MediaOptions): Handler {
-  const { store, folder, hasDirectives = true, onTrouble } = options;
+  const { store, videos, hasDirectives = true, onTrouble } = options;
   const headers = { "X-Content-Type-Options": "nosniff", ...options.headers };
   /** The ids whose address has answered with the status that the prompt asked for. */
   const refusedOnce = new Set<string>();
@@ -34,42 +32,39 @@ export function createMedia(options: MediaOptions): Handler {
     const [, id = "", kind] = /^\/([0-9a-f-]{36})\.(mp4|png)$/.exec(new URL(request.url).pathname) ?? [];
     const generation = id === "" ? undefined : await store.generation(id);
     if (!generation?.media) throw refuse(404, "not_found", "there is no such video");
-    const media = withPaths(generation.media, folder);
-    if (kind === "png") return serveThumbnail(request, media, headers);
+    const { media } = generation;
+    if (kind === "png") return serveThumbnail(request, media, { videos, headers });
     const { mediaStatus, mediaCut } = hasDirectives ? readDirectives(generation.request) : {};
     if (mediaStatus !== undefined && !refusedOnce.has(id)) {
       refusedOnce.add(id);
       throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
     }
-    // People may delete videos that they no longer want.
-    await access(media.file).catch(() => {
-      throw refuse(404, "not_found", "this video has been removed");
-    });
-    return serveVideo(request, { media, isCut: mediaCut ?? false, headers, outgoing });
+    return serveVideo(request, { media, videos, isCut: mediaCut ?? false, headers, outgoing });
   };
   return (request, { outgoing } = {}) => answer(request, outgoing).catch((error) => errorResponse(error, onTrouble));
-}
-
-/** Only the names count: earlier versions stored whole paths, which are wrong once the folder was moved or copied. */
-function withPaths({ file, thumbnail, ...media }: Media, folder: string): Media {
-  const pathOf = (name: string) => join(folder, basename(name));
-  return { ...media, file: pathOf(file), thumbnail: thumbnail === null ? null : pathOf(thumbnail) };
 }
 
 async function serveThumbnail(
   request: Request,
   { thumbnail }: Media,
-  common: Record<string, string>,
+  { videos, headers: common }: { videos: MediaStore; headers: Record<string, string> },
 ): Promise<Response> {
-  const bytes = thumbnail === null ? undefined : await readFile(thumbnail).catch(() => undefined);
-  if (!bytes) throw refuse(404, "not_found", "there is no such picture");
+  const body = thumbnail === null ? undefined : await videos.read(thumbnail);
+  if (!body) throw refuse(404, "not_found", "there is no such picture");
+  const bytes = await buffer(body);
   const headers = { ...common, "Content-Type": "image/png", "Content-Length": String(bytes.length) };
   return new Response(request.method === "HEAD" ? null : bytes, { headers });
 }
 
-type Video = { media: Media; isCut: boolean; headers: Record<string, string>; outgoing: ServerResponse | undefined };
+type Video = {
+  media: Media;
+  videos: MediaStore;
+  isCut: boolean;
+  headers: Record<string, string>;
+  outgoing: ServerResponse | undefined;
+};
 
-async function serveVideo(request: Request, { media, isCut, outgoing, ...video }: Video): Promise<Response> {
+async function serveVideo(request: Request, { media, videos, isCut, outgoing, ...video }: Video): Promise<Response> {
   const common = { ...video.headers, "Content-Type": "video/mp4", "Accept-Ranges": "bytes", ETag: media.etag };
   if (request.headers.get("If-None-Match") === media.etag) return new Response(null, { status: 304, headers: common });
   const range = readRange(request.headers, media);
@@ -81,16 +76,22 @@ async function serveVideo(request: Request, { media, isCut, outgoing, ...video }
   const partial = range && { "Content-Range": `bytes ${first}-${last}/${media.size}` };
   const headers = { ...common, ...partial, "Content-Length": String(last - first + 1) };
   const init = { status: range ? 206 : 200, headers };
-  if (request.method === "HEAD" || media.size === 0) return new Response(null, init);
-  const body = isCut && !range ? firstHalf(media) : createReadStream(media.file, { start: first, end: last });
-  return streamResponse(body, init, outgoing);
+  const isHalf = isCut && !range && request.method === "GET";
+  const end = isHalf ? Math.max(0, Math.floor(media.size / 2) - 1) : last;
+  const body = await videos.read(media.file, media.size === 0 ? undefined : { first, last: end });
+  // People may delete videos that they no longer want.
+  if (!body) throw refuse(404, "not_found", "this video has been removed");
+  if (request.method === "HEAD" || media.size === 0) {
+    body.destroy();
+    return new Response(null, init);
+  }
+  return streamResponse(isHalf ? breakOff(body) : body, init, outgoing);
 }
 
-/** `[media: cut]`: returns a stream of the video that fails halfway. */
-function firstHalf({ file, size }: Media): Readable {
-  const half = createReadStream(file, { end: Math.max(0, Math.floor(size / 2) - 1) });
+/** `[media: cut]`: returns a stream that fails after its last byte. */
+function breakOff(body: Readable): Readable {
   const broken = async function* () {
-    yield* half;
+    yield* body;
     throw new Error("cut, as the prompt asked for");
   };
   return Readable.from(broken());

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
 import type { Clock } from "../../io.ts";
+import type { Change } from "../store/change.ts";
 import type { Store } from "../store/store.ts";
-import type { Change } from "./change.ts";
 
 export type Changes = {
   publish(change: Change): void;
@@ -57,7 +57,7 @@ export function createChanges(): Changes {
 }
 
 /** Returns a store that tells of each change once it is durable. */
-export function watchStore(store: Store, publish: Changes["publish"]): Store {
+export function watchStore<S extends Store>(store: S, publish: Changes["publish"]): S {
   return {
     ...store,
     async start(...start) {

@@ -3,10 +3,10 @@ import { type Context, Hono, type MiddlewareHandler } from "hono";
 import type { Child } from "hono/jsx";
 import type { Clock } from "../../io.ts";
 import { type ApiEnv, errorResponse, type OnTrouble, refuse } from "../api/message.ts";
-import type { CallbackScheduler } from "../callbacks/scheduler.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { createMedia } from "../media/media.ts";
-import type { Store } from "../store/store.ts";
+import type { MediaStore } from "../media/media-store.ts";
+import type { Delivery, Store } from "../store/store.ts";
 import { makeAgain } from "./again.ts";
 import { CallbacksPage, type Sign } from "./callbacks.tsx";
 import { CreditsPage } from "./credits.tsx";
@@ -19,9 +19,9 @@ import type { Sessions } from "./session.ts";
 export type PageOptions = {
   store: Store;
   queue: Pick<Queue, "progressOf">;
-  callbacks: Pick<CallbackScheduler, "add">;
-  /** Where the videos are kept. */
-  folder: string;
+  /** Sends a callback that is due again. */
+  resend(delivery: Delivery): void;
+  videos: MediaStore;
   sign: Sign;
   changes: Changes;
   sessions: Sessions;
@@ -77,7 +77,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const id = c.req.param("id");
     const delivery = isId(id) ? await store.resend(id, clock.date().toISOString()) : undefined;
     if (!delivery) throw refuse(404, "not_found", "this generation has no callback");
-    options.callbacks.add(delivery);
+    options.resend(delivery);
     return c.body(null, 204);
   });
 
@@ -127,7 +127,7 @@ function requireSession({ sessions, clock }: PageOptions): MiddlewareHandler<Api
     const now = clock.date();
     const { port, pathname } = new URL(c.req.url);
     const token = pathname === "/" ? c.req.query("token") : undefined;
-    const isLink = token !== undefined && sessions.isToken(token);
+    const isLink = token !== undefined && sessions.isToken(token, now);
     if (!isLink && !sessions.isSignedIn(c.req.header("Cookie"), port, now)) return send(c, <SignInPage />, 401);
     // Each look at a page makes the session longer.
     if (c.req.header("Sec-Fetch-Mode") === "navigate" || isLink) c.header("Set-Cookie", sessions.cookie(port, now));

@@ -1,9 +1,9 @@
-import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
 
 export type Sessions = {
-  /** Is in the link that `serve` prints; valid until the process ends. */
-  token: string;
-  isToken(text: string): boolean;
+  /** Returns the token of a link that signs in. It is valid for a day, with every process that has the same secret. */
+  token(now: Date): string;
+  isToken(text: string, now: Date): boolean;
   /** Whether a request's Cookie header has a session that has not expired. */
   isSignedIn(cookies: string | undefined, port: string, now: Date): boolean;
   /** Returns the Set-Cookie header of a new session. */
@@ -13,25 +13,31 @@ export type Sessions = {
 const sessionSeconds = 86_400;
 
 /**
- * Creates the sign-in of the page: the link's token is exchanged for a cookie. A session is the time of its end, signed with the service's `key`,
- * which never leaves the process: so a session survives a restart of `serve`, and nothing has to be stored.
+ * Creates the sign-in of the page: the link's token is exchanged for a cookie. Both are the time of their end, signed with a `secret` that never
+ * leaves the service: so they survive a restart of `serve`, and nothing has to be stored.
  */
-export function createSessions(key: string): Sessions {
-  const token = randomBytes(32).toString("base64url");
-  const sign = (end: string) => createHmac("sha256", key).update(`vidgen page until ${end}`).digest("base64url");
+export function createSessions(secret: string): Sessions {
+  const sign = (what: string, end: string) =>
+    createHmac("sha256", secret).update(`vidgen page ${what} until ${end}`).digest("base64url");
+  const signed = (what: string, now: Date) => {
+    const end = String(now.getTime() + sessionSeconds * 1_000);
+    return `${end}.${sign(what, end)}`;
+  };
+  const isValid = (what: string, text: string, now: Date) => {
+    const [end = "", signature = ""] = text.split(".");
+    return isEqual(signature, sign(what, end)) && Number(end) > now.getTime();
+  };
   return {
-    token,
-    isToken: (text) => isEqual(text, token),
+    token: (now) => signed("link", now),
+    isToken: (text, now) => isValid("link", text, now),
     isSignedIn(cookies = "", port, now) {
       const prefix = `${cookieName(port)}=`;
       const cookie = cookies.split(/; */).find((text) => text.startsWith(prefix)) ?? "";
-      const [end = "", signature = ""] = cookie.slice(prefix.length).split(".");
-      return isEqual(signature, sign(end)) && Number(end) > now.getTime();
+      return isValid("session", cookie.slice(prefix.length), now);
     },
     cookie(port, now) {
-      const end = String(now.getTime() + sessionSeconds * 1_000);
       const flags = `Max-Age=${sessionSeconds}; Path=/; HttpOnly; SameSite=Strict`;
-      return `${cookieName(port)}=${end}.${sign(end)}; ${flags}`;
+      return `${cookieName(port)}=${signed("session", now)}; ${flags}`;
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { Checkpoint, RenderRequest } from "../engines/engine.ts";
+import type { Change } from "./change.ts";
 
 /** What was asked for. `images` are addresses, http(s) or data:. */
 export type StoredRequest = RenderRequest & {
@@ -28,8 +29,8 @@ export type StoredGeneration = {
 };
 
 /**
- * A video on disk. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the folder of the videos; earlier versions
- * wrote whole paths. `etag` is strong: it is made from these very bytes.
+ * A video that is kept. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store; earlier versions wrote
+ * whole paths. `etag` is strong: it is made from these very bytes.
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
@@ -98,8 +99,8 @@ export type LedgerEntry = {
 export type LedgerQuery = PageOf<number> & { generation?: string | undefined };
 
 /**
- * The service's state. Every method is async, so that a database on another machine can implement it. A method that changes something
- * resolves when the change is durable; when it rejects, nothing was changed.
+ * The service's state. A method that changes something resolves when the change is durable; when it rejects, nothing was changed, unless the
+ * connection to a database on another machine broke off meanwhile. An error has `isUnavailable: true` when the database cannot be reached now.
  */
 export type Store = {
   /** The account that a key belongs to, found by the key's hash. */
@@ -116,17 +117,13 @@ export type Store = {
   /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. */
   start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): Promise<StartOutcome>;
   generation(id: string): Promise<StoredGeneration | undefined>;
-  /** Generations that are still processing, oldest first: a restarted service resumes them. */
-  unfinished(): Promise<StoredGeneration[]>;
-  /** Keeps a generation's checkpoint in place of the last one. */
+  /** Keeps a generation's checkpoint in place of the last one. Rejects when another process makes the generation now. */
   keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): Promise<void>;
   /**
    * Ends a generation and adds the delivery of its callback: both or neither. Resolves with false, and changes nothing, when the generation
-   * had ended before.
+   * had ended before, or another process makes it now.
    */
   finish(id: string, end: GenerationEnd, delivery?: Delivery): Promise<boolean>;
-  /** Deliveries that have an attempt to come, by the time when it is due. */
-  pendingDeliveries(): Promise<Delivery[]>;
   /** Records an attempt, and when the next one is due; `null` when the callback was delivered or given up. */
   recordAttempt(deliveryId: string, attempt: Attempt, next_at: string | null): Promise<void>;
   /** Makes a generation's callback due at a time (ISO 8601), also when it was delivered or given up; `undefined` when it has none. */
@@ -140,4 +137,39 @@ export type Store = {
   balances(): Promise<{ account: string; credits: number }[]>;
   /** Resolves when the changes under way are durable and the database is closed. */
   close(): Promise<void>;
+};
+
+/** What a database that one process has for itself tells that process at its start: what earlier processes left undone. */
+export type Backlog = {
+  /** Generations that are still processing, oldest first. */
+  unfinished(): Promise<StoredGeneration[]>;
+  /** Deliveries that have an attempt to come, by the time when it is due. */
+  pendingDeliveries(): Promise<Delivery[]>;
+};
+
+/**
+ * Where processes that share a database get their work from. Each generation and each delivery that is due goes to one of them; when that
+ * process is gone, to another one within 30 seconds.
+ */
+export type Work = {
+  /** Begins to take work for this process, and to tell it of changes. */
+  start(workers: Workers): void;
+  /** Tells all processes of a change that is not in the database. */
+  publish(change: Change): void;
+  /** Takes no more work; once what was taken has come to rest, hands back what has not ended, and resolves. */
+  close(): Promise<void>;
+};
+
+/** What one process does with its work. */
+export type Workers = {
+  /** How many more generations it can take now. */
+  room(): number;
+  /** Whether it has an engine for a generation. */
+  canMake(generation: StoredGeneration): boolean;
+  /** Makes a generation, and resolves when it has ended or the process stops. `lost` aborts when another process has taken it over. */
+  make(generation: StoredGeneration, lost: AbortSignal): Promise<void>;
+  /** Attempts a delivery; resolves with false when it cannot be attempted now. */
+  deliver(delivery: Delivery): Promise<boolean>;
+  /** Called for every change of any process, this one included. */
+  onChange(change: Change): void;
 };

@@ -6,12 +6,13 @@ import {
   type CallbackScheduler,
   createCallbackScheduler,
 } from "../../../src/server/callbacks/scheduler.ts";
-import { createSecret } from "../../../src/server/callbacks/signature.ts";
+import { createSecret, createSigner } from "../../../src/server/callbacks/signature.ts";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
-import type { Delivery, Store } from "../../../src/server/store/store.ts";
+import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Delivery } from "../../../src/server/store/store.ts";
 import { createVirtualClock } from "../../clock.ts";
 
-export type DeliveryStore = Pick<Store, "pendingDeliveries" | "recordAttempt">;
+export type DeliveryStore = Pick<SqliteStore, "pendingDeliveries" | "recordAttempt">;
 
 /** Deliveries in memory, where a test can look. */
 export type FakeStore = DeliveryStore & {
@@ -70,7 +71,7 @@ export function createSender(options: SenderOptions): Sender {
   const sent: Sender["sent"] = [];
   const lines: string[] = [];
   const callbacks = createCallbackScheduler({
-    ...{ store, random, secret: createSecret(), clock: { ...clock, sleep: clock.doze } },
+    ...{ store, random, sign: createSigner(createSecret()), clock: { ...clock, sleep: clock.doze } },
     post(url, request) {
       sent.push({ id: request.headers["webhook-id"] ?? "", host: new URL(url).host, at: clock.now() });
       return answer(url, request);

@@ -1,6 +1,5 @@
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { createCallbackScheduler } from "../../../src/server/callbacks/scheduler.ts";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { createFakeStore, createSender, delivery, hang } from "./harness.ts";
@@ -357,16 +356,4 @@ test("a time of day that leaps, as when a laptop wakes up, is noticed within a m
   leapMs = 3_600_000;
   await clock.sleep(60_000);
   expect(sent.map(({ at }) => at)).toEqual([60_000]);
-});
-
-test("a secret that is none is refused at once", () => {
-  const post: Post = async () => ({ status: 204 });
-  const options = {
-    store: createFakeStore(),
-    post,
-    clock: createVirtualClock(),
-    random: () => 0,
-    onDelivery: () => {},
-  };
-  expect(() => createCallbackScheduler({ ...options, secret: "whsec_short" })).toThrow("24 to 64 bytes");
 });

@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
+import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
 import { aPng } from "./pictures.ts";
 
 const url = "https://images.example/a.png";
 
-async function aStore(): Promise<Store> {
+async function aStore(): Promise<SqliteStore> {
   const store = await openStore(":memory:");
   onTestFinished(store.close);
   return store;
@@ -52,7 +52,7 @@ function quickEngine(given: unknown[], changes: Partial<Engine> = {}): Engine {
 }
 
 /** Starts a generation in a process that is killed: it neither ends nor closes. */
-async function startAndDie(store: Store, engine: Engine, fields: object = {}) {
+async function startAndDie(store: SqliteStore, engine: Engine, fields: object = {}) {
   const service = await createTestService({ store, engines: [engine] });
   await service.clock.sleep(5_000);
   const id = await service.startId(fields);
@@ -311,7 +311,7 @@ describe("the files of a generation's images", () => {
   ])("%s are loaded for four generations at a time, however many an engine makes at once", async (_, imageUrl) => {
     const memory = await aStore();
     let [loading, most] = [0, 0];
-    const generation: Store["generation"] = async (id) => {
+    const generation: SqliteStore["generation"] = async (id) => {
       most = Math.max(most, ++loading);
       await service.clock.sleep(1_000);
       loading--;

@@ -2,8 +2,8 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
 import { aPng } from "./pictures.ts";
 
@@ -73,7 +73,7 @@ test("what is added after close is not begun", async () => {
 test("a result that the store cannot take is reported and written later; polls do not render it again, and the next is not stopped", async () => {
   const memory = await openStore(":memory:");
   let failures = 3;
-  const store: Store = {
+  const store: SqliteStore = {
     ...memory,
     finish: async (id, end) => (failures-- > 0 ? Promise.reject(new Error("disk full")) : memory.finish(id, end)),
   };

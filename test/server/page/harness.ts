@@ -9,9 +9,10 @@ import { type Listening, listen } from "../../../src/server/api/listen.ts";
 import { createSecret } from "../../../src/server/callbacks/signature.ts";
 import type { RenderOptions, RenderTask } from "../../../src/server/engines/engine.ts";
 import { renderPreview } from "../../../src/server/engines/preview/render.ts";
+import { openFolder } from "../../../src/server/media/folder.ts";
 import { createOutbound } from "../../../src/server/outbound/outbound.ts";
 import { createSessions } from "../../../src/server/page/session.ts";
-import { createService } from "../../../src/server/serve.ts";
+import { createService } from "../../../src/server/service.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import { aTask } from "../engines/preview/requests.ts";
@@ -70,7 +71,14 @@ export async function openTestPage({ hasThumbnail = true, video }: TestPageOptio
   const open = async () => {
     const sessions = createSessions(apiKey);
     const service = createService({
-      ...{ store, folder, engines: [engine], creditsPer: new Map(), hasDirectives: false, pace: "fast" },
+      ...{
+        store,
+        videos: await openFolder({ folder }),
+        engines: [engine],
+        creditsPer: new Map(),
+        hasDirectives: false,
+        pace: "fast",
+      },
       outbound: createOutbound({ allowLoopback: () => true, clock: systemClock }),
       ...{ webhookSecret, sessions, assets: new URL("../../../dist/page/", import.meta.url), clock: systemClock },
       ...{ mediaUrl: () => "https://media.video.example", onDelivery: () => {} },
@@ -81,7 +89,7 @@ export async function openTestPage({ hasThumbnail = true, video }: TestPageOptio
     const listening: Listening = await listen(service.api, { host: "127.0.0.1", port }, systemClock);
     await service.start("all");
     port = Number(new URL(listening.url).port);
-    token = sessions.token;
+    token = sessions.token(new Date());
     return async () => {
       service.endStreams();
       await listening.close(0);

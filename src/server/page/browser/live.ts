@@ -1,4 +1,4 @@
-import type { Change } from "../change.ts";
+import type { Change } from "../../store/change.ts";
 import { entriesOf, fetchView, showChanges, showList } from "./view.ts";
 
 /** How long the page waits before it connects again; meanwhile it polls as often. */

@@ -1,5 +1,5 @@
 import { mkdir } from "node:fs/promises";
-import type { Store } from "../store.ts";
+import type { Backlog, Store } from "../store.ts";
 import { createCommits } from "./commits.ts";
 import { type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
 import { createDeliveries } from "./deliveries.ts";
@@ -7,11 +7,13 @@ import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate } from "./migrations.ts";
 
+export type SqliteStore = Store & Backlog;
+
 /**
  * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lock of the file's folder: the file itself is not
  * locked. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
-export async function openStore(file: string): Promise<Store> {
+export async function openStore(file: string): Promise<SqliteStore> {
   const database = await openChecked(file);
   const commits = createCommits(database);
   const ledger = createLedger(database);

@@ -6,8 +6,9 @@ import { join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
+import type { SqliteStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Delivery, Store, StoredGeneration } from "../../../../src/server/store/store.ts";
+import type { Delivery, StoredGeneration } from "../../../../src/server/store/store.ts";
 import { compile } from "../../../compiled.ts";
 import { makeFolder } from "../../service.ts";
 
@@ -38,14 +39,14 @@ const newDelivery = (id: string, generation: string, next_at = "2026-01-01T00:01
   ...{ id, generation, url: "https://hook.example/", body: '{"id":"1"}', attempts: 0, next_at },
 });
 
-async function open(file = ":memory:"): Promise<Store> {
+async function open(file = ":memory:"): Promise<SqliteStore> {
   const store = await openStore(file);
   onTestFinished(() => store.close().catch(() => {}));
   return store;
 }
 
 /** A store with the account "local", which has these credits. */
-async function openWith(credits: number, file?: string): Promise<Store> {
+async function openWith(credits: number, file?: string): Promise<SqliteStore> {
   const store = await open(file);
   await store.addAccount({ name: "local", keyHash: "hash" });
   await store.setBalance("local", credits);
@@ -68,7 +69,7 @@ function inspect<T>(file: string, use: (database: InstanceType<typeof sqlite.Dat
 const edit = (file: string, sql: string) => inspect(file, (database) => database.exec(sql));
 
 /** Everything that a store tells. */
-async function tell(store: Store, ids: string[]) {
+async function tell(store: SqliteStore, ids: string[]) {
   return {
     account: await store.account("hash"),
     balance: await store.balance("local"),
