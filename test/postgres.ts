@@ -47,8 +47,9 @@ if read -r signal; then kill -s "$signal" $!; wait $!; else kill -s QUIT $!; wai
 export async function startPostgres({ fsync = true } = {}): Promise<PostgresServer> {
   const programs = postgresPrograms ?? "";
   const folder = mkdtempSync(join(tmpdir(), "vidgen-postgres-"));
-  const options = { cwd: folder, ...ownUser() };
-  if (options.uid !== undefined) chownSync(folder, options.uid, options.gid);
+  const user = ownUser();
+  if (user) chownSync(folder, user.uid, user.gid);
+  const options = { cwd: folder, ...user };
   const data = join(folder, "data");
   const initialize = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
   execFileSync(join(programs, "initdb"), initialize, { ...options, stdio: ["ignore", "ignore", "inherit"] });
@@ -120,19 +121,16 @@ function findPrograms(): string | undefined {
   return places.find((place) => ["initdb", "postgres"].every((program) => existsSync(join(place, program))));
 }
 
-/** PostgreSQL does not run as root. */
-function ownUser(): { uid?: number; gid?: number } {
-  if (process.getuid?.() !== 0) return {};
-  const ask = (flag: string, user: string) =>
-    Number(execFileSync("id", [flag, user], { stdio: ["ignore", "pipe", "ignore"] }));
-  const user = ["postgres", "nobody"].find((name) => {
+/** Somebody else when this is root, as whom PostgreSQL does not run. */
+function ownUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const ask = (flag: string, name: string) => Number(execFileSync("id", [flag, name], { stdio: "pipe" }));
+  for (const name of ["postgres", "nobody"]) {
     try {
-      return ask("-u", name);
-    } catch {
-      return false;
-    }
-  });
-  return user === undefined ? {} : { uid: ask("-u", user), gid: ask("-g", user) };
+      return { uid: ask("-u", name), gid: ask("-g", name) };
+    } catch {}
+  }
+  return undefined;
 }
 
 async function freePort(): Promise<number> {
