@@ -13,7 +13,7 @@ export type Books = {
   /** What the owner's account has left. */
   balance: number;
   debits: number;
-  /** Generations by their state; "killed" for one that failed because its process ended three times while it was rendered. */
+  /** Generations by their state; "killed" for one that failed because processes ended. */
   states: Map<string, string>;
   prompts: string[];
   deliveries: { id: string; generation: string; isDelivered: boolean; isDue: boolean }[];
@@ -43,9 +43,9 @@ export function readBooks(home: string, cost: number): Books {
   }
 }
 
-/** Whether an error of the service says so. */
+/** Whether an error says that processes ended while they rendered it, or one while it submitted it to an engine. */
 export function isKilled(error: string): boolean {
-  return error.includes("ended 3 times while it rendered");
+  return error.includes("ended 3 times while it rendered") || error.includes("it was not submitted again");
 }
 
 /** The questions that `toBooks` reads the answers of, in the words that SQLite and PostgreSQL share. */

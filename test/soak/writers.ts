@@ -4,7 +4,7 @@ import type { Answer } from "./ask.ts";
 import { type Client, startedId } from "./serve.ts";
 
 /** A start that was acknowledged, and how it must end. */
-export type Started = { id: string; expected: "completed" | "failed"; hasCallback: boolean };
+export type Started = { id: string; prompt: string; expected: "completed" | "failed"; hasCallback: boolean };
 
 /** Clients that start generations without end, whatever becomes of the service. */
 export type Writers = {
@@ -28,7 +28,7 @@ export type WritersOptions = {
 
 /** What a writer sends, by a name that no other start has. */
 export type CreateStart = (random: Random, name: string, callbackUrl: string) => Start;
-export type Start = { body: { prompt: string }; key: string | undefined } & Omit<Started, "id">;
+export type Start = { body: { prompt: string }; key: string | undefined } & Omit<Started, "id" | "prompt">;
 
 export function createWriters(options: WritersOptions): Writers {
   const { clients, random, count, callbackUrl, pauseMs = 60, createStart = createFox } = options;
@@ -42,7 +42,7 @@ export function createWriters(options: WritersOptions): Writers {
     for (let index = 0; !isStopping; index++) {
       const start = createStart(random, `${name}-${index}`, callbackUrl);
       const answer = await send(start, random);
-      if (answer) started.push({ ...start, id: startedId(answer) });
+      if (answer) started.push({ ...start, id: startedId(answer), prompt: start.body.prompt });
       if (answer && start.key !== undefined && random.next() < 0.3) await repeat(start, answer);
       await pause(random.between(5, pauseMs));
     }
