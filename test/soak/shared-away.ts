@@ -107,7 +107,7 @@ async function untilBack(processes: readonly Process[]): Promise<string[]> {
   const end = performance.now() + backLimitMs;
   const clients = clientsOf(processes, 1);
   for (const client of clients) {
-    while ((await client.status("none")).status !== 404) {
+    while ((await client.status("none").catch(() => undefined))?.status !== 404) {
       if (performance.now() > end)
         return [`a process still refuses requests ${backLimitMs / 1_000} s after PostgreSQL is back`];
       await pause(100);

@@ -21,8 +21,9 @@ export const sharedKilled: Goal = {
   title: `SIGKILL of one of ${processCount} processes on one PostgreSQL`,
   run: ({ random, share }) =>
     whileSharing(random, async (shared) => {
-      const processes = await shared.open(processCount, "--credits", `${credits}`);
-      const { figures, faults } = await killAll(shared, processes, { random, kills: portion(100, share, 4) });
+      const processes = await shared.open(processCount, "--jobs", "16", "--credits", `${credits}`);
+      const kills = portion(100, share, 4);
+      const { figures, faults } = await killAll(shared, processes, { random, kills, pauseMs: 400 });
       return { figures, target, faults };
     }),
 };

@@ -11,7 +11,7 @@ import { type Announced, type Client, createClient, findPort, serve } from "./se
 export type Process = {
   announced: Announced;
   /** Resolves when it listens. */
-  started(): Promise<unknown>;
+  started(): Promise<Announced>;
   /** Kills it with SIGKILL, and starts it again without waiting for that. */
   kill(): Promise<void>;
   /** Kills it for good. */
@@ -29,31 +29,39 @@ export type Shared = {
   jobs(): Promise<Row[]>;
 };
 
-/** Works with processes and their database, and ends them all. */
+/** Works with processes and their database, and ends them all. Rejects as soon as one ends by itself. */
 export function whileSharing<Result>(random: Random, work: (shared: Shared) => Promise<Result>): Promise<Result> {
   return inFolder(async (home) => {
     const postgres = await startPostgres();
     const database = await postgres.createDatabase();
     const pool = new pg.Pool({ connectionString: database, options: "-c search_path=vidgen", max: 1 });
     pool.on("error", () => {});
-    const processes: Process[] = [];
+    const processes: Pick<Process, "end">[] = [];
+    let fail = (_: Error) => {};
+    const failed = new Promise<never>((_, reject) => {
+      fail = reject;
+    });
+    failed.catch(() => {});
     let key = "";
     const open: Shared["open"] = async (count, ...flags) => {
       const shared = ["--database", database, "--media", join(home, "media"), ...flags];
       const ports = await findPorts(random, 2 * count);
-      const opened = await Promise.all(
-        Array.from({ length: count }, (_, index) => {
-          const own = ["--port", `${ports[2 * index]}`, "--media-port", `${ports[2 * index + 1]}`];
-          return begin(join(home, `${processes.length + index}`), [...own, ...shared], processes);
-        }),
+      const opened = Array.from({ length: count }, (_, index) => {
+        const own = ["--port", `${ports[2 * index]}`, "--media-port", `${ports[2 * index + 1]}`];
+        const process = begin(join(home, `${processes.length}`), [...own, ...shared], fail);
+        processes.push(process);
+        return process;
+      });
+      const listening = await Promise.all(
+        opened.map(async (process) => ({ ...process, announced: await process.started() })),
       );
-      key ||= opened.map(({ announced }) => announced.api_key).find(Boolean) ?? "";
-      return opened.map((process) => ({ ...process, announced: { ...process.announced, api_key: key } }));
+      key ||= listening.map(({ announced }) => announced.api_key).find(Boolean) ?? "";
+      return listening.map((process) => ({ ...process, announced: { ...process.announced, api_key: key } }));
     };
     const books = async (cost: number) => toBooks(await askAll(pool, bookQueries(cost)));
     const jobs = async () => (await askAll(pool, [leftJobs])).flat();
     try {
-      return await work({ postgres, open, books, jobs });
+      return await Promise.race([work({ postgres, open, books, jobs }), failed]);
     } finally {
       await Promise.all(processes.map((process) => process.end()));
       await pool.end();
@@ -71,20 +79,27 @@ async function findPorts(random: Random, count: number): Promise<number[]> {
   return [...ports];
 }
 
-/** Adds it to `processes` before it can fail. */
-async function begin(home: string, flags: string[], processes: Process[]): Promise<Process> {
-  let serving = serve(home, ...flags);
-  const process = {
-    announced: { base_url: "", media_url: "", api_key: "", webhook_secret: "" },
-    started: () => serving.started,
-    async kill() {
-      await serving.end("SIGKILL");
-      serving = serve(home, ...flags);
-    },
-    end: () => serving.end("SIGKILL"),
+/** `onDeath` is called when it ends by itself. */
+function begin(home: string, flags: string[], onDeath: (error: Error) => void): Omit<Process, "announced"> {
+  const open = () => {
+    const serving = serve(home, ...flags);
+    let isWanted = true;
+    void serving.ended.then((how) => isWanted && onDeath(new Error(`a process ${how}`)));
+    const end = () => {
+      isWanted = false;
+      return serving.end("SIGKILL");
+    };
+    return { started: serving.started, end };
   };
-  processes.push(process);
-  return { ...process, announced: await serving.started };
+  let life = open();
+  return {
+    started: () => life.started,
+    end: () => life.end(),
+    async kill() {
+      await life.end();
+      life = open();
+    },
+  };
 }
 
 /** Asks all of it of the same state of the database. */
