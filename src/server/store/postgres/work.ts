@@ -9,9 +9,9 @@ import type { Jobs } from "./jobs.ts";
 
 export type WorkOptions = {
   jobs: Jobs;
-  findDelivery: Deliveries["find"];
+  findPending: Deliveries["findPending"];
   process: string;
-  clock: Pick<Clock, "sleep" | "date">;
+  clock: Pick<Clock, "sleep">;
   onTrouble: OnTrouble;
 };
 
@@ -30,7 +30,7 @@ const maxDeliveries = 32;
  * its holder was not heard: so it comes back by itself when that process is gone, and never while it is there.
  */
 export function createWork({ query, transaction, listen }: Database, options: WorkOptions): Work {
-  const { jobs, findDelivery, process, clock, onTrouble } = options;
+  const { jobs, findPending, process, clock, onTrouble } = options;
   const stop = new AbortController();
   /** What is made here, and how it is told that another process has taken it over. */
   const held = new Map<string, AbortController>();
@@ -104,10 +104,9 @@ export function createWork({ query, transaction, listen }: Database, options: Wo
   const deliver = async (id: string, workers: Workers) => {
     attempts.add(id);
     try {
-      const delivery = await findDelivery(id);
-      const isDue = delivery && Date.parse(delivery.next_at) <= clock.date().getTime();
-      if (isDue && (await workers.deliver(delivery))) return;
-      const when = isDue ? laterSeconds : delivery?.next_at;
+      const pending = await findPending(id);
+      if (pending?.isDue && (await workers.deliver(pending.delivery))) return;
+      const when = pending?.isDue ? laterSeconds : pending?.delivery.next_at;
       await transaction((sql) =>
         when === undefined ? jobs.remove(sql, "deliveries", [id]) : jobs.plan(sql, "deliveries", [id], when),
       );
