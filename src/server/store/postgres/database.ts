@@ -14,6 +14,8 @@ export type Database = {
   query: Query;
   /** Runs statements in a transaction, and resolves once it is durable. When one rejects, nothing was changed. */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T>;
+  /** For how many milliseconds it has been there, as far as this process knows. */
+  steadyMs(): number;
   /** Calls `onMessage` for each notification of a channel, until `close`; those of an outage are missed. */
   listen(channel: string, onMessage: (text: string) => void): void;
   close(): Promise<void>;
@@ -27,7 +29,7 @@ const connectTimeoutMs = 10_000;
 const replyTimeoutMs = 12_000;
 const reconnectMs = 1_000;
 
-export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep">; onTrouble: OnTrouble };
+export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep" | "now">; onTrouble: OnTrouble };
 
 /** Prepares connections to a database; the first one is made when it is needed. Rejects when the package `pg` is missing. */
 export async function openDatabase(
@@ -44,18 +46,20 @@ export async function openDatabase(
   pool.on("error", () => {});
   const stop = new AbortController();
   let isAway = false;
+  let awayAt = clock.now();
   /** Tells of an outage once. */
   const describe = (error: unknown) => {
     const described = describeError(error);
     if (described.isUnavailable && !isAway && !stop.signal.aborted) onTrouble("The database is away", described);
     isAway = described.isUnavailable;
+    if (isAway) awayAt = clock.now();
     return described;
   };
   const connect = () => pool.connect().catch((error) => Promise.reject(describe(error)));
   const runOn = async (client: PoolClient, text: string, values: readonly Value[]) => {
     try {
       // Several statements in one text give a list without rows.
-      const { rows = [] } = await client.query(text, [...values]);
+      const { rows = [] } = await client.query(text, values.map(withoutNul));
       isAway = false;
       return rows;
     } catch (error) {
@@ -63,7 +67,8 @@ export async function openDatabase(
     }
   };
   /** A connection on which something failed may be left inside a transaction: it is closed. */
-  const withClient = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
+  const use = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
+    stop.signal.throwIfAborted();
     const client = await connect();
     try {
       const result = await work(client);
@@ -73,6 +78,13 @@ export async function openDatabase(
       client.release(true);
       throw error;
     }
+  };
+
+  const running = new Set<Promise<unknown>>();
+  const withClient: typeof use = (work) => {
+    const used = use(work).finally(() => running.delete(used));
+    running.add(used);
+    return used;
   };
 
   const listen = async (channel: string, onMessage: (text: string) => void) => {
@@ -102,14 +114,23 @@ export async function openDatabase(
         await runOn(client, "COMMIT", []);
         return result;
       }),
+    steadyMs: () => clock.now() - awayAt,
     listen(channel, onMessage) {
       listening = listen(channel, onMessage);
     },
     async close() {
-      stop.abort();
+      stop.abort(new Error("the database is closed"));
+      // The pool would forget those that wait for a connection.
+      await Promise.allSettled(running);
       await Promise.all([pool.end(), listening]);
     },
   };
+}
+
+/** PostgreSQL has no NUL in a text, nor half a pair of surrogates, which becomes the same character on its way. */
+function withoutNul(value: Value): Value {
+  if (Array.isArray(value)) return value.map(withoutNul);
+  return typeof value === "string" ? value.replaceAll("\0", "\ufffd") : value;
 }
 
 type DescribedError = Error & { isUnavailable: boolean };

@@ -27,9 +27,13 @@ export function createDeliveries({ query, transaction }: Database, jobs: Jobs) {
       );
       await jobs.add(sql, "deliveries", id);
     },
-    async find(id: string): Promise<Delivery | undefined> {
+    /** Returns a delivery that has an attempt to come, and whether that is due, by the clock of the database, as for its job. */
+    async findPending(id: string): Promise<{ delivery: Delivery; isDue: boolean } | undefined> {
       const [row] = await query(`${selection} WHERE deliveries.id = $1 AND next_at IS NOT NULL`, id);
-      return row && readRow(row);
+      if (!row) return undefined;
+      const delivery = readRow(row);
+      const [time] = await query("SELECT $1::timestamptz <= now() AS due", delivery.next_at);
+      return { delivery, isDue: time?.due === true };
     },
     recordAttempt: (id: string, { at, outcome, delivered, reply }: Attempt, next_at: string | null) =>
       transaction(async (sql) => {

@@ -20,7 +20,7 @@ export type Postgres = {
 export type PostgresOptions = {
   /** Identifies this process as the holder of what it makes. */
   process: string;
-  clock: Pick<Clock, "sleep" | "date">;
+  clock: Pick<Clock, "sleep" | "now">;
   onTrouble: OnTrouble;
 };
 
@@ -32,9 +32,9 @@ const lock = 8_787;
  * ERR_MODULE_NOT_FOUND when `pg` or `pg-boss` is not installed, else one made for people.
  */
 export async function openPostgres(url: string, { process, clock, onTrouble }: PostgresOptions): Promise<Postgres> {
-  const database = await openDatabase(url, { maxConnections: 10, clock, onTrouble });
-  // Of its own, so that many requests do not delay what a process has to say in time.
-  const background = await openDatabase(url, { maxConnections: 4, clock, onTrouble: () => {} });
+  const database = await openDatabase(url, { maxConnections: 10, clock, onTrouble: () => {} });
+  // Of its own, so that many requests do not delay what a process has to say in time. It is used all the time, so it tells of an outage.
+  const background = await openDatabase(url, { maxConnections: 4, clock, onTrouble });
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {
     const jobs = await database.transaction(async (query) => {
@@ -43,7 +43,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
       await migrate(query);
       return openJobs(background, onTrouble);
     });
-    const { add, find, ...deliveries } = createDeliveries(database, jobs);
+    const { add, findPending, ...deliveries } = createDeliveries(database, jobs);
     const store: Store = {
       ...createLedger(database),
       ...createGenerations(database, { jobs, addDelivery: add, process }),
@@ -55,7 +55,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
     };
     return {
       store,
-      work: createWork(background, { jobs, findDelivery: find, process, clock, onTrouble }),
+      work: createWork(background, { jobs, findPending, process, clock, onTrouble }),
       initialize: (values) => initialize(database, values),
     };
   } catch (error) {
