@@ -8,7 +8,7 @@ import { databaseError } from "./database.ts";
 type Settings = Omit<OpenOptions, "folder" | "resume">;
 
 /** Opens the service of this machine's folder. */
-export export async function openOwn(settings: Settings, { io, output }: Context): Promise<RunningService> {
+export async function openOwn(settings: Settings, { io, output }: Context): Promise<RunningService> {
   const { openService } = await import("../../server/serve.ts");
   const { folder, note } = await findServiceFolder(io);
   if (note !== undefined) output.note(note);
@@ -20,7 +20,7 @@ export export async function openOwn(settings: Settings, { io, output }: Context
 }
 
 /** Opens the service of a database that other processes may use, too. */
-export export async function openShared(
+export async function openShared(
   settings: Settings & { database: string; media: string | undefined },
   { io, output }: Context,
 ): Promise<SharedService> {
@@ -53,7 +53,7 @@ function listenError(error: unknown, host: string): VidgenError | undefined {
   );
 }
 
-export export function folderError(error: unknown, folder: string): VidgenError {
+export function folderError(error: unknown, folder: string): VidgenError {
   if (error instanceof VidgenError) return error;
   return new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
     hint: "Set VIDGEN_HOME to use another folder.",
