@@ -106,8 +106,8 @@ async function serve(flags: Flags, context: Context): Promise<void> {
     // A process that makes no videos may not reach the engines.
     const used = engines.filter(({ concurrency }) => concurrency > 0);
     const checks = await startChecks(used, context.io);
-    await printAddress(service, checks, options, context);
     if (database !== undefined) noteLimits({ media: options.media, engines: used }, context);
+    await printAddress(service, checks, options, context);
     await Promise.all([printChecks(checks, used, context), waitForStop(service, context.io)]);
   } finally {
     await service.close(graceMs);

@@ -37,6 +37,8 @@ export function databaseError(error: unknown): VidgenError {
     return usage("--database needs the packages pg and pg-boss, which vidgen does not bring.", installHint());
   // Node names no reason when a host has several addresses and none answers.
   const reason = systemReason(error) || code;
+  // The driver's words for an address without a password, where one is wanted.
+  if (/client password must be a string/.test(reason)) return usage("The database wants a password.", hint);
   const isUnavailable = error instanceof Error && "isUnavailable" in error && error.isUnavailable === true;
   if (isUnavailable)
     return new VidgenError("network", `The database cannot be reached: ${reason}.`, { hint, cause: error });

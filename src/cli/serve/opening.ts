@@ -36,7 +36,7 @@ export async function openShared(
   });
   if (settings.credits !== undefined && opened.address.api_key === null)
     output.note(
-      `--credits counts when the account is made, and it exists. To set them: vidgen serve --key-for local --credits ${settings.credits}`,
+      `--credits counts when the account is made, and it exists. To set them, with the same database: vidgen serve --key-for local --credits ${settings.credits}`,
     );
   return opened;
 }

@@ -26,7 +26,10 @@ export async function printAddress(
   const engines = output.json ? await Promise.all(checks) : [];
   await output.result(base_url, { base_url, media_url, api_key, webhook_secret, page_url, engines });
   if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
-  if (api_key === null) output.note("An earlier process has shown the key. For another: vidgen serve --key-for local");
+  if (api_key === null)
+    output.note(
+      "The key was shown by an earlier process. For another, with the same database: vidgen serve --key-for local",
+    );
   if (page_url !== null) output.note(`See it in a browser: ${page_url}`);
   output.note(`Callbacks are signed with ${webhook_secret}`);
   if (allowRemote && !isLoopback(host))
