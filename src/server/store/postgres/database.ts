@@ -14,6 +14,8 @@ export type Database = {
   query: Query;
   /** Runs statements in a transaction, and resolves once it is durable. When one rejects, nothing was changed. */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T>;
+  /** For how many milliseconds it has been there, as far as this process knows. */
+  steadyMs(): number;
   /** Calls `onMessage` for each notification of a channel, until `close`; those of an outage are missed. */
   listen(channel: string, onMessage: (text: string) => void): void;
   close(): Promise<void>;
@@ -27,7 +29,7 @@ const connectTimeoutMs = 10_000;
 const replyTimeoutMs = 12_000;
 const reconnectMs = 1_000;
 
-export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep">; onTrouble: OnTrouble };
+export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep" | "now">; onTrouble: OnTrouble };
 
 /** Prepares connections to a database; the first one is made when it is needed. Rejects when the package `pg` is missing. */
 export async function openDatabase(
@@ -44,11 +46,13 @@ export async function openDatabase(
   pool.on("error", () => {});
   const stop = new AbortController();
   let isAway = false;
+  let awayAt = clock.now();
   /** Tells of an outage once. */
   const describe = (error: unknown) => {
     const described = describeError(error);
     if (described.isUnavailable && !isAway && !stop.signal.aborted) onTrouble("The database is away", described);
     isAway = described.isUnavailable;
+    if (isAway) awayAt = clock.now();
     return described;
   };
   const connect = () => pool.connect().catch((error) => Promise.reject(describe(error)));
@@ -102,6 +106,7 @@ export async function openDatabase(
         await runOn(client, "COMMIT", []);
         return result;
       }),
+    steadyMs: () => clock.now() - awayAt,
     listen(channel, onMessage) {
       listening = listen(channel, onMessage);
     },

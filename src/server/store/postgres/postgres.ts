@@ -20,7 +20,7 @@ export type Postgres = {
 export type PostgresOptions = {
   /** Identifies this process as the holder of what it makes. */
   process: string;
-  clock: Pick<Clock, "sleep">;
+  clock: Pick<Clock, "sleep" | "now">;
   onTrouble: OnTrouble;
 };
 

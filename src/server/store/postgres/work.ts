@@ -19,8 +19,8 @@ const pollMs = 500;
 /** A process that makes a generation says so this often; another one may take the generation when that was not heard for so long. */
 const renewMs = 4_000;
 const heldSeconds = 12;
-/** After a restart of the database, its processes have this long to say that they go on. */
-const restartSeconds = 15;
+/** When the database was away, the other processes could not say that they go on, either: they have this long to do so. */
+const outageMs = 15_000;
 /** A generation that this process cannot make, or a delivery to a receiver that is busy, is offered again after this time. */
 const laterSeconds = 2;
 const maxDeliveries = 32;
@@ -29,7 +29,7 @@ const maxDeliveries = 32;
  * Takes generations and deliveries from the queues for this process. The job of a generation that is being made is planned for the time when
  * its holder was not heard: so it comes back by itself when that process is gone, and never while it is there.
  */
-export function createWork({ query, transaction, listen }: Database, options: WorkOptions): Work {
+export function createWork({ query, transaction, listen, steadyMs }: Database, options: WorkOptions): Work {
   const { jobs, findPending, process, clock, onTrouble } = options;
   const stop = new AbortController();
   /** What is made here, and how it is told that another process has taken it over. */
@@ -43,10 +43,9 @@ export function createWork({ query, transaction, listen }: Database, options: Wo
       const wanted = ids.filter((id) => !held.has(id));
       const rows: Row[] = await sql(
         `UPDATE vidgen.generations SET holder = $1, held_until = now() + make_interval(secs => ${heldSeconds})
-         WHERE id = ANY($2) AND status = 'processing' AND (held_until IS NULL OR held_until < now()
-           AND pg_postmaster_start_time() < now() - make_interval(secs => ${restartSeconds}))
+         WHERE id = ANY($2) AND status = 'processing' AND (held_until IS NULL OR $3 AND held_until < now())
          RETURNING ${columns}`,
-        ...[process, wanted],
+        ...[process, wanted, steadyMs() > outageMs],
       );
       const taken = rows.map(readRow);
       const takenIds = taken.map(({ id }) => id);
