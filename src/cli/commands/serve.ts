@@ -95,7 +95,7 @@ const graceMs = 3_000;
 
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--key-for` a key, and ends. */
 async function serve(flags: Flags, context: Context): Promise<void> {
-  const database = findDatabase(flags.database, context);
+  const database = findDatabase(flags.database, context.io, context.output);
   const options = { ...flags, database };
   if (options.keyFor !== undefined) return printKey(options.keyFor, options, context);
   if (database === undefined && options.media !== undefined)
@@ -173,7 +173,7 @@ async function printKey(name: string, { database, ...options }: Options, { io, o
   const account = { name, credits: readCredits(options) };
   const make = async () => {
     if (database !== undefined)
-      return makeSharedKey(database, account, { clock: io, onTrouble: () => {} }).catch((error) => {
+      return makeSharedKey(database, account, io).catch((error) => {
         throw databaseError(error);
       });
     const { folder } = await findServiceFolder(io);

@@ -1,19 +1,21 @@
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
-import type { Context } from "../command.ts";
+import type { Io } from "../../io.ts";
+import type { Output } from "../terminal/output.ts";
 
 /** The address of the database: flag > VIDGEN_DATABASE_URL; `undefined` when there is none. From now on it is not printed. Throws `usage`. */
 export function findDatabase(
   flag: string | undefined,
-  { io, output }: Pick<Context, "io" | "output">,
+  { env }: Pick<Io, "env">,
+  { hide }: Pick<Output, "hide">,
 ): string | undefined {
-  const text = flag ?? io.env.VIDGEN_DATABASE_URL;
+  const text = flag ?? env.VIDGEN_DATABASE_URL;
   if (text === undefined || (text === "" && flag === undefined)) return undefined;
   const password = readPassword(text);
   if (password === undefined)
     throw usage(
       `${flag === undefined ? "VIDGEN_DATABASE_URL" : "--database"} must be an address such as postgres://user@host/name.`,
     );
-  for (const secret of [text, password]) output.hide(secret);
+  for (const secret of [text, password]) hide(secret);
   return text;
 }
 

@@ -1,11 +1,11 @@
 import { hash, randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { MiddlewareHandler } from "hono";
-import type { Clock, Io } from "../../io.ts";
+import type { Io } from "../../io.ts";
 import { acquireFolder, readAnnouncement } from "../announcement.ts";
 import { openStore } from "../store/sqlite/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
-import { type ApiContext, type ApiEnv, type OnTrouble, readJson, refuse } from "./message.ts";
+import { type ApiContext, type ApiEnv, readJson, refuse } from "./message.ts";
 
 /** The account of the user who runs the service; its key is in the announcement. */
 export const localAccount = "local";
@@ -82,10 +82,10 @@ export async function makeKey(
 export async function makeSharedKey(
   database: string,
   account: { name: string; credits: number | undefined },
-  { clock, onTrouble }: { clock: Pick<Clock, "sleep">; onTrouble: OnTrouble },
+  io: Io,
 ): Promise<NewAccount> {
   const { openPostgres } = await import("../store/postgres/postgres.ts");
-  const { store } = await openPostgres(database, { process: randomUUID(), clock, onTrouble });
+  const { store } = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
   return addAccount(store, account.name, account.credits).finally(store.close);
 }
 
