@@ -25,10 +25,10 @@ export const sharedAway: Goal = {
     whileSharing(random, async (shared) => {
       const receiver = await receive(random.fork("receiver"), 10);
       try {
-        const processes = await shared.open(processCount, "--credits", `${credits}`);
+        const processes = await shared.open(processCount, "--jobs", "16", "--credits", `${credits}`);
         const seen = createWitness();
         const clients = clientsOf(processes, writerCount + readerCount).map(seen.watch);
-        const writers = createWriters({ clients, random, count: writerCount, callbackUrl: receiver.url, pauseMs: 200 });
+        const writers = createWriters({ clients, random, count: writerCount, callbackUrl: receiver.url, pauseMs: 400 });
         const stopReading = read(clients, writers);
         const faults: string[] = [];
         const outages = portion(10, share);
