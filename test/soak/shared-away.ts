@@ -2,11 +2,14 @@ import { type Goal, portion } from "../faults/goal.ts";
 import { pause } from "../faults/wire.ts";
 import type { Answer } from "./ask.ts";
 import { compare, compareEnd, cost, credits, writerCount } from "./crashes.ts";
+import { slowly } from "./engines-killed.ts";
+import { listenAsEngine } from "./engines-server.ts";
 import { type Receiver, receive } from "./receiver.ts";
 import type { Client } from "./serve.ts";
+import { createEngineStart, repeatsOf } from "./shared-killed.ts";
 import { clientsOf, type Process, type Shared, untilAllEnded, whileSharing } from "./shared-processes.ts";
 import { checkServed } from "./shared-videos.ts";
-import { createWriters, type Writers } from "./writers.ts";
+import { createFox, createWriters, type Writers } from "./writers.ts";
 
 const processCount = 3;
 const readerCount = 8;
@@ -24,16 +27,21 @@ export const sharedAway: Goal = {
   run: ({ random, share }) =>
     whileSharing(random, async (shared) => {
       const receiver = await receive(random.fork("receiver"), 10);
+      const engine = await listenAsEngine("vllm-omni", { ...slowly(random), completeAfterMs: 5_000 });
       try {
-        const processes = await shared.open(processCount, "--jobs", "16", "--credits", `${credits}`);
+        const flags = [...engine.flags, "--engine", "preview", "--jobs", "16", "--credits", `${credits}`];
+        const processes = await shared.open(processCount, ...flags);
         const seen = createWitness();
         const clients = clientsOf(processes, writerCount + readerCount).map(seen.watch);
-        const writers = createWriters({ clients, random, count: writerCount, callbackUrl: receiver.url, pauseMs: 400 });
+        const writers = createWriters({
+          ...{ clients, random, count: writerCount, callbackUrl: receiver.url, pauseMs: 300 },
+          createStart: (...options) => (random.next() < 0.2 ? createEngineStart : createFox)(...options),
+        });
         const stopReading = read(clients, writers);
         const faults: string[] = [];
         const outages = portion(10, share);
         for (let index = 0; index < outages; index++) {
-          await pause(random.between(500, 3_000));
+          await pause(random.between(1_000, 4_000));
           await shared.postgres.stop(index % 2 === 0 ? "SIGINT" : "SIGQUIT");
           await pause(random.pick(outagesMs));
           await shared.postgres.start();
@@ -41,14 +49,16 @@ export const sharedAway: Goal = {
           const started = [...writers.started];
           faults.push(...compare(await shared.books(cost), started, `outage ${index + 1}`));
         }
-        await writers.stop();
         await stopReading();
+        await writers.stop();
+        for (const { prompt, times } of repeatsOf(engine)) faults.push(`${prompt}: ${times} creates arrived`);
         faults.push(...writers.faults, ...seen.faults, ...(await judgeEnd(shared, processes, { writers, receiver })));
         const figures =
-          `${outages} outages, ${writers.started.length} starts acknowledged, ${seen.count(200)} requests answered, ` +
+          `${outages} outages, ${writers.started.length} starts acknowledged, ${engine.arrived.length} creates, ${seen.count(200)} requests answered, ` +
           `${seen.count(503)} refused with 503, the slowest after ${(seen.slowestMs() / 1_000).toFixed(1)} s`;
         return { figures, target: "nothing lost, each refusal a 503 with Retry-After", faults };
       } finally {
+        await engine.close();
         await receiver.close();
       }
     }),

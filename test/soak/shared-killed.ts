@@ -23,7 +23,7 @@ export const sharedKilled: Goal = {
     whileSharing(random, async (shared) => {
       const processes = await shared.open(processCount, "--jobs", "16", "--credits", `${credits}`);
       const kills = portion(100, share, 4);
-      const { figures, faults } = await killAll(shared, processes, { random, kills, pauseMs: 400 });
+      const { figures, faults } = await killAll(shared, processes, { random, kills, pauseMs: 150 });
       return { figures, target, faults };
     }),
 };
@@ -123,12 +123,16 @@ async function live(process: Process, random: Random): Promise<void> {
   await pause(random.between(40, 500));
 }
 
-/** What the engine has seen, against what the service says. */
-function judgeCreates({ arrived }: EngineServer, { kills, states, prompts }: Found) {
-  const faults: string[] = [];
+/** The prompts of which more than one create has come. */
+export function repeatsOf({ arrived }: Pick<EngineServer, "arrived">): { prompt: string; times: number }[] {
   const times = new Map<string, number>();
   for (const { prompt } of arrived) times.set(prompt, (times.get(prompt) ?? 0) + 1);
-  for (const [prompt, count] of times) if (count > 1) faults.push(`${prompt}: ${count} creates arrived`);
+  return [...times].flatMap(([prompt, count]) => (count > 1 ? [{ prompt, times: count }] : []));
+}
+
+/** What the engine has seen, against what the service says. */
+function judgeCreates({ arrived }: EngineServer, { kills, states, prompts }: Found) {
+  const faults = repeatsOf({ arrived }).map(({ prompt, times }) => `${prompt}: ${times} creates arrived`);
   for (const [id, prompt] of prompts) {
     const [create] = arrived.filter((each) => each.prompt === prompt);
     const state = states.get(id);
@@ -139,6 +143,6 @@ function judgeCreates({ arrived }: EngineServer, { kills, states, prompts }: Fou
       faults.push(`${prompt}: it failed, and nothing was killed while it was submitted`);
   }
   const during = (what: "creates" | "downloads") => kills.filter((kill) => (kill[what] ?? 0) > 0).length;
-  const figures = `${arrived.length} creates of ${times.size} generations; ${during("creates")} kills during creates, ${during("downloads")} during downloads`;
+  const figures = `${arrived.length} creates of ${prompts.size} acknowledged generations; ${during("creates")} kills during creates, ${during("downloads")} during downloads`;
   return { figures, faults };
 }

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import process from "node:process";
 import pg from "pg";
 import type { Random } from "../faults/random.ts";
 import { pause } from "../faults/wire.ts";
@@ -14,6 +15,7 @@ export type Process = {
   started(): Promise<Announced>;
   /** Kills it with SIGKILL, and starts it again without waiting for that. */
   kill(): Promise<void>;
+  signal(signal: "SIGSTOP" | "SIGCONT"): void;
   /** Kills it for good. */
   end(): Promise<void>;
 };
@@ -48,9 +50,9 @@ export function whileSharing<Result>(random: Random, work: (shared: Shared) => P
       const ports = await findPorts(random, 2 * count);
       const opened = Array.from({ length: count }, (_, index) => {
         const own = ["--port", `${ports[2 * index]}`, "--media-port", `${ports[2 * index + 1]}`];
-        const process = begin(join(home, `${processes.length}`), [...own, ...shared], fail);
-        processes.push(process);
-        return process;
+        const begun = begin(join(home, `${processes.length}`), [...own, ...shared], fail);
+        processes.push(begun);
+        return begun;
       });
       const listening = await Promise.all(
         opened.map(async (process) => ({ ...process, announced: await process.started() })),
@@ -89,11 +91,12 @@ function begin(home: string, flags: string[], onDeath: (error: Error) => void): 
       isWanted = false;
       return serving.end("SIGKILL");
     };
-    return { started: serving.started, end };
+    return { ...serving, end };
   };
   let life = open();
   return {
     started: () => life.started,
+    signal: (signal) => process.kill(life.pid, signal),
     end: () => life.end(),
     async kill() {
       await life.end();

@@ -83,7 +83,7 @@ async function tryStart(client: Client | undefined, body: object, key: string | 
 }
 
 /** Few are rendered, since one that renders long enough holds up what waits behind it. */
-function createFox(random: Random, name: string, callbackUrl: string): Start {
+export function createFox(random: Random, name: string, callbackUrl: string): Start {
   const expected = random.next() < 0.015 ? "completed" : "failed";
   const hasCallback = random.next() < 0.5;
   const prompt = `fox ${name}${expected === "failed" ? " [fail]" : ""}`;
