@@ -6,10 +6,12 @@ export type Answer = { status: number; retryAfter: string | undefined; json: Rec
 export type Asked = { method?: string; headers?: Record<string, string>; body?: string };
 
 const answerLimitMs = 20_000;
+/** The service closes an idle connection after 5 s, perhaps at the moment when a request is sent. */
+const idleLimitMs = 3_000;
 
 /** Connections that are kept alive, so many of them at the most. */
 export function createAgent(maxSockets: number): Agent {
-  return new Agent({ keepAlive: true, maxSockets });
+  return new Agent({ keepAlive: true, maxSockets, timeout: idleLimitMs });
 }
 
 /** Asks over plain HTTP. Rejects when there is no whole reply, and when that is no JSON. */
