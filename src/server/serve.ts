@@ -134,6 +134,9 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
   try {
     const onTrouble = reporter(options);
     const process = randomUUID();
+    // First, because the process that initializes the database is the only one that shows the key.
+    const videos = await options.openVideos(process.slice(0, 8));
+    steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
     const { store, work, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble });
     steps.push(store.close);

@@ -59,7 +59,7 @@ export async function openDatabase(
   const runOn = async (client: PoolClient, text: string, values: readonly Value[]) => {
     try {
       // Several statements in one text give a list without rows.
-      const { rows = [] } = await client.query(text, [...values]);
+      const { rows = [] } = await client.query(text, values.map(withoutNul));
       isAway = false;
       return rows;
     } catch (error) {
@@ -67,7 +67,8 @@ export async function openDatabase(
     }
   };
   /** A connection on which something failed may be left inside a transaction: it is closed. */
-  const withClient = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
+  const use = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
+    stop.signal.throwIfAborted();
     const client = await connect();
     try {
       const result = await work(client);
@@ -77,6 +78,13 @@ export async function openDatabase(
       client.release(true);
       throw error;
     }
+  };
+
+  const running = new Set<Promise<unknown>>();
+  const withClient: typeof use = (work) => {
+    const used = use(work).finally(() => running.delete(used));
+    running.add(used);
+    return used;
   };
 
   const listen = async (channel: string, onMessage: (text: string) => void) => {
@@ -111,10 +119,18 @@ export async function openDatabase(
       listening = listen(channel, onMessage);
     },
     async close() {
-      stop.abort();
+      stop.abort(new Error("the database is closed"));
+      // The pool would forget those that wait for a connection.
+      await Promise.allSettled(running);
       await Promise.all([pool.end(), listening]);
     },
   };
+}
+
+/** PostgreSQL has no NUL in a text, nor half a pair of surrogates, which becomes the same character on its way. */
+function withoutNul(value: Value): Value {
+  if (Array.isArray(value)) return value.map(withoutNul);
+  return typeof value === "string" ? value.replaceAll("\0", "\ufffd") : value;
 }
 
 type DescribedError = Error & { isUnavailable: boolean };

@@ -128,14 +128,9 @@ async function add(
      INSERT INTO vidgen.idempotency_keys (account, key, body_hash, generation, remaining_credits)
      SELECT $2, $13::text, $14, number, $11 FROM added WHERE $13::text IS NOT NULL`,
     ...[id, account, status, created_at, completed_at, JSON.stringify({ request, callback_url })],
-    ...[JSON.stringify(checkpoint), JSON.stringify({ error, media }), request.model, searchable(request.prompt)],
+    ...[JSON.stringify(checkpoint), JSON.stringify({ error, media }), request.model, request.prompt],
     ...[remaining_credits, -cost, idempotency?.key ?? null, idempotency ? hash("sha256", idempotency.body) : null],
   );
-}
-
-/** PostgreSQL has no NUL and no half pairs of surrogates in a text. */
-function searchable(prompt: string): string {
-  return Buffer.from(prompt).toString().replaceAll("\0", " ");
 }
 
 /** This program wrote the rows, so that their JSON is not checked again. */
