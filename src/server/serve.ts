@@ -140,8 +140,6 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const { openPostgres } = await import("./store/postgres/postgres.ts");
     const { store, work, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble });
     steps.push(store.close);
-    // Before the account is made: its key is shown only once everything is open.
-    const videos = await options.openVideos(process.slice(0, 8));
     const api_key = createKey();
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };
     const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };

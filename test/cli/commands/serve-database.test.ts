@@ -89,7 +89,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect(two.stderr).toContain("export VIDGEN_BASE_URL=");
     expect(two.stderr).not.toContain("VIDGEN_API_KEY");
     for (const line of [
-      "For another, with the same database: vidgen serve --key-for local\n",
+      "For another key, with the same database: vidgen serve --key-for local\n",
       "To set them, with the same database: vidgen serve --key-for local --credits 7\n",
       "Videos are kept on this machine alone; --media names a place",
       "http://localhost:8091 is another server on each machine",
