@@ -1,5 +1,4 @@
 import { spawn } from "node:child_process";
-import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import fs, { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,36 +7,10 @@ import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
 import type { SqliteStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Delivery, StoredGeneration } from "../../../../src/server/store/store.ts";
+import type { StoredGeneration } from "../../../../src/server/store/store.ts";
 import { compile } from "../../../compiled.ts";
 import { makeFolder } from "../../service.ts";
-
-const cost = 10;
-
-function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGeneration {
-  return {
-    ...{ id: randomUUID(), account: "local", status: "processing", created_at: "2026-01-01T00:00:00.000Z" },
-    ...{ completed_at: null, error: null, callback_url: null, media: null, checkpoint: null },
-    request: {
-      ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
-      ...{ images: [], extras: {}, hasDirectives: true, isReal: false },
-    },
-    ...fields,
-  };
-}
-
-const completed = {
-  status: "completed",
-  completed_at: "2026-01-01T00:01:00.000Z",
-  error: null,
-  media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },
-} as const;
-
-const failed = { status: "failed", completed_at: "2026-01-01T00:02:00.000Z", error: "no", media: null } as const;
-
-const newDelivery = (id: string, generation: string, next_at = "2026-01-01T00:01:00.000Z"): Delivery => ({
-  ...{ id, generation, url: "https://hook.example/", body: '{"id":"1"}', attempts: 0, next_at },
-});
+import { attempt, completed, cost, failed, newDelivery, newGeneration, odd } from "../records.ts";
 
 async function open(file = ":memory:"): Promise<SqliteStore> {
   const store = await openStore(file);
@@ -87,11 +60,7 @@ test("what was written is there for whoever opens the file next", async () => {
   const [a, b, c, d] = all as [StoredGeneration, StoredGeneration, StoredGeneration, StoredGeneration];
   await store.finish(b.id, completed, newDelivery("b", b.id, "2026-01-01T00:02:00.000Z"));
   await store.finish(c.id, failed, newDelivery("c", c.id));
-  await store.recordAttempt(
-    "b",
-    { at: "x", outcome: "HTTP 500", delivered: false, reply: "" },
-    "2026-01-01T00:05:00.000Z",
-  );
+  await store.recordAttempt("b", attempt("HTTP 500"), "2026-01-01T00:05:00.000Z");
   const ids = all.map(({ id }) => id);
   const before = await tell(store, ids);
   expect(before).toStrictEqual({
@@ -105,172 +74,38 @@ test("what was written is there for whoever opens the file next", async () => {
   expect(await tell(await open(file), ids)).toStrictEqual(before);
 });
 
-const odd = "NUL \0, half a pair \ud800, a fox 🦊, 'quotes\", \u202e";
-
-test("texts come back as they were, whatever is in them", async () => {
+test("changes that are asked for at once are made in their order", async () => {
   const store = await openWith(100);
-  const generation = newGeneration({ callback_url: odd, request: { ...newGeneration().request, prompt: odd } });
-  await store.start(generation, cost, undefined);
-  expect(await store.generation(generation.id)).toStrictEqual(generation);
-  const delivery = { ...newDelivery("1", generation.id), url: odd, body: odd };
-  await store.finish(generation.id, { ...failed, error: odd }, delivery);
-  expect(await store.generation(generation.id)).toMatchObject({ error: odd });
-  await store.recordAttempt("1", { at: "x", outcome: odd, delivered: false, reply: "" }, "y");
-  expect(await store.pendingDeliveries()).toMatchObject([{ url: odd, body: odd }]);
-});
-
-test("what is not there is undefined, or an error that names it", async () => {
-  const store = await openWith(100);
-  expect(await store.account("unknown")).toBeUndefined();
-  expect(await store.generation("unknown")).toBeUndefined();
-  await expect(store.balance("nobody")).rejects.toThrow("no account nobody");
-  await expect(store.setBalance("nobody", 1)).rejects.toThrow("no account nobody");
-  await expect(store.start(newGeneration({ account: "nobody" }), cost, undefined)).rejects.toThrow("no account nobody");
-  await expect(store.finish("unknown", failed)).rejects.toThrow("no generation unknown");
-  const attempt = { at: "x", outcome: "HTTP 200", delivered: true, reply: "" };
-  await expect(store.recordAttempt("unknown", attempt, null)).rejects.toThrow("no delivery unknown");
-});
-
-test("an account may have several keys, a key one account", async () => {
-  const store = await openWith(100);
-  await store.addAccount({ name: "local", keyHash: "second" });
-  await store.addAccount({ name: "local", keyHash: "second" });
-  await store.addAccount({ name: "other", keyHash: "theirs" });
-  expect([await store.account("hash"), await store.account("second")]).toEqual(["local", "local"]);
-  expect([await store.balance("local"), await store.balance("other")]).toEqual([100, 0]);
-  await expect(store.addAccount({ name: "other", keyHash: "hash" })).rejects.toThrow("belongs to the account local");
-  expect(await store.account("hash")).toBe("local");
-});
-
-test("a balance is set to whole numbers from 0, also while generations are started", async () => {
-  const store = await openWith(100);
-  await expect(store.setBalance("local", -1)).rejects.toThrow("CHECK");
-  await expect(store.setBalance("local", 0.5)).rejects.toThrow("REAL");
-  await store.setBalance("local", Number.MAX_SAFE_INTEGER);
-  expect(await store.balance("local")).toBe(Number.MAX_SAFE_INTEGER);
-  const start = () => store.start(newGeneration(), cost, undefined);
+  const twice = newGeneration();
+  const start = (generation = newGeneration()) => store.start(generation, cost, undefined);
+  const outcomes = await Promise.allSettled([start(), start(twice), start(twice), start()]);
+  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected", "fulfilled"]);
+  const values = outcomes.map((each) => each.status === "fulfilled" && each.value);
+  expect(values).toMatchObject([
+    { remaining_credits: 90 },
+    { remaining_credits: 80 },
+    false,
+    { remaining_credits: 70 },
+  ]);
   await Promise.all([start(), start(), store.setBalance("local", 500), start()]);
   expect(await store.balance("local")).toBe(490);
 });
 
-test("of a hundred starts at once as many as the credits pay for", async () => {
-  const store = await openWith(305);
-  const outcomes = await Promise.all(Array.from({ length: 100 }, () => store.start(newGeneration(), cost, undefined)));
-  const started = outcomes.filter(({ kind }) => kind === "started");
-  expect(started.map((each) => each.kind === "started" && each.remaining_credits)).toEqual(
-    Array.from({ length: 30 }, (_, i) => 295 - i * cost),
-  );
-  expect(outcomes.filter(({ kind }) => kind === "no credits")).toHaveLength(70);
-  expect(await store.balance("local")).toBe(5);
-  expect(await store.unfinished()).toHaveLength(30);
-});
-
-test("one change that fails undoes itself and nothing of those that share its commit", async () => {
-  const store = await openWith(100);
-  const twice = newGeneration();
-  const others = [newGeneration(), newGeneration()];
-  const outcomes = await Promise.allSettled(
-    [others[0], twice, twice, others[1]].map((each) => each && store.start(each, cost, undefined)),
-  );
-  expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected", "fulfilled"]);
-  expect(await store.balance("local")).toBe(70);
-  await store.start(newGeneration(), cost, undefined);
-  expect(await store.balance("local")).toBe(60);
-});
-
-test("a generation whose delivery cannot be kept has not ended", async () => {
-  const store = await openWith(100);
-  const [a, b] = [newGeneration(), newGeneration()];
-  for (const each of [a, b]) await store.start(each, cost, undefined);
-  await store.finish(a.id, completed, newDelivery("1", a.id));
-  await expect(store.finish(b.id, completed, newDelivery("1", b.id))).rejects.toThrow();
-  expect(await store.generation(b.id)).toStrictEqual(b);
-});
-
-test("an idempotency key starts one generation, also at once and after the file was opened again", async () => {
-  const file = await newFile();
-  const store = await openWith(100, file);
-  const same = { key: "attempt", body: "{}" };
-  const outcomes = await Promise.all(Array.from({ length: 50 }, () => store.start(newGeneration(), cost, same)));
-  const first = outcomes[0];
-  if (first?.kind !== "started") throw new Error("not started");
-  expect(first).toMatchObject({ remaining_credits: 90, replayed: false });
-  for (const each of outcomes.slice(1)) expect(each).toStrictEqual({ ...first, replayed: true });
-  await store.start(newGeneration(), cost, undefined);
-  await store.close();
-  const again = await open(file);
-  expect(await again.start(newGeneration(), cost, same)).toStrictEqual({ ...first, replayed: true });
-  expect(await again.start(newGeneration(), cost, { ...same, body: "[]" })).toEqual({ kind: "key reused" });
-  expect(await again.balance("local")).toBe(80);
-});
-
-test("a generation that has ended stays as it is, with one delivery", async () => {
+test("a delivery is pending until no next attempt is planned, and again once it is to be sent again", async () => {
   const store = await openWith(100);
   const generation = newGeneration();
   await store.start(generation, cost, undefined);
-  expect(await store.finish(generation.id, completed, newDelivery("first", generation.id))).toBe(true);
-  expect(await store.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
-  expect(await store.finish(generation.id, failed, newDelivery("second", generation.id))).toBe(false);
-  expect(await store.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
-  expect((await store.pendingDeliveries()).map(({ id }) => id)).toEqual(["first"]);
-});
-
-test("the lists of the service's owner: newest first, a page at a time, whatever is in a text", async () => {
-  const store = await openWith(100);
-  const texts = [odd, "a 100% fox", "x".repeat(1_000)];
-  const all = texts.map((prompt) => newGeneration({ request: { ...newGeneration().request, prompt } }));
-  for (const each of all) {
-    await store.start(each, cost, undefined);
-    await store.finish(each.id, { ...failed, error: odd }, newDelivery(`of ${each.id}`, each.id));
-  }
-  const [first, second, third] = all as [StoredGeneration, StoredGeneration, StoredGeneration];
-  const page = await store.list({ limit: 2 });
-  expect(page.map(({ id }) => id)).toEqual([third.id, second.id]);
-  expect(page[0]).toMatchObject({ model: "sora-2", status: "failed", error: odd, prompt: "x".repeat(300) });
-  expect((await store.list({ limit: 2, before: second.id })).map(({ id }) => id)).toEqual([first.id]);
-  expect((await store.list({ limit: 9, text: "0%" })).map(({ id }) => id)).toEqual([second.id]);
-  expect(await store.totals()).toEqual({ counts: { failed: 3 }, models: ["sora-2"] });
-  expect((await store.deliveries({ limit: 1 })).map(({ id }) => id)).toEqual([`of ${third.id}`]);
-  expect((await store.deliveries({ limit: 9, before: `of ${second.id}` })).map(({ id }) => id)).toEqual([
-    `of ${first.id}`,
-  ]);
-  expect(await store.ledger({ limit: 9, generation: second.id })).toMatchObject([{ amount: -cost, account: "local" }]);
-  expect((await store.ledger({ limit: 9 })).map(({ amount }) => amount)).toEqual([-cost, -cost, -cost, 100]);
-  expect(await store.balances()).toEqual([{ account: "local", credits: 70 }]);
-});
-
-test("a delivery that was given up is due again once it is to be sent again, with its attempts", async () => {
-  const store = await openWith(100);
-  const generation = newGeneration();
-  await store.start(generation, cost, undefined);
-  expect(await store.resend(generation.id, "later")).toBeUndefined();
-  await store.finish(generation.id, completed, newDelivery("1", generation.id));
-  await store.recordAttempt("1", { at: "a", outcome: odd, delivered: false, reply: odd }, null);
-  const due = { ...newDelivery("1", generation.id, "later"), attempts: 1 };
-  expect(await store.resend(generation.id, "later")).toEqual(due);
-  expect(await store.pendingDeliveries()).toEqual([due]);
-  const attempts = [{ at: "a", outcome: odd, delivered: false, reply: odd }];
-  expect(await store.deliveries({ limit: 1, generations: [generation.id] })).toEqual([{ ...due, attempts }]);
-});
-
-test("a delivery is pending until no next attempt is planned", async () => {
-  const store = await openWith(100);
-  const generation = newGeneration();
-  await store.start(generation, cost, undefined);
-  await store.finish(generation.id, completed, newDelivery("1", generation.id));
-  await store.recordAttempt(
-    "1",
-    { at: "a", outcome: "HTTP 500", delivered: false, reply: "" },
-    "2026-01-01T00:03:00.000Z",
-  );
-  await store.recordAttempt(
-    "1",
-    { at: "b", outcome: "no answer", delivered: false, reply: "" },
-    "2026-01-01T00:09:00.000Z",
-  );
-  expect(await store.pendingDeliveries()).toMatchObject([{ attempts: 2, next_at: "2026-01-01T00:09:00.000Z" }]);
-  await store.recordAttempt("1", { at: "c", outcome: "HTTP 204", delivered: true, reply: "" }, null);
+  const delivery = { ...newDelivery("1", generation.id), url: odd, body: odd };
+  await store.finish(generation.id, completed, delivery);
+  await store.recordAttempt("1", attempt("HTTP 500"), "2026-01-01T00:03:00.000Z");
+  const next_at = "2026-01-01T00:09:00.000Z";
+  await store.recordAttempt("1", attempt(odd), next_at);
+  expect(await store.pendingDeliveries()).toEqual([{ ...delivery, attempts: 2, next_at }]);
+  await store.recordAttempt("1", attempt("HTTP 204", { delivered: true }), null);
   expect(await store.pendingDeliveries()).toEqual([]);
+  const due = { ...delivery, attempts: 3, next_at };
+  expect(await store.resend(generation.id, next_at)).toEqual(due);
+  expect(await store.pendingDeliveries()).toEqual([due]);
 });
 
 // The file.
@@ -322,26 +157,6 @@ async function closedFile(): Promise<string> {
   await store.close();
   return file;
 }
-
-test("a checkpoint replaces the last one, also by none, and stays when its generation ends", async () => {
-  const file = await newFile();
-  const store = await openWith(100, file);
-  const [generation, other] = [newGeneration(), newGeneration()];
-  const { id } = generation;
-  for (const each of [generation, other]) await store.start(each, cost, undefined);
-  await expect(store.keepCheckpoint("none", null)).rejects.toThrow("no generation none");
-  const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
-  const checkpoints = [{ state: "submitting", ...kept }, null, { state: "submitted", job: odd, ...kept }] as const;
-  for (const checkpoint of checkpoints) {
-    await store.keepCheckpoint(id, checkpoint);
-    expect((await store.generation(id))?.checkpoint).toStrictEqual(checkpoint);
-  }
-  await store.finish(id, completed, undefined);
-  await store.close();
-  const reopened = await open(file);
-  expect((await reopened.generation(id))?.checkpoint).toStrictEqual(checkpoints[2]);
-  expect(await reopened.generation(other.id)).toStrictEqual(other);
-});
 
 test("a database of the version that counted tries is brought up to date: nothing was begun, directives apply, no extras", async () => {
   const file = await newFile();
@@ -485,16 +300,15 @@ test.each(["fsyncSync", "writeSync"] as const)(
   },
 );
 
-test("close waits for what is under way; later changes are rejected", async () => {
+test("a closed database is one file, which has all that was under way", async () => {
   const file = await newFile();
-  await (await openWith(100, file)).close();
-  const store = await openStore(file);
+  const store = await openWith(100, file);
   const starts = Array.from({ length: 5 }, () => store.start(newGeneration(), cost, undefined));
   await store.close();
+  expect(readdirSync(join(file, ".."))).toEqual(["service.db"]);
   await expect(store.start(newGeneration(), cost, undefined)).rejects.toThrow("closed");
   await expect(Promise.all(starts)).resolves.toHaveLength(5);
   expect(await (await open(file)).balance("local")).toBe(50);
-  expect(readdirSync(join(file, "..")).filter((name) => name.endsWith("-wal"))).toHaveLength(1);
 });
 
 /** Starts for ever, eight at a time, and says each that was acknowledged. */

@@ -1,0 +1,11 @@
+import type { Change } from "../change.ts";
+import type { Query } from "./database.ts";
+
+/** Where the processes of a database hear of changes. */
+export const channel = "vidgen";
+
+/** Tells all processes of changes; inside a transaction, once it is committed. */
+export async function notify(query: Query, ...changes: Change[]): Promise<void> {
+  const texts = changes.map((change) => JSON.stringify(change));
+  await query("SELECT pg_notify($1, text) FROM unnest($2::text[]) AS text", channel, texts);
+}

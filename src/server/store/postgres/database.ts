@@ -1,0 +1,146 @@
+import type { ClientConfig, PoolClient } from "pg";
+import { systemReason } from "../../../errors.ts";
+import type { Clock } from "../../../io.ts";
+import type { OnTrouble } from "../../api/message.ts";
+
+export type Value = string | number | boolean | object | null | undefined;
+export type Row = Record<string, unknown>;
+
+/** Runs one statement. Rejects with `isUnavailable: true` when the database cannot be reached now. */
+export type Query = <R extends Row = Row>(text: string, ...values: Value[]) => Promise<R[]>;
+
+/** Connections to PostgreSQL. */
+export type Database = {
+  query: Query;
+  /** Runs statements in a transaction, and resolves once it is durable. When one rejects, nothing was changed. */
+  transaction<T>(work: (query: Query) => Promise<T>): Promise<T>;
+  /** For how many milliseconds it has been there, as far as this process knows. */
+  steadyMs(): number;
+  /** Calls `onMessage` for each notification of a channel, until `close`; those of an outage are missed. */
+  listen(channel: string, onMessage: (text: string) => void): void;
+  close(): Promise<void>;
+};
+
+/** A process that was suspended inside a transaction holds the rows that others wait for. */
+const limits = { statement_timeout: 10_000, idle_in_transaction_session_timeout: 10_000 };
+
+const connectTimeoutMs = 10_000;
+/** The connection may have gone without a word: longer than `statement_timeout`, by which the server answers. */
+const replyTimeoutMs = 12_000;
+const reconnectMs = 1_000;
+
+export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep" | "now">; onTrouble: OnTrouble };
+
+/** Prepares connections to a database; the first one is made when it is needed. Rejects when the package `pg` is missing. */
+export async function openDatabase(
+  url: string,
+  { maxConnections, clock, onTrouble }: DatabaseOptions,
+): Promise<Database> {
+  const { default: pg } = await import("pg");
+  const config: ClientConfig = {
+    ...{ connectionString: url, application_name: "vidgen", keepAlive: true, ...limits },
+    ...{ connectionTimeoutMillis: connectTimeoutMs, query_timeout: replyTimeoutMs },
+  };
+  const pool = new pg.Pool({ ...config, max: maxConnections });
+  // A connection that breaks while nobody uses it is replaced by the next one.
+  pool.on("error", () => {});
+  const stop = new AbortController();
+  let isAway = false;
+  let awayAt = clock.now();
+  /** Tells of an outage once. */
+  const describe = (error: unknown) => {
+    const described = describeError(error);
+    if (described.isUnavailable && !isAway && !stop.signal.aborted) onTrouble("The database is away", described);
+    isAway = described.isUnavailable;
+    if (isAway) awayAt = clock.now();
+    return described;
+  };
+  const connect = () => pool.connect().catch((error) => Promise.reject(describe(error)));
+  const runOn = async (client: PoolClient, text: string, values: readonly Value[]) => {
+    try {
+      // Several statements in one text give a list without rows.
+      const { rows = [] } = await client.query(text, values.map(withoutNul));
+      isAway = false;
+      return rows;
+    } catch (error) {
+      throw describe(error);
+    }
+  };
+  /** A connection on which something failed may be left inside a transaction: it is closed. */
+  const use = async <T>(work: (client: PoolClient) => Promise<T>): Promise<T> => {
+    stop.signal.throwIfAborted();
+    const client = await connect();
+    try {
+      const result = await work(client);
+      client.release();
+      return result;
+    } catch (error) {
+      client.release(true);
+      throw error;
+    }
+  };
+
+  const running = new Set<Promise<unknown>>();
+  const withClient: typeof use = (work) => {
+    const used = use(work).finally(() => running.delete(used));
+    running.add(used);
+    return used;
+  };
+
+  const listen = async (channel: string, onMessage: (text: string) => void) => {
+    while (!stop.signal.aborted) {
+      const client = new pg.Client(config);
+      const ended = new Promise<void>((resolve) => client.on("error", () => resolve()).on("end", () => resolve()));
+      const end = () => void client.end().catch(() => {});
+      stop.signal.addEventListener("abort", end);
+      client.on("notification", ({ payload = "" }) => onMessage(payload));
+      await client
+        .connect()
+        .then(() => client.query(`LISTEN ${channel}`))
+        .then(() => ended)
+        .catch(describe);
+      stop.signal.removeEventListener("abort", end);
+      end();
+      await clock.sleep(reconnectMs, stop.signal).catch(() => {});
+    }
+  };
+  let listening = Promise.resolve();
+  return {
+    query: (text, ...values) => withClient((client) => runOn(client, text, values)),
+    transaction: (work) =>
+      withClient(async (client) => {
+        await runOn(client, "BEGIN", []);
+        const result = await work((text, ...values) => runOn(client, text, values));
+        await runOn(client, "COMMIT", []);
+        return result;
+      }),
+    steadyMs: () => clock.now() - awayAt,
+    listen(channel, onMessage) {
+      listening = listen(channel, onMessage);
+    },
+    async close() {
+      stop.abort(new Error("the database is closed"));
+      // The pool would forget those that wait for a connection.
+      await Promise.allSettled(running);
+      await Promise.all([pool.end(), listening]);
+    },
+  };
+}
+
+/** PostgreSQL has no NUL in a text, nor half a pair of surrogates, which becomes the same character on its way. */
+function withoutNul(value: Value): Value {
+  if (Array.isArray(value)) return value.map(withoutNul);
+  return typeof value === "string" ? value.replaceAll("\0", "\ufffd") : value;
+}
+
+type DescribedError = Error & { isUnavailable: boolean };
+
+/** Classes of SQLSTATE that pass by themselves: no connection, too few resources, a server that stops, a query that took too long, a standby. */
+const passing = /^(08|53|57P|57014|25006|25P03)/;
+
+/** What the driver throws without a severity comes from the connection, not from the server. */
+function describeError(error: unknown): DescribedError {
+  const fields = Object(error) as { severity?: unknown; code?: unknown };
+  const isUnavailable = fields.severity === undefined || passing.test(String(fields.code));
+  return Object.assign(new Error(systemReason(error), { cause: error }), { isUnavailable });
+}

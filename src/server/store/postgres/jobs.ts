@@ -1,0 +1,67 @@
+import { hash } from "node:crypto";
+import { systemReason } from "../../../errors.ts";
+import type { OnTrouble } from "../../api/message.ts";
+import type { Database, Query, Value } from "./database.ts";
+
+/** The queues: what is to be made, and which callbacks are to be sent. */
+export type QueueName = "generations" | "deliveries";
+
+/** Jobs of pg-boss. Each is called by the id of a generation or a delivery; there is one at a time for each. */
+export type Jobs = {
+  /** Makes a job due in so many seconds, or at a time (ISO 8601), whatever was planned for it; in the transaction of `query`. */
+  plan(query: Query, queue: QueueName, ids: readonly string[], when: number | string): Promise<void>;
+  /** Adds a job that there was not before, due at once. */
+  add(query: Query, queue: QueueName, id: string): Promise<void>;
+  remove(query: Query, queue: QueueName, ids: readonly string[]): Promise<void>;
+  /** Takes up to `limit` jobs that are due. Those that are neither planned nor removed afterwards are due again within 25 s. */
+  fetch(queue: QueueName, limit: number): Promise<string[]>;
+  close(): Promise<void>;
+};
+
+/** A job comes back after its time, checked by one process every 2 s. An attempt to deliver takes up to 15 s; a generation is only taken. */
+const expireInSeconds = { generations: 10, deliveries: 20 };
+
+/** A job is tried until it is removed. */
+const forever = { retryLimit: 2 ** 31 - 1, retentionDays: 3_650 };
+
+/** Prepares pg-boss over the connections of the database. Rejects when the package `pg-boss` is missing. */
+export async function openJobs({ query }: Database, onTrouble: OnTrouble): Promise<Jobs> {
+  const { default: PgBoss } = await import("pg-boss");
+  const boss = new PgBoss({
+    ...{ db: bossDatabase(query), schema: "vidgen_jobs", schedule: false },
+    ...{ maintenanceIntervalSeconds: 2, archiveCompletedAfterSeconds: 60, deleteAfterHours: 1 },
+  });
+  // An outage has been told of.
+  boss.on("error", (error) => "isUnavailable" in error || onTrouble("pg-boss", systemReason(error)));
+  await boss.start();
+  for (const name of ["generations", "deliveries"] as const)
+    await boss.createQueue(name, { name, expireInSeconds: expireInSeconds[name], retryDelay: 1, ...forever });
+  const remove: Jobs["remove"] = async (sql, queue, ids) => {
+    if (ids.length > 0) await boss.deleteJob(queue, ids.map(jobId), { db: bossDatabase(sql) });
+  };
+  return {
+    async add(sql, queue, id) {
+      await boss.send(queue, { id }, { id: jobId(id), db: bossDatabase(sql) });
+    },
+    remove,
+    async plan(sql, queue, ids, when) {
+      await remove(sql, queue, ids);
+      const jobs = ids.map((id) => ({ id: jobId(id), name: queue, data: { id }, startAfter: String(when) }));
+      if (ids.length > 0) await boss.insert(jobs, { db: bossDatabase(sql) });
+    },
+    async fetch(queue, limit) {
+      const jobs = await boss.fetch<{ id: string }>(queue, { batchSize: limit });
+      return jobs.map(({ data }) => data.id);
+    },
+    close: () => boss.stop({ graceful: false, close: false }),
+  };
+}
+
+function bossDatabase(query: Query) {
+  return { executeSql: async (text: string, values: Value[] = []) => ({ rows: await query(text, ...values) }) };
+}
+
+/** pg-boss wants UUIDs. */
+function jobId(id: string): string {
+  return hash("sha256", id).slice(0, 32);
+}

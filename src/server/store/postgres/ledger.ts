@@ -1,0 +1,63 @@
+import type { LedgerEntry, LedgerQuery, Store } from "../store.ts";
+import { notify } from "./changes.ts";
+import type { Database, Query } from "./database.ts";
+import { where } from "./where.ts";
+
+/** Accounts, the hashes of their keys, and their credits. */
+export function createLedger({ query, transaction }: Database) {
+  const accountOf = async (keyHash: string, sql: Query = query) => {
+    const [row] = await sql<{ account: string }>("SELECT account FROM vidgen.keys WHERE hash = $1", keyHash);
+    return row?.account;
+  };
+  return {
+    account: (keyHash) => accountOf(keyHash),
+    addAccount: ({ name, keyHash }) =>
+      transaction(async (sql) => {
+        await sql("INSERT INTO vidgen.accounts (name) VALUES ($1) ON CONFLICT DO NOTHING", name);
+        await sql("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2) ON CONFLICT DO NOTHING", keyHash, name);
+        const account = await accountOf(keyHash, sql);
+        if (account !== name) throw new Error(`this key belongs to the account ${account}`);
+      }),
+    async balance(account) {
+      const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1", account);
+      return readBalance(account, row);
+    },
+    setBalance: (account, credits) =>
+      transaction(async (sql) => {
+        const missing = credits - (await lockBalance(sql, account));
+        if (missing === 0) return;
+        await sql("UPDATE vidgen.accounts SET balance = $2 WHERE name = $1", account, credits);
+        const insert = "INSERT INTO vidgen.ledger (account, amount, reason) VALUES ($1, $2, $3)";
+        await sql(insert, account, missing, "set by the service's owner");
+        await notify(sql, { kind: "credits" });
+      }),
+    async ledger({ before, limit, generation }: LedgerQuery) {
+      const { condition, values } = where([
+        ["ledger.number < ?", before],
+        ["generations.id = ?", generation],
+      ]);
+      const rows = await query(
+        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, created_at
+         FROM vidgen.ledger LEFT JOIN vidgen.generations ON generations.number = ledger.generation
+         ${condition} ORDER BY ledger.number DESC LIMIT ${limit}`,
+        ...values,
+      );
+      return rows.map((row) => ({ ...row, number: Number(row.number), amount: Number(row.amount) }) as LedgerEntry);
+    },
+    async balances() {
+      const rows = await query('SELECT name, balance FROM vidgen.accounts ORDER BY name COLLATE "C"');
+      return rows.map(({ name, balance }) => ({ account: String(name), credits: Number(balance) }));
+    },
+  } satisfies Partial<Store>;
+}
+
+/** Returns an account's credits, which nobody else changes until the transaction ends. Rejects when there is no such account. */
+export async function lockBalance(query: Query, account: string): Promise<number> {
+  const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1 FOR UPDATE", account);
+  return readBalance(account, row);
+}
+
+function readBalance(account: string, row: { balance?: unknown } | undefined): number {
+  if (!row) throw new Error(`no account ${account}`);
+  return Number(row.balance);
+}

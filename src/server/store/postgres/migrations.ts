@@ -1,0 +1,96 @@
+import type { Query } from "./database.ts";
+
+/**
+ * The steps to the current version; step n makes version n from n - 1. They are never changed once they were released.
+ *
+ * Texts from outside are stored as JSON, since PostgreSQL has no NUL and no half pairs of surrogates in a text. A balance is the sum of an
+ * account's rows in the ledger. `holder` is the process that makes a generation, or was the last to do so; it may until `held_until`.
+ */
+const migrations: string[] = [
+  `
+  CREATE TABLE vidgen.settings (name text PRIMARY KEY, value text NOT NULL);
+  CREATE TABLE vidgen.accounts (
+    name text PRIMARY KEY,
+    balance bigint NOT NULL DEFAULT 0 CHECK (balance BETWEEN 0 AND ${Number.MAX_SAFE_INTEGER})
+  );
+  CREATE TABLE vidgen.keys (hash text PRIMARY KEY, account text NOT NULL REFERENCES vidgen.accounts);
+  CREATE TABLE vidgen.generations (
+    number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    id text NOT NULL UNIQUE,
+    account text NOT NULL REFERENCES vidgen.accounts,
+    status text NOT NULL CHECK (status IN ('processing', 'completed', 'failed')),
+    created_at text NOT NULL,
+    completed_at text,
+    model text NOT NULL,
+    prompt text NOT NULL,
+    asked text NOT NULL,
+    checkpoint text NOT NULL,
+    result text NOT NULL,
+    holder text,
+    held_until timestamptz
+  );
+  CREATE INDEX generations_by_model ON vidgen.generations (model, number);
+  CREATE INDEX generations_by_status ON vidgen.generations (status, number);
+  CREATE TABLE vidgen.ledger (
+    number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    account text NOT NULL REFERENCES vidgen.accounts,
+    amount bigint NOT NULL,
+    reason text NOT NULL,
+    generation bigint REFERENCES vidgen.generations,
+    UNIQUE (generation, reason)
+  );
+  CREATE FUNCTION vidgen.refuse_change() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'the ledger is only added to'; END $$;
+  CREATE TRIGGER ledger_changed BEFORE UPDATE OR DELETE ON vidgen.ledger
+    FOR EACH ROW EXECUTE FUNCTION vidgen.refuse_change();
+  CREATE TABLE vidgen.idempotency_keys (
+    account text NOT NULL REFERENCES vidgen.accounts,
+    key text NOT NULL,
+    body_hash text NOT NULL,
+    generation bigint NOT NULL REFERENCES vidgen.generations,
+    remaining_credits bigint NOT NULL,
+    PRIMARY KEY (account, key)
+  );
+  CREATE TABLE vidgen.deliveries (
+    number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+    id text NOT NULL UNIQUE,
+    generation bigint NOT NULL UNIQUE REFERENCES vidgen.generations,
+    request text NOT NULL,
+    next_at text
+  );
+  CREATE TABLE vidgen.delivery_attempts (
+    delivery bigint NOT NULL REFERENCES vidgen.deliveries,
+    number integer NOT NULL,
+    at text NOT NULL,
+    outcome text NOT NULL,
+    delivered boolean NOT NULL,
+    reply text NOT NULL,
+    PRIMARY KEY (delivery, number)
+  );
+  `,
+];
+
+/** Brings the database to this program's version. Rejects when another program made its schema, or a newer version of this one did. */
+export async function migrate(query: Query): Promise<void> {
+  const version = await versionOf(query);
+  if (version > migrations.length)
+    throw new Error(
+      `it has version ${version}, but this vidgen supports only up to ${migrations.length}: use a newer vidgen`,
+    );
+  if (version === 0) await query("CREATE SCHEMA vidgen");
+  if (version === 0) await query("CREATE TABLE vidgen.versions (version integer PRIMARY KEY)");
+  for (const [index, migration] of migrations.entries()) {
+    if (index < version) continue;
+    await query(migration);
+    await query("INSERT INTO vidgen.versions (version) VALUES ($1)", index + 1);
+  }
+}
+
+async function versionOf(query: Query): Promise<number> {
+  const [schema] = await query("SELECT 1 FROM pg_namespace WHERE nspname = 'vidgen'");
+  if (!schema) return 0;
+  const [table] = await query("SELECT to_regclass('vidgen.versions') AS name");
+  if (!table?.name) throw new Error("its schema vidgen belongs to another program");
+  const [row] = await query("SELECT max(version) AS version FROM vidgen.versions");
+  return Number(row?.version);
+}

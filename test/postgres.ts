@@ -1,0 +1,143 @@
+import { execFileSync, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import process from "node:process";
+import pg from "pg";
+
+/** A PostgreSQL server of its own, on 127.0.0.1. It ends with this process, however that ends. */
+export type PostgresServer = {
+  /** Makes an empty database and resolves with its address. Its owner is no superuser. */
+  createDatabase(): Promise<string>;
+  /** Resolves when the server is ready: at the same port as before. */
+  start(): Promise<void>;
+  /** Resolves when all its processes have ended: SIGINT ends the connections first, SIGQUIT and SIGKILL are a crash. */
+  stop(signal: "SIGINT" | "SIGQUIT" | "SIGKILL"): Promise<void>;
+  /** Ends the server, and removes all it has. */
+  close(): Promise<void>;
+};
+
+/** The folder of PostgreSQL's programs; `undefined` where there is none. */
+export const postgresPrograms = findPrograms();
+
+if (postgresPrograms === undefined)
+  process.stderr.write(
+    "No PostgreSQL: the tests that need its server are skipped. Install it (Debian's package is called postgresql), or put its programs on the PATH.\n",
+  );
+
+const configuration = {
+  ...{ listen_addresses: "127.0.0.1", unix_socket_directories: "", max_connections: "200" },
+  // What the clients do is not in the log, nor what they send.
+  ...{ log_min_messages: "log", log_min_error_statement: "panic" },
+};
+
+/**
+ * Runs the server until its standard input says by which signal it is to end. When that input ends, so has the process that began this one,
+ * and nothing is to stay. Its standard error is closed, so that only the server's processes have it.
+ */
+const guard = `
+"$@" & exec 2>&-
+if read -r signal; then kill -s "$signal" $!; wait $!; else kill -s QUIT $!; wait $!; rm -rf "$PWD"; fi
+`;
+
+/** Starts a server; without `fsync` it is faster, and a crash of the machine would lose data. */
+export async function startPostgres({ fsync = true } = {}): Promise<PostgresServer> {
+  const programs = postgresPrograms ?? "";
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-postgres-"));
+  const user = ownUser();
+  if (user) chownSync(folder, user.uid, user.gid);
+  const options = { cwd: folder, ...user };
+  const data = join(folder, "data");
+  const initialize = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
+  execFileSync(join(programs, "initdb"), initialize, { ...options, stdio: ["ignore", "ignore", "inherit"] });
+
+  const port = String(await freePort());
+  const settings = Object.entries({ ...configuration, port, fsync: fsync ? "on" : "off" });
+  const server = [
+    join(programs, "postgres"),
+    "-D",
+    data,
+    ...settings.flatMap(([name, value]) => ["-c", `${name}=${value}`]),
+  ];
+  let running: { say(line: string): void; ended: Promise<unknown> } | undefined;
+
+  const start = async () => {
+    // In a session of its own, since Ctrl-C would end the guard before the server.
+    const child = spawn("sh", ["-c", guard, "sh", ...server], {
+      ...options,
+      detached: true,
+      stdio: ["pipe", "ignore", "pipe"],
+    });
+    let log = "";
+    const ready = new Promise<void>((resolve, reject) => {
+      child.stderr.setEncoding("utf8").on("data", (chunk) => {
+        log += chunk;
+        if (log.includes("ready to accept connections")) resolve();
+      });
+      child.stderr.on("close", () => reject(new Error(`PostgreSQL has ended: ${log}`)));
+    });
+    running = { say: (line) => child.stdin.end(line), ended: once(child, "close") };
+    await ready;
+  };
+  const stop = async (line: string) => {
+    running?.say(line);
+    await running?.ended;
+    running = undefined;
+  };
+  const address = (user: string, database: string) => `postgres://${user}@127.0.0.1:${port}/${database}`;
+  const query = async (sql: string) => {
+    const client = new pg.Client(address("postgres", "postgres"));
+    await client.connect();
+    await client.query(sql).finally(() => client.end());
+  };
+
+  await start();
+  await query("CREATE ROLE vidgen LOGIN");
+  return {
+    async createDatabase() {
+      const name = `vidgen_${randomUUID().slice(0, 8)}`;
+      await query(`CREATE DATABASE ${name} OWNER vidgen`);
+      return address("vidgen", name);
+    },
+    start,
+    stop: (signal) => stop(`${signal.slice("SIG".length)}\n`),
+    async close() {
+      await stop("");
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function findPrograms(): string | undefined {
+  const debian = "/usr/lib/postgresql";
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
+  const places = [
+    ...(process.env.PATH ?? "").split(delimiter),
+    ...versions.map((version) => join(debian, version, "bin")),
+  ];
+  return places.find((place) => ["initdb", "postgres"].every((program) => existsSync(join(place, program))));
+}
+
+/** Somebody else when this is root, as whom PostgreSQL does not run. */
+function ownUser(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const ask = (flag: string, name: string) => Number(execFileSync("id", [flag, name], { stdio: "pipe" }));
+  for (const name of ["postgres", "nobody"]) {
+    try {
+      return { uid: ask("-u", name), gid: ask("-g", name) };
+    } catch {}
+  }
+  return undefined;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  return typeof address === "object" && address ? address.port : 0;
+}

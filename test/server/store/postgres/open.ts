@@ -1,0 +1,17 @@
+import { randomUUID } from "node:crypto";
+import { expect, onTestFinished } from "vitest";
+import { systemClock } from "../../../../src/io.ts";
+import { openPostgres, type Postgres, type PostgresOptions } from "../../../../src/server/store/postgres/postgres.ts";
+
+/** Opens a database as a process of its own would, until the test ends. It must say nothing of trouble, unless a test listens to that. */
+export async function open(url: string, options: Partial<PostgresOptions> = {}): Promise<Postgres> {
+  const troubles: string[] = [];
+  const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
+  const opened = await openPostgres(url, { process: randomUUID(), clock: systemClock, onTrouble, ...options });
+  onTestFinished(async () => {
+    await opened.work.close().catch(() => {});
+    await opened.store.close().catch(() => {});
+    expect(troubles).toEqual([]);
+  });
+  return opened;
+}

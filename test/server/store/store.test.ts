@@ -1,0 +1,341 @@
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store, StoredGeneration } from "../../../src/server/store/store.ts";
+import { type PostgresServer, postgresPrograms, startPostgres } from "../../postgres.ts";
+import { makeFolder } from "../service.ts";
+import { open as openPostgres } from "./postgres/open.ts";
+import { attempt, completed, cost, failed, newDelivery, newGeneration, odd } from "./records.ts";
+
+let server: PostgresServer;
+beforeAll(async () => {
+  if (postgresPrograms) server = await startPostgres({ fsync: false });
+});
+afterAll(() => server?.close());
+
+/** Each makes an empty database, and returns what opens it. */
+const databases = {
+  async SQLite() {
+    const file = join(await makeFolder(), "service.db");
+    return async () => {
+      const store = await openStore(file);
+      onTestFinished(() => store.close().catch(() => {}));
+      return store;
+    };
+  },
+  async PostgreSQL() {
+    const url = await server.createDatabase();
+    return async () => (await openPostgres(url)).store;
+  },
+};
+
+describe.each(Object.entries(databases))("the contract of a store: %s", (name, create) => {
+  const it = test.skipIf(name === "PostgreSQL" && postgresPrograms === undefined);
+
+  /** What opens a database that has the account "local" with these credits. */
+  async function createWith(credits: number): Promise<() => Promise<Store>> {
+    const open = await create();
+    const store = await open();
+    await store.addAccount({ name: "local", keyHash: "hash" });
+    await store.setBalance("local", credits);
+    await store.close();
+    return open;
+  }
+  const openWith = async (credits: number) => (await createWith(credits))();
+
+  it("what was written is there for whoever opens the database next", async () => {
+    const open = await createWith(100);
+    const store = await open();
+    const all = Array.from({ length: 4 }, (_, i) => newGeneration({ id: `id ${9 - i}` }));
+    for (const each of all) await store.start(each, cost, undefined);
+    const [a, b, c, d] = all as [StoredGeneration, StoredGeneration, StoredGeneration, StoredGeneration];
+    await store.finish(b.id, completed, newDelivery("b", b.id, "2026-01-01T00:02:00.000Z"));
+    await store.finish(c.id, failed, newDelivery("c", c.id));
+    await store.recordAttempt("b", attempt("HTTP 500"), "2026-01-01T00:05:00.000Z");
+    const tell = async (told: Store) => ({
+      account: await told.account("hash"),
+      balance: await told.balance("local"),
+      generations: await Promise.all(all.map(({ id }) => told.generation(id))),
+      unfinished: (await told.list({ status: "processing", limit: 9 })).map(({ id }) => id),
+      deliveries: await told.deliveries({ limit: 9 }),
+    });
+    const before = await tell(store);
+    const { attempts: _, ...unattempted } = newDelivery("b", b.id, "2026-01-01T00:05:00.000Z");
+    expect(before).toStrictEqual({
+      account: "local",
+      balance: 60,
+      generations: [a, { ...b, ...completed }, { ...c, ...failed }, d],
+      unfinished: [d.id, a.id],
+      deliveries: [
+        { ...newDelivery("c", c.id), attempts: [] },
+        { ...unattempted, attempts: [attempt("HTTP 500")] },
+      ],
+    });
+    await store.close();
+    expect(await tell(await open())).toStrictEqual(before);
+  });
+
+  it("texts come back as they were, whatever is in them", async () => {
+    const store = await openWith(100);
+    const generation = newGeneration({ callback_url: odd, request: { ...newGeneration().request, prompt: odd } });
+    await store.start(generation, cost, undefined);
+    expect(await store.generation(generation.id)).toStrictEqual(generation);
+    const delivery = { ...newDelivery("1", generation.id), url: odd, body: odd };
+    await store.finish(generation.id, { ...failed, error: odd }, delivery);
+    expect(await store.generation(generation.id)).toMatchObject({ error: odd });
+    await store.recordAttempt("1", attempt(odd, { reply: odd }), "2026-01-01T00:03:00.000Z");
+    expect(await store.deliveries({ limit: 1 })).toMatchObject([
+      { url: odd, body: odd, attempts: [{ outcome: odd, reply: odd }] },
+    ]);
+  });
+
+  it("what is not there is undefined, or an error that names it", async () => {
+    const store = await openWith(100);
+    expect(await store.account("unknown")).toBeUndefined();
+    expect(await store.generation("unknown")).toBeUndefined();
+    await expect(store.balance("nobody")).rejects.toThrow("no account nobody");
+    await expect(store.setBalance("nobody", 1)).rejects.toThrow("no account nobody");
+    const theirs = newGeneration({ account: "nobody" });
+    await expect(store.start(theirs, cost, undefined)).rejects.toThrow("no account nobody");
+    await expect(store.keepCheckpoint("none", null)).rejects.toThrow("no generation none");
+    await expect(store.finish("unknown", failed)).rejects.toThrow("no generation unknown");
+    await expect(store.recordAttempt("unknown", attempt("HTTP 200"), null)).rejects.toThrow("no delivery unknown");
+    expect(await store.resend("unknown", "2026-01-01T00:03:00.000Z")).toBeUndefined();
+  });
+
+  it("what somebody asks for may have odd characters, and is not found then", async () => {
+    const store = await openWith(100);
+    await store.start(newGeneration(), cost, undefined);
+    expect(await store.generation(odd)).toBeUndefined();
+    expect(await store.resend(odd, "2026-01-01T00:03:00.000Z")).toBeUndefined();
+    for (const field of ["status", "model", "text", "before"])
+      expect(await store.list({ [field]: odd, limit: 9 })).toEqual([]);
+    expect(await store.list({ ids: [odd], limit: 9 })).toEqual([]);
+    expect(await store.deliveries({ generations: [odd], before: odd, limit: 9 })).toEqual([]);
+    expect(await store.ledger({ generation: odd, limit: 9 })).toEqual([]);
+  });
+
+  it("an account may have several keys, a key one account", async () => {
+    const store = await openWith(100);
+    await store.addAccount({ name: "local", keyHash: "second" });
+    await store.addAccount({ name: "local", keyHash: "second" });
+    await store.addAccount({ name: "other", keyHash: "theirs" });
+    expect([await store.account("hash"), await store.account("second")]).toEqual(["local", "local"]);
+    expect([await store.balance("local"), await store.balance("other")]).toEqual([100, 0]);
+    await expect(store.addAccount({ name: "other", keyHash: "hash" })).rejects.toThrow("belongs to the account local");
+    expect(await store.account("hash")).toBe("local");
+    await expect(store.addAccount({ name: "third", keyHash: "hash" })).rejects.toThrow("belongs to the account local");
+    expect(await store.balances()).toEqual([
+      { account: "local", credits: 100 },
+      { account: "other", credits: 0 },
+    ]);
+  });
+
+  it("a balance is set to whole numbers from 0, also while generations are started", async () => {
+    const store = await openWith(100);
+    await expect(store.setBalance("local", -1)).rejects.toThrow(/check/i);
+    await expect(store.setBalance("local", 0.5)).rejects.toThrow(/REAL|bigint/);
+    expect(await store.balance("local")).toBe(100);
+    await store.setBalance("local", Number.MAX_SAFE_INTEGER);
+    expect(await store.balance("local")).toBe(Number.MAX_SAFE_INTEGER);
+    const start = () => store.start(newGeneration(), cost, undefined);
+    await Promise.all([start(), start(), store.setBalance("local", 500), start()]);
+    const balance = await store.balance("local");
+    expect([470, 480, 490, 500]).toContain(balance);
+    const amounts = (await store.ledger({ limit: 9 })).map(({ amount }) => amount);
+    expect(amounts.reduce((a, b) => a + b)).toBe(balance);
+  });
+
+  it("of a hundred starts at once as many as the credits pay for", async () => {
+    const store = await openWith(305);
+    const starts = Array.from({ length: 100 }, () => store.start(newGeneration(), cost, undefined));
+    const outcomes = await Promise.all(starts);
+    const remaining = outcomes.flatMap((each) => (each.kind === "started" ? [each.remaining_credits] : []));
+    expect(remaining.sort((a, b) => b - a)).toEqual(Array.from({ length: 30 }, (_, i) => 295 - i * cost));
+    expect(outcomes.filter(({ kind }) => kind === "no credits")).toHaveLength(70);
+    expect(await store.balance("local")).toBe(5);
+    expect(await store.totals()).toMatchObject({ counts: { processing: 30 } });
+  });
+
+  it("one change that fails undoes itself and nothing of those that are made at the same time", async () => {
+    const store = await openWith(100);
+    const twice = newGeneration();
+    const all = [newGeneration(), twice, twice, newGeneration()];
+    const outcomes = await Promise.allSettled(all.map((each) => store.start(each, cost, undefined)));
+    expect(outcomes.filter(({ status }) => status === "rejected")).toHaveLength(1);
+    expect(await store.balance("local")).toBe(70);
+    await store.start(newGeneration(), cost, undefined);
+    expect(await store.balance("local")).toBe(60);
+  });
+
+  it("a generation whose delivery cannot be kept has not ended", async () => {
+    const store = await openWith(100);
+    const [a, b] = [newGeneration(), newGeneration()];
+    for (const each of [a, b]) await store.start(each, cost, undefined);
+    await store.finish(a.id, completed, newDelivery("1", a.id));
+    await expect(store.finish(b.id, completed, newDelivery("1", b.id))).rejects.toThrow();
+    expect(await store.generation(b.id)).toStrictEqual(b);
+  });
+
+  it("an idempotency key starts one generation, also at once and after the database was opened again", async () => {
+    const open = await createWith(100);
+    const store = await open();
+    const same = { key: "attempt", body: "{}" };
+    const starts = Array.from({ length: 50 }, () => store.start(newGeneration(), cost, same));
+    const outcomes = await Promise.all(starts);
+    const [first, ...others] = outcomes.filter((each) => each.kind === "started" && !each.replayed);
+    expect(first).toMatchObject({ remaining_credits: 90 });
+    expect(others).toEqual([]);
+    for (const each of outcomes) if (each !== first) expect(each).toStrictEqual({ ...first, replayed: true });
+    await store.start(newGeneration(), cost, undefined);
+    await store.close();
+    const again = await open();
+    expect(await again.start(newGeneration(), cost, same)).toStrictEqual({ ...first, replayed: true });
+    expect(await again.start(newGeneration(), cost, { ...same, body: "[]" })).toEqual({ kind: "key reused" });
+    expect(await again.balance("local")).toBe(80);
+  });
+
+  it("an idempotency key is its account's own, and replays also without credits", async () => {
+    const store = await openWith(cost);
+    await store.addAccount({ name: "other", keyHash: "theirs" });
+    await store.setBalance("other", 2 * cost);
+    const [same, theirs] = [{ key: "attempt", body: "{}" }, newGeneration({ account: "other" })];
+    const first = await store.start(newGeneration(), cost, same);
+    expect(await store.start(theirs, cost, same)).toMatchObject({ replayed: false, generation: theirs });
+    expect(await store.start(newGeneration(), cost, same)).toStrictEqual({ ...first, replayed: true });
+    expect(await store.start(newGeneration(), cost, { ...same, key: "next" })).toEqual({ kind: "no credits" });
+    await store.setBalance("local", cost);
+    expect(await store.start(newGeneration(), cost, { ...same, key: "next" })).toMatchObject({ replayed: false });
+  });
+
+  it("a checkpoint replaces the last one, also by none, and stays when its generation ends", async () => {
+    const open = await createWith(100);
+    const store = await open();
+    const [generation, other] = [newGeneration(), newGeneration()];
+    const { id } = generation;
+    for (const each of [generation, other]) await store.start(each, cost, undefined);
+    const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
+    const checkpoints = [{ state: "submitting", ...kept }, null, { state: "submitted", job: odd, ...kept }] as const;
+    for (const checkpoint of checkpoints) {
+      await store.keepCheckpoint(id, checkpoint);
+      expect((await store.generation(id))?.checkpoint).toStrictEqual(checkpoint);
+    }
+    await store.finish(id, completed, undefined);
+    await store.close();
+    const reopened = await open();
+    expect((await reopened.generation(id))?.checkpoint).toStrictEqual(checkpoints[2]);
+    expect(await reopened.generation(other.id)).toStrictEqual(other);
+  });
+
+  it("a generation that has ended stays as it is, with one delivery", async () => {
+    const store = await openWith(100);
+    const generation = newGeneration();
+    await store.start(generation, cost, undefined);
+    expect(await store.finish(generation.id, completed, newDelivery("first", generation.id))).toBe(true);
+    expect(await store.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
+    expect(await store.finish(generation.id, failed, newDelivery("second", generation.id))).toBe(false);
+    expect(await store.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
+    expect((await store.deliveries({ limit: 9 })).map(({ id }) => id)).toEqual(["first"]);
+  });
+
+  it("the lists of the service's owner: newest first, a page at a time, whatever is in a text", async () => {
+    const store = await openWith(100);
+    const texts = [odd, "a 100% fox", "x".repeat(1_000)];
+    const all = texts.map((prompt) => newGeneration({ request: { ...newGeneration().request, prompt } }));
+    for (const each of all) {
+      await store.start(each, cost, undefined);
+      await store.finish(each.id, { ...failed, error: odd }, newDelivery(`of ${each.id}`, each.id));
+    }
+    const [first, second, third] = all as [StoredGeneration, StoredGeneration, StoredGeneration];
+    const page = await store.list({ limit: 2 });
+    expect(page.map(({ id }) => id)).toEqual([third.id, second.id]);
+    expect(page[0]).toStrictEqual({
+      ...{ id: third.id, account: "local", created_at: third.created_at, ...failed, error: odd },
+      ...{ model: "sora-2", prompt: "x".repeat(300) },
+    });
+    const idsOf = async (query: object) => (await store.list({ limit: 9, ...query })).map(({ id }) => id);
+    expect(await idsOf({ limit: 2, before: second.id })).toEqual([first.id]);
+    for (const text of ["0%", "100% FOX", second.id.slice(0, 13)]) expect(await idsOf({ text })).toEqual([second.id]);
+    expect(await idsOf({ text: "nul" })).toEqual([first.id]);
+    expect(await idsOf({ text: "_" })).toEqual([]);
+    expect(await idsOf({ ids: [first.id, third.id, "unknown"] })).toEqual([third.id, first.id]);
+    expect(await idsOf({ ids: [] })).toEqual([]);
+    expect(await idsOf({ model: "sora-2", status: "failed", before: third.id, limit: 1 })).toEqual([second.id]);
+    expect(await idsOf({ model: "veo-3.1" })).toEqual([]);
+    expect(await idsOf({ status: "processing" })).toEqual([]);
+    const other = newGeneration({ request: { ...newGeneration().request, model: "kling-1.6" } });
+    await store.start(other, cost, undefined);
+    expect(await idsOf({ status: "processing" })).toEqual([other.id]);
+    expect(await store.totals()).toEqual({ counts: { failed: 3, processing: 1 }, models: ["kling-1.6", "sora-2"] });
+  });
+
+  it("the lists of callbacks and credits: newest first, a page at a time", async () => {
+    const store = await openWith(100);
+    await store.addAccount({ name: "Other", keyHash: "theirs" });
+    const all = Array.from({ length: 3 }, () => newGeneration());
+    for (const each of all) {
+      await store.start(each, cost, undefined);
+      await store.finish(each.id, failed, newDelivery(`of ${each.id}`, each.id));
+    }
+    const [first, second, third] = all as [StoredGeneration, StoredGeneration, StoredGeneration];
+    const deliveriesOf = async (query: object) =>
+      (await store.deliveries({ limit: 9, ...query })).map(({ generation }) => generation);
+    expect((await store.deliveries({ limit: 1 })).map(({ id }) => id)).toEqual([`of ${third.id}`]);
+    expect(await deliveriesOf({ before: `of ${second.id}` })).toEqual([first.id]);
+    expect(await deliveriesOf({ generations: [first.id, third.id] })).toEqual([third.id, first.id]);
+    expect(await deliveriesOf({ generations: [] })).toEqual([]);
+    const entries = await store.ledger({ limit: 9 });
+    expect(entries.map(({ amount }) => amount)).toEqual([-cost, -cost, -cost, 100]);
+    const { id, created_at } = second;
+    const paid = { account: "local", amount: -cost, reason: "start", generation: id, created_at };
+    expect(entries[1]).toStrictEqual({ number: entries[1]?.number, ...paid });
+    const set = { account: "local", amount: 100, reason: "set by the service's owner" };
+    expect(entries[3]).toStrictEqual({ number: entries[3]?.number, ...set, generation: null, created_at: null });
+    expect(await store.ledger({ limit: 1, before: entries[1]?.number ?? 0 })).toEqual([entries[2]]);
+    expect(await store.ledger({ limit: 9, generation: id })).toEqual([entries[1]]);
+    expect(await store.balances()).toEqual([
+      { account: "Other", credits: 0 },
+      { account: "local", credits: 70 },
+    ]);
+  });
+
+  it("a delivery that was given up is due again once it is to be sent again, with its attempts", async () => {
+    const store = await openWith(100);
+    const generation = newGeneration();
+    const later = "2026-01-01T00:07:00.000Z";
+    await store.start(generation, cost, undefined);
+    expect(await store.resend(generation.id, later)).toBeUndefined();
+    await store.finish(generation.id, completed, newDelivery("1", generation.id));
+    const given = attempt(odd, { reply: odd });
+    await store.recordAttempt("1", given, null);
+    expect(await store.deliveries({ limit: 1 })).toMatchObject([{ next_at: null }]);
+    const due = { ...newDelivery("1", generation.id, later), attempts: 1 };
+    expect(await store.resend(generation.id, later)).toEqual(due);
+    const records = await store.deliveries({ limit: 1, generations: [generation.id] });
+    expect(records).toStrictEqual([{ ...due, attempts: [given] }]);
+  });
+
+  it("a delivery has its attempts in order, and the time of the next one until none is planned", async () => {
+    const store = await openWith(100);
+    const generation = newGeneration();
+    await store.start(generation, cost, undefined);
+    await store.finish(generation.id, completed, newDelivery("1", generation.id));
+    const attempts = [attempt("HTTP 500"), attempt("no answer"), attempt("HTTP 204", { delivered: true })];
+    const times = ["2026-01-01T00:03:00.000Z", "2026-01-01T00:09:00.000Z", null];
+    for (const [i, each] of attempts.entries()) {
+      await store.recordAttempt("1", each, times[i] ?? null);
+      const [record] = await store.deliveries({ limit: 1 });
+      expect(record).toMatchObject({ attempts: attempts.slice(0, i + 1), next_at: times[i] ?? null });
+    }
+  });
+
+  it("close waits for what is under way; later changes are rejected", async () => {
+    const open = await createWith(100);
+    const store = await open();
+    const starts = Array.from({ length: 5 }, () => store.start(newGeneration(), cost, undefined));
+    await store.close();
+    await expect(store.start(newGeneration(), cost, undefined)).rejects.toThrow();
+    await expect(Promise.all(starts)).resolves.toHaveLength(5);
+    expect(await (await open()).balance("local")).toBe(50);
+  });
+});
