@@ -134,6 +134,9 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
   try {
     const onTrouble = reporter(options);
     const process = randomUUID();
+    // First, because the process that initializes the database is the only one that shows the key.
+    const videos = await options.openVideos(process.slice(0, 8));
+    steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
     const { store, work, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble });
     steps.push(store.close);
@@ -141,7 +144,6 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };
     const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };
     const { isFirst, ...secrets } = await initialize(first);
-    const videos = await options.openVideos(process.slice(0, 8));
     const { service, urls, pageUrl } = await openParts(options, { steps, store, work, videos, secrets }, io);
     await service.start("all");
     const address = { ...urls, api_key: isFirst ? api_key : null, webhook_secret: secrets.webhookSecret };

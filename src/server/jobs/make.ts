@@ -174,7 +174,7 @@ async function render(
   const { hasThumbnail } = await engine.render(task, { resume, checkpoint, progress, signal });
   const { file } = task;
   const video = { ...(await describeVideo(file)), file, thumbnail: hasThumbnail ? task.thumbnail : null };
-  return insist(() => videos.keep(video), { ...options, what: "The video cannot be kept" });
+  return insist(() => videos.keep(video, signal), { ...options, what: "The video cannot be kept" });
 }
 
 async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag">> {

@@ -2,28 +2,33 @@ import { access, constants, mkdir, open, rename } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { systemCode } from "../../errors.ts";
 import { syncFile, syncFolder } from "../store/sync.ts";
-import type { MediaStore } from "./media-store.ts";
+import { type MediaStore, nameOf } from "./media-store.ts";
+import type { Scratch } from "./scratch.ts";
 
 export type FolderOptions = {
   folder: string;
   /** Where engines write, on the same disk as the folder; by default, the folder itself. */
-  scratch?: string;
-  /** Is put into the names of kept files, so that two processes that make the same video never write the same file. */
+  scratch?: Scratch;
+  /** Is put into the names of kept files. */
   mark?: string;
 };
 
 /** Keeps videos in a folder, which is made where there is none. */
-export async function openFolder({ folder, scratch = folder, mark }: FolderOptions): Promise<MediaStore> {
-  await mkdir(scratch, { recursive: true, mode: 0o700 });
+export async function openFolder({ folder, scratch, mark }: FolderOptions): Promise<MediaStore> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   const keepFile = async (path: string) => {
-    await syncFile(path);
-    const name = basename(path);
-    const kept = mark === undefined ? name : name.replace(/\.\w+$/, `.${mark}$&`);
-    if (join(folder, kept) !== path) await rename(path, join(folder, kept));
-    return kept;
+    const kept = join(folder, nameOf(path, mark));
+    try {
+      await syncFile(path);
+      if (kept !== path) await rename(path, kept);
+    } catch (error) {
+      // An earlier call may have failed after this file.
+      if (systemCode(error) !== "ENOENT" || !(await exists(kept))) throw error;
+    }
+    return basename(kept);
   };
   return {
-    scratch,
+    scratch: scratch?.folder ?? folder,
     async keep({ file, thumbnail, ...video }) {
       const names = { thumbnail: thumbnail === null ? null : await keepFile(thumbnail), file: await keepFile(file) };
       await syncFolder(folder);
@@ -37,6 +42,15 @@ export async function openFolder({ folder, scratch = folder, mark }: FolderOptio
       });
       return handle?.createReadStream(range && { start: range.first, end: range.last });
     },
-    check: () => access(folder, constants.W_OK),
+    // The scratch folder is gone as well when the disk is no longer mounted there.
+    check: () => access(scratch?.folder ?? folder, constants.W_OK),
+    close: async () => scratch?.close(),
   };
+}
+
+function exists(path: string): Promise<boolean> {
+  return access(path).then(
+    () => true,
+    () => false,
+  );
 }

@@ -1,5 +1,9 @@
+import { basename } from "node:path";
 import type { Readable } from "node:stream";
 import type { Media } from "../store/store.ts";
+
+/** The bytes of a file from `first` to `last`, both included. */
+export type ByteRange = { first: number; last: number };
 
 /** Where the videos and their thumbnails are kept: a folder, or an S3-compatible store. */
 export type MediaStore = {
@@ -9,9 +13,17 @@ export type MediaStore = {
    * Keeps a video and its thumbnail, given by their paths in the scratch folder, whole or not at all. Resolves with their names when both are
    * durable. May be called again when it has rejected.
    */
-  keep(video: Media): Promise<Media>;
-  /** Opens the bytes of a kept file, from `first` to `last`; `undefined` when the file was removed. */
-  read(name: string, range?: { first: number; last: number }): Promise<Readable | undefined>;
+  keep(video: Media, signal: AbortSignal): Promise<Media>;
+  /** Opens the bytes of a kept file; `undefined` when the file was removed. */
+  read(name: string, range?: ByteRange): Promise<Readable | undefined>;
   /** Rejects with an error made for people when it cannot be used now. */
   check(signal: AbortSignal): Promise<void>;
+  /** Removes the scratch folder, if this process has one for itself. */
+  close(): Promise<void>;
 };
+
+/** The name under which a file is kept. With the mark of a process in it, two processes that make the same video never write the same file. */
+export function nameOf(path: string, mark: string | undefined): string {
+  const name = basename(path);
+  return mark === undefined ? name : name.replace(/\.\w+$/, `.${mark}$&`);
+}

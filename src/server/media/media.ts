@@ -78,7 +78,9 @@ async function serveVideo(request: Request, { media, videos, isCut, outgoing, ..
   const init = { status: range ? 206 : 200, headers };
   const isHalf = isCut && !range && request.method === "GET";
   const end = isHalf ? Math.max(0, Math.floor(media.size / 2) - 1) : last;
-  const body = await videos.read(media.file, media.size === 0 ? undefined : { first, last: end });
+  // HEAD needs to know no more than whether the video is there.
+  const wanted = { first, last: request.method === "HEAD" ? first : end };
+  const body = await videos.read(media.file, media.size === 0 ? undefined : wanted);
   // People may delete videos that they no longer want.
   if (!body) throw refuse(404, "not_found", "this video has been removed");
   if (request.method === "HEAD" || media.size === 0) {

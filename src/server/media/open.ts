@@ -1,0 +1,44 @@
+import { mkdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { systemReason, usage, VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import type { LeaseIo } from "../../lease.ts";
+import { openFolder } from "./folder.ts";
+import type { MediaStore } from "./media-store.ts";
+import { openS3 } from "./s3.ts";
+import { type Bucket, readBucket } from "./s3-settings.ts";
+import { openScratch } from "./scratch.ts";
+
+export type OpenIo = LeaseIo & Pick<Io, "env" | "sleep" | "signal">;
+
+/**
+ * Opens the place where processes share their videos: a folder, or "s3://bucket/prefix". `mark` is put into the names of this process's files.
+ * Rejects with `usage` for a bad place or missing settings, and with `output` when the place cannot be used now.
+ */
+export async function openMedia(place: string, mark: string, io: OpenIo): Promise<MediaStore> {
+  if (place === "") throw usage("The place for videos is empty.", "It must be a folder, or s3://bucket/prefix.");
+  // A single letter is a disk of Windows.
+  const bucket = /^[a-z][\w+.-]+:\//i.test(place) ? readBucket(place, io.env) : undefined;
+  try {
+    const videos = bucket ? await openBucket(bucket, mark, io) : await openSharedFolder(resolve(place), mark, io);
+    return await videos.check(io.signal).then(
+      () => videos,
+      (error) => videos.close().then(() => Promise.reject(error)),
+    );
+  } catch (cause) {
+    if (cause instanceof VidgenError) throw cause;
+    throw new VidgenError("output", `Cannot keep videos at ${place}: ${systemReason(cause)}.`, { cause });
+  }
+}
+
+async function openBucket(bucket: Bucket, mark: string, io: OpenIo): Promise<MediaStore> {
+  const scratch = await openScratch(join(tmpdir(), "vidgen-unfinished-"), io);
+  return openS3({ ...bucket, mark, scratch, clock: io });
+}
+
+/** Unfinished files are inside the folder too: a rename puts a file in its place whole only on the same disk. */
+async function openSharedFolder(folder: string, mark: string, io: OpenIo): Promise<MediaStore> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  return openFolder({ folder, mark, scratch: await openScratch(join(folder, ".unfinished-"), io) });
+}

@@ -1,0 +1,90 @@
+import { createHash } from "node:crypto";
+import { readFile, rm } from "node:fs/promises";
+import type { IncomingMessage } from "node:http";
+import { basename } from "node:path";
+import { type MediaStore, nameOf } from "./media-store.ts";
+import { type S3Options, type S3Request, send } from "./s3-request.ts";
+import type { Scratch } from "./scratch.ts";
+
+type Upload = { type: string; size: number; sha256: string };
+
+/** Keeps videos in a bucket of an S3-compatible store, each by one PUT of its whole content. Needs the permissions to put and to get objects. */
+export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scratch; mark: string }): MediaStore {
+  const ask = (request: S3Request) => send(request, options);
+  const put = async (path: string, { type, size, sha256 }: Upload, signal: AbortSignal) => {
+    const name = nameOf(path, mark);
+    const headers = { "Content-Type": type, "Content-Length": String(size), "X-Amz-Content-Sha256": sha256 };
+    const reply = await ask({ method: "PUT", name, headers, file: path, signal });
+    if (!isGood(reply)) throw await toError("PUT", reply, options);
+    reply.destroy();
+    return name;
+  };
+  return {
+    scratch: scratch.folder,
+    async keep({ file, thumbnail, ...video }, signal) {
+      const names = {
+        thumbnail: thumbnail === null ? null : await put(thumbnail, await describePicture(thumbnail), signal),
+        file: await put(file, { type: "video/mp4", size: video.size, sha256: video.etag.replaceAll('"', "") }, signal),
+      };
+      // The rest of the scratch folder is removed when the service closes.
+      for (const path of [file, thumbnail]) if (path !== null) await rm(path, { force: true }).catch(() => {});
+      return { ...video, ...names };
+    },
+    async read(name, range) {
+      const headers = range && { Range: `bytes=${range.first}-${range.last}` };
+      const reply = await ask({ method: "GET", name: basename(name), headers });
+      const isWanted = range
+        ? reply.statusCode === 206 && reply.headers["content-length"] === String(range.last - range.first + 1)
+        : reply.statusCode === 200;
+      if (isWanted) return reply;
+      const error = await toError("GET", reply, options);
+      if (error.s3Code === "NoSuchKey") return undefined;
+      throw error;
+    },
+    async check(signal) {
+      const reply = await ask({ method: "GET", name: ".vidgen", signal });
+      const error = await toError("GET", reply, options);
+      // S3 tells only those who may list a bucket that an object does not exist.
+      if (!isGood(reply) && error.s3Code !== "NoSuchKey" && error.s3Code !== "AccessDenied") throw error;
+    },
+    close: scratch.close,
+  };
+}
+
+async function describePicture(path: string): Promise<Upload> {
+  const bytes = await readFile(path);
+  return { type: "image/png", size: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") };
+}
+
+function isGood({ statusCode = 0 }: IncomingMessage): boolean {
+  return statusCode >= 200 && statusCode < 300;
+}
+
+type S3Error = Error & { s3Code: string | undefined; isUnavailable: boolean };
+
+/** Only the code of S3's error is told: its text may contain the key's id and what was signed. */
+async function toError(method: string, reply: IncomingMessage, { place, region }: S3Options): Promise<S3Error> {
+  const { statusCode = 0, headers } = reply;
+  const s3Code = /<Code>(\w+)<\/Code>/.exec(await readStart(reply))?.[1];
+  const theirs = headers["x-amz-bucket-region"] ?? region;
+  const reasons = [s3Code, theirs === region ? undefined : `the bucket is in ${theirs}`].filter(Boolean);
+  const reason = reasons.length === 0 ? "" : ` (${reasons.join(", ")})`;
+  const message = `${place} answered a ${method} with HTTP ${statusCode}${reason}`;
+  return Object.assign(new Error(message), { s3Code, isUnavailable: statusCode >= 500 });
+}
+
+const maxErrorBytes = 10_000;
+
+/** Reads the beginning of a reply, and closes its connection. */
+async function readStart(reply: IncomingMessage): Promise<string> {
+  let text = "";
+  try {
+    for await (const chunk of reply) {
+      text += chunk;
+      if (text.length > maxErrorBytes) break;
+    }
+  } catch {
+    // The status tells enough.
+  }
+  return text;
+}

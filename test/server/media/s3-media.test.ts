@@ -1,0 +1,114 @@
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { type IncomingMessage, type RequestListener, request } from "node:http";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { expect, onTestFinished, test } from "vitest";
+import { systemIo } from "../../../src/cli/system.ts";
+import { listen } from "../../../src/server/api/listen.ts";
+import { createMedia } from "../../../src/server/media/media.ts";
+import { openMedia } from "../../../src/server/media/open.ts";
+import type { Media, StoredGeneration } from "../../../src/server/store/store.ts";
+import { makeFolder } from "../service.ts";
+import { openFakeS3, refuse, sha256 } from "./fake-s3.ts";
+
+const content = "0123456789";
+const id = "7d560000-0000-4000-8000-000000000000";
+const { signal } = new AbortController();
+const io = systemIo();
+
+/** The media address of a service that keeps its videos at a place, with one video. */
+async function openAddress(place: string, env: Record<string, string> = {}) {
+  const videos = await openMedia(place, "aa", { ...io, env });
+  onTestFinished(videos.close);
+  const [file, thumbnail] = [join(videos.scratch, `${id}.mp4`), join(videos.scratch, `${id}.png`)];
+  await Promise.all([writeFile(file, content), writeFile(thumbnail, "a picture")]);
+  const etag = `"${sha256(content)}"`;
+  const media: Media = await videos.keep({ file, thumbnail, size: content.length, etag }, signal);
+  const generation = { id, media, request: { prompt: "a fox", hasDirectives: false } } as StoredGeneration;
+  const troubles: string[] = [];
+  const handler = createMedia({
+    store: { generation: async (asked) => (asked === id ? generation : undefined) },
+    ...{ videos, onTrouble: (what, error) => void troubles.push(`${what}: ${error}`) },
+  });
+  const listening = await listen(handler, { host: "127.0.0.1", port: 0 }, { now: () => 0, sleep: async () => {} });
+  onTestFinished(() => listening.close(0));
+  const ask = async (path: string, options: { method?: string; headers?: Record<string, string> } = {}) => {
+    const outgoing = request(`${listening.url}${path}`, options).end();
+    const [incoming]: IncomingMessage[] = await once(outgoing, "response");
+    if (!incoming) throw new Error("no response");
+    return { outgoing, incoming };
+  };
+  return { ask, troubles, etag };
+}
+
+async function openS3Address() {
+  const s3 = await openFakeS3();
+  return { s3, ...(await openAddress("s3://videos/team", s3.env)) };
+}
+
+const [mp4, png] = [`/${id}.mp4`, `/${id}.png`];
+
+test("answers over S3 as over a folder", async () => {
+  const [{ s3, ...over }, folder] = [await openS3Address(), await openAddress(await makeFolder())];
+  const { etag } = folder;
+  const asked = [
+    ...[{ path: mp4 }, { path: mp4, method: "HEAD" }, { path: png }, { path: png, method: "HEAD" }],
+    ...["bytes=0-3", "bytes=4-", "bytes=-5", "bytes=9-9", "bytes=8-99", "bytes=10-", "bytes=3-1"].map((Range) => ({
+      ...{ path: mp4, headers: { Range } },
+    })),
+    { path: mp4, method: "HEAD", headers: { Range: "bytes=2-" } },
+    { path: mp4, headers: { "If-None-Match": etag } },
+    { path: mp4, headers: { Range: "bytes=4-", "If-Range": etag } },
+    { path: mp4, headers: { Range: "bytes=4-", "If-Range": '"another"' } },
+    ...[{ path: `/${id.replace("7", "8")}.mp4` }, { path: mp4, method: "POST" }],
+  ];
+  const reply = async ({ ask }: Pick<typeof over, "ask">, { path, ...options }: (typeof asked)[number]) => {
+    const { incoming } = await ask(path, options);
+    const { date: _, ...headers } = incoming.headers;
+    return { status: incoming.statusCode, headers, body: String(await buffer(incoming)) };
+  };
+  for (const request of asked)
+    expect(await reply(over, request), JSON.stringify(request)).toEqual(await reply(folder, request));
+  expect(await reply(over, { path: mp4 })).toMatchObject({ status: 200, headers: { etag }, body: content });
+  s3.objects.clear();
+  for (const path of [mp4, png]) expect(await reply(over, { path })).toMatchObject({ status: 404 });
+  expect(over.troubles).toEqual([]);
+});
+
+test("a client that leaves ends the read from S3", async () => {
+  const { s3, ask } = await openS3Address();
+  const closed = new Promise<void>((resolve) => {
+    s3.failNext((_, outgoing) => {
+      outgoing.writeHead(206, { "Content-Length": 10 }).write("01234");
+      outgoing.once("close", resolve);
+    });
+  });
+  const { outgoing } = await ask(mp4);
+  outgoing.destroy();
+  await closed;
+});
+
+const cut: RequestListener = (incoming, outgoing) => {
+  outgoing.writeHead(206, { "Content-Length": 10 }).write("01234", () => incoming.socket.destroy());
+};
+
+test("a read from S3 that breaks off cuts the client's connection", async () => {
+  const { s3, ask } = await openS3Address();
+  s3.failNext(cut);
+  const { incoming } = await ask(mp4);
+  expect(incoming.statusCode).toBe(200);
+  await expect(buffer(incoming)).rejects.toThrow("aborted");
+  expect(String(await buffer((await ask(mp4)).incoming))).toBe(content);
+});
+
+test("what S3 refuses is an error of the service, whose owner reads why", async () => {
+  const { s3, ask, troubles } = await openS3Address();
+  s3.failNext((_, outgoing) => refuse(outgoing, 403, "InvalidAccessKeyId"));
+  const { incoming } = await ask(mp4);
+  expect(incoming.statusCode).toBe(500);
+  expect(String(await buffer(incoming))).not.toContain("S3");
+  expect(troubles).toEqual([
+    expect.stringMatching(/s3:\/\/videos\/team answered a GET with HTTP 403 \(InvalidAccessKeyId\)$/),
+  ]);
+});

@@ -1,0 +1,311 @@
+import { writeFile } from "node:fs/promises";
+import type { RequestListener } from "node:http";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { inspect } from "node:util";
+import { describe, expect, test, vi } from "vitest";
+import { systemClock } from "../../../src/io.ts";
+import { openS3 } from "../../../src/server/media/s3.ts";
+import type { S3Options } from "../../../src/server/media/s3-request.ts";
+import { readBucket } from "../../../src/server/media/s3-settings.ts";
+import { makeFolder } from "../service.ts";
+import { accessKeyId, openFakeS3, refuse, secretAccessKey, sha256 } from "./fake-s3.ts";
+import { hasSwift, openSwift } from "./swift.ts";
+
+const content = "0123456789";
+const { signal } = new AbortController();
+
+async function openVideos(env: Record<string, string>, options: Partial<S3Options> = {}) {
+  const folder = await makeFolder();
+  const scratch = { folder, close: async () => {} };
+  const videos = openS3({
+    ...readBucket("s3://videos/team", env),
+    scratch,
+    mark: "aa",
+    clock: systemClock,
+    ...options,
+  });
+  const file = join(folder, "fox.mp4");
+  await writeFile(file, content);
+  const made = { file, thumbnail: null, size: content.length, etag: `"${sha256(content)}"` };
+  const readText = async (name: string) => {
+    const body = await videos.read(name);
+    return body && text(body);
+  };
+  return { videos, made, keep: () => videos.keep(made, signal), readText };
+}
+
+async function openBroken(options: Partial<S3Options> = {}) {
+  const s3 = await openFakeS3();
+  return { s3, ...(await openVideos(s3.env, options)) };
+}
+
+const key = "videos/team/fox.aa.mp4";
+
+/** What a rejected promise was rejected with. */
+const errorOf = (work: Promise<unknown>) =>
+  work.then(
+    () => expect.fail("it did not reject"),
+    (error: Error) => error,
+  );
+
+test("sends one PUT with the length, the type and the digest of the content", async () => {
+  const { s3, keep } = await openBroken();
+  const heads: unknown[] = [];
+  s3.failNext((incoming, outgoing) => {
+    heads.push(incoming.headers);
+    outgoing.writeContinue();
+    incoming.resume().on("end", () => outgoing.end());
+  });
+  await keep();
+  expect(s3.requests).toEqual([`PUT /${key}`]);
+  expect(heads).toMatchObject([
+    { "content-length": "10", "content-type": "video/mp4", "x-amz-content-sha256": sha256(content) },
+  ]);
+  expect(heads).not.toMatchObject([{ "transfer-encoding": expect.anything() }]);
+});
+
+test("a session token is sent, and signed", async () => {
+  const s3 = await openFakeS3();
+  const { keep } = await openVideos({ ...s3.env, AWS_SESSION_TOKEN: "canary-token" });
+  const heads: unknown[] = [];
+  s3.failNext((incoming, outgoing) => {
+    heads.push(incoming.headers);
+    refuse(outgoing, 403, "AccessDenied");
+  });
+  await errorOf(keep());
+  const authorization = expect.stringContaining("x-amz-security-token");
+  expect(heads).toMatchObject([{ "x-amz-security-token": "canary-token", authorization }]);
+  await keep();
+  expect(s3.objects.has(key)).toBe(true);
+});
+
+/** Reads the first bytes of a body, and does something then. */
+const amidBody =
+  (act: RequestListener): RequestListener =>
+  (incoming, outgoing) => {
+    outgoing.writeContinue();
+    incoming.once("data", () => act(incoming, outgoing));
+  };
+
+test("a connection that is cut amid a PUT leaves nothing, and the video is kept by the next one", async () => {
+  const { s3, videos, keep, readText } = await openBroken();
+  s3.failNext(amidBody((incoming) => incoming.socket.destroy()));
+  const error = await errorOf(keep());
+  expect(error.message).toMatch(/^the connection to 127\.0\.0\.1:\d+ failed: (ECONNRESET|EPIPE)$/);
+  expect(error).toMatchObject({ isUnavailable: true });
+  expect(await videos.read("fox.aa.mp4")).toBeUndefined();
+  const kept = await keep();
+  expect(await readText(kept.file)).toBe(content);
+});
+
+test("a PUT stops with its signal, and leaves nothing", async () => {
+  const { s3, videos, made } = await openBroken();
+  const stop = new AbortController();
+  const aborted = new Promise<void>((resolve) => {
+    s3.failNext((incoming, outgoing) => {
+      outgoing.writeContinue();
+      incoming.once("data", () => stop.abort(new Error("stop"))).once("close", resolve);
+    });
+  });
+  // The rest of the file never comes.
+  const error = await errorOf(videos.keep({ ...made, size: 20 }, stop.signal));
+  expect(error.message).toBe("stop");
+  await aborted;
+  expect(await videos.read("fox.aa.mp4")).toBeUndefined();
+});
+
+test("a refused PUT tells why, and its file is never sent", async () => {
+  const { s3, keep } = await openBroken();
+  let received = 0;
+  s3.failNext((incoming, outgoing) => {
+    incoming.on("data", ({ length }) => {
+      received += length;
+    });
+    refuse(outgoing, 403, "SignatureDoesNotMatch");
+  });
+  const error = await errorOf(keep());
+  expect(error.message).toBe("s3://videos/team answered a PUT with HTTP 403 (SignatureDoesNotMatch)");
+  expect(error).toMatchObject({ isUnavailable: false });
+  expect(received).toBe(0);
+  await keep();
+  expect(s3.objects.get(key)?.toString()).toBe(content);
+});
+
+test("a server that does not know 100-continue is sent the file after a second", async () => {
+  const waits: number[] = [];
+  const sleep = async (ms: number) => void waits.push(ms);
+  const { s3, keep } = await openBroken({ clock: { sleep } });
+  const bodies: Promise<string>[] = [];
+  s3.failNext((incoming, outgoing) => {
+    bodies.push(text(incoming).finally(() => outgoing.end()));
+  });
+  await keep();
+  expect([await Promise.all(bodies), waits]).toEqual([[content], [1_000]]);
+});
+
+test.each([500, 503])("HTTP %i to a PUT, then none", async (status) => {
+  const { s3, keep } = await openBroken();
+  s3.failNext((_, outgoing) => refuse(outgoing, status, "SlowDown"));
+  const error = await errorOf(keep());
+  expect(error.message).toBe(`s3://videos/team answered a PUT with HTTP ${status} (SlowDown)`);
+  expect(error).toMatchObject({ isUnavailable: true });
+  await keep();
+  expect(s3.objects.has(key)).toBe(true);
+});
+
+test("a redirect is not followed, and names the region of the bucket", async () => {
+  const { s3, videos, keep } = await openBroken();
+  const headers = { Location: s3.env.AWS_ENDPOINT_URL, "x-amz-bucket-region": "eu-west-1" };
+  for (const _ of ["PUT", "GET"]) s3.failNext((_, outgoing) => refuse(outgoing, 301, "PermanentRedirect", headers));
+  const reason = "HTTP 301 (PermanentRedirect, the bucket is in eu-west-1)";
+  expect((await errorOf(keep())).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
+  expect((await errorOf(videos.read("fox.aa.mp4"))).message).toBe(`s3://videos/team answered a GET with ${reason}`);
+  expect(s3.requests.length).toBe(2);
+});
+
+test("no error shows a key, its id or a signature", async () => {
+  const { s3, videos, keep } = await openBroken({ stalledMs: 200 });
+  const failures: RequestListener[] = [
+    (_, outgoing) => refuse(outgoing, 403, "InvalidAccessKeyId"),
+    (incoming) => incoming.socket.destroy(),
+    (incoming, outgoing) => outgoing.writeHead(500).end(incoming.headers.authorization),
+    () => {},
+  ];
+  for (const failure of failures) {
+    for (const act of [keep, () => videos.read("fox.aa.mp4"), () => videos.check(signal)]) {
+      s3.failNext(failure);
+      const shown = inspect(await errorOf(act()), { depth: 9 });
+      for (const secret of [accessKeyId, secretAccessKey, "Signature="]) expect(shown).not.toContain(secret);
+    }
+  }
+});
+
+test("gives up a server that says nothing, or stops amid a reply", async () => {
+  const { s3, videos, keep, readText } = await openBroken({ stalledMs: 100 });
+  for (const act of [keep, () => videos.read("fox.aa.mp4")]) {
+    s3.failNext(() => {});
+    expect((await errorOf(act())).message).toMatch(/ failed: no progress for 0\.1 s$/);
+  }
+  s3.failNext((_, outgoing) => outgoing.writeHead(200, { "Content-Length": 10 }).write("01234"));
+  await expect(readText("fox.aa.mp4")).rejects.toThrow("aborted");
+});
+
+test("a reply that breaks off is an error, not a short video", async () => {
+  const { s3, readText } = await openBroken();
+  s3.failNext((incoming, outgoing) => {
+    outgoing.writeHead(200, { "Content-Length": 10 }).write("01234", () => incoming.socket.destroy());
+  });
+  await expect(readText("fox.aa.mp4")).rejects.toThrow("aborted");
+});
+
+test.each([
+  ["the whole object", 200, "10"],
+  ["a shorter part", 206, "2"],
+])("refuses %s in place of the range", async (_, status, length) => {
+  const { s3, videos } = await openBroken();
+  s3.failNext((_, outgoing) =>
+    outgoing.writeHead(status, { "Content-Length": length }).end("0".repeat(Number(length))),
+  );
+  const error = await errorOf(videos.read("fox.aa.mp4", { first: 2, last: 4 }));
+  expect(error.message).toBe(`s3://videos/team answered a GET with HTTP ${status}`);
+});
+
+test("reads no faster than its reader", async () => {
+  const { s3, videos } = await openBroken();
+  const chunk = Buffer.alloc(1_000_000);
+  let sent = 0;
+  s3.failNext(async (_, outgoing) => {
+    outgoing.writeHead(200, { "Content-Length": 200 * chunk.length });
+    for (; sent < 200; sent++)
+      if (!outgoing.write(chunk)) await new Promise((resolve) => outgoing.once("drain", resolve));
+  });
+  const body = await videos.read("fox.aa.mp4");
+  let before = -1;
+  // Until the buffers of the sockets are full.
+  await vi.waitFor(
+    () => {
+      const last = before;
+      before = sent;
+      expect(sent).toBe(last);
+    },
+    { interval: 200, timeout: 10_000 },
+  );
+  expect(sent).toBeLessThan(50);
+  body?.destroy();
+});
+
+test("a reader that leaves closes the connection", async () => {
+  const { s3, videos } = await openBroken();
+  const closed = new Promise<void>((resolve) => {
+    s3.failNext((_, outgoing) => {
+      outgoing.writeHead(200, { "Content-Length": 10 }).write("01234");
+      outgoing.once("close", resolve);
+    });
+  });
+  (await videos.read("fox.aa.mp4"))?.destroy();
+  await closed;
+});
+
+describe("check", () => {
+  test.each(["NoSuchKey", "AccessDenied"])("%s: it answers, and the rest is not its to tell", async (code) => {
+    const { s3, videos } = await openBroken();
+    s3.failNext((_, outgoing) => refuse(outgoing, code === "NoSuchKey" ? 404 : 403, code));
+    await videos.check(signal);
+  });
+
+  test.each([
+    [404, "NoSuchBucket"],
+    [403, "InvalidAccessKeyId"],
+    [403, "RequestTimeTooSkewed"],
+    [503, "SlowDown"],
+  ])("HTTP %i, %s: it cannot be used", async (status, code) => {
+    const { s3, videos } = await openBroken();
+    s3.failNext((_, outgoing) => refuse(outgoing, status, code));
+    const error = await errorOf(videos.check(signal));
+    expect(error.message).toBe(`s3://videos/team answered a GET with HTTP ${status} (${code})`);
+  });
+
+  test("a web server is no S3 store", async () => {
+    const { s3, videos } = await openBroken();
+    s3.failNext((_, outgoing) => outgoing.writeHead(404, { "Content-Type": "text/html" }).end("<h1>Not found</h1>"));
+    expect((await errorOf(videos.check(signal))).message).toBe("s3://videos/team answered a GET with HTTP 404");
+  });
+
+  test("nobody listens there", async () => {
+    const { videos } = await openVideos({ ...(await openFakeS3()).env, AWS_ENDPOINT_URL: "http://127.0.0.1:1" });
+    const error = await errorOf(videos.check(signal));
+    expect(error.message).toBe("the connection to 127.0.0.1:1 failed: ECONNREFUSED");
+  });
+
+  test("stops with its signal", async () => {
+    const { s3, videos } = await openBroken();
+    const stop = new AbortController();
+    s3.failNext(() => stop.abort(new Error("stop")));
+    expect((await errorOf(videos.check(stop.signal))).message).toBe("stop");
+  });
+});
+
+describe("OpenStack Swift", { skip: !hasSwift }, () => {
+  test("keeps nothing whose digest is another one", async () => {
+    const { videos, made, keep } = await openVideos(await openSwift());
+    const error = await errorOf(videos.keep({ ...made, etag: `"${sha256("another")}"` }, signal));
+    expect(error.message).toMatch(/^s3:\/\/videos\/team answered a PUT with HTTP 400 \(\w+\)$/);
+    expect(await videos.read("fox.aa.mp4")).toBeUndefined();
+    expect((await keep()).file).toBe("fox.aa.mp4");
+  });
+
+  test.each([
+    ["another key", { AWS_SECRET_ACCESS_KEY: "another" }, "HTTP 403 (SignatureDoesNotMatch)"],
+    ["another region", { AWS_REGION: "eu-west-1" }, "HTTP 400 (AuthorizationHeaderMalformed)"],
+  ])("%s: neither checked nor kept", async (_, env, reason) => {
+    const { videos, keep } = await openVideos({ ...(await openSwift()), ...env });
+    expect((await errorOf(videos.check(signal))).message).toBe(`s3://videos/team answered a GET with ${reason}`);
+    expect((await errorOf(keep())).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
+  });
+
+  test("one who may not write: not kept", async () => {
+    const { keep } = await openVideos({ ...(await openSwift()), AWS_ACCESS_KEY_ID: "test:stranger" });
+    expect((await errorOf(keep())).message).toBe("s3://videos/team answered a PUT with HTTP 403 (AccessDenied)");
+  });
+});

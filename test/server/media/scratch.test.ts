@@ -1,0 +1,75 @@
+import { existsSync } from "node:fs";
+import { chown, mkdir, readdir, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import process from "node:process";
+import { expect, test } from "vitest";
+import type { Processes } from "../../../src/io.ts";
+import { openScratch } from "../../../src/server/media/scratch.ts";
+import { createVirtualClock } from "../../clock.ts";
+import { makeFolder } from "../service.ts";
+
+const hourMs = 3_600_000;
+
+/** Processes of one machine, which end when they are removed from `running`. */
+async function createWorld() {
+  const clock = createVirtualClock();
+  const running = new Set([7, 8]);
+  const startOf: Processes["startOf"] = async (pid) => (running.has(pid) ? String(pid) : undefined);
+  const as = (pid: number) => ({
+    ...clock,
+    processes: { startOf, self: async () => ({ machine: "boot-1", namespace: "1", pid, start: String(pid) }) },
+  });
+  const folder = await makeFolder();
+  const open = (pid: number) => openScratch(join(folder, "unfinished-"), as(pid));
+  /** Makes it look as old as that. */
+  const age = (path: string, ms: number) => utimes(path, 0, (clock.date().getTime() - ms) / 1_000);
+  return { folder, running, open, age };
+}
+
+test("what a killed process has left is removed by the next one", async () => {
+  const { folder, running, open, age } = await createWorld();
+  const left = await open(7);
+  await writeFile(join(left.folder, "fox.mp4"), "half a fox");
+  running.delete(7);
+  await age(left.folder, hourMs + 1_000);
+  const next = await open(8);
+  expect((await readdir(folder)).map((name) => join(folder, name))).toEqual([next.folder]);
+});
+
+test("the folder of a process that runs stays, however long it makes no video", async () => {
+  const { open, age } = await createWorld();
+  const idle = await open(7);
+  await age(idle.folder, 1_000 * hourMs);
+  await open(8);
+  expect(existsSync(idle.folder)).toBe(true);
+  await idle.close();
+  expect(existsSync(idle.folder)).toBe(false);
+});
+
+test("a folder that was just made stays: its lease may be still to come", async () => {
+  const { folder, open, age } = await createWorld();
+  const fresh = join(folder, "unfinished-000000");
+  await mkdir(fresh);
+  await age(fresh, hourMs - 1_000);
+  await open(8);
+  expect(existsSync(fresh)).toBe(true);
+  await age(fresh, hourMs + 1_000);
+  await open(8);
+  expect(existsSync(fresh)).toBe(false);
+});
+
+test("other folders stay, and those of another user", async () => {
+  const { folder, open, age } = await createWorld();
+  const isRoot = process.getuid?.() === 0;
+  const others = ["fox", "fox-unfinished-000000", ...(isRoot ? ["unfinished-000000"] : [])].map((name) =>
+    join(folder, name),
+  );
+  for (const path of others) {
+    await mkdir(path);
+    if (isRoot) await chown(path, 65_534, 65_534);
+    await age(path, 1_000 * hourMs);
+  }
+  const { close } = await open(8);
+  await close();
+  expect((await readdir(folder)).map((name) => join(folder, name)).sort()).toEqual(others.sort());
+});

@@ -1,0 +1,51 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { AwsClient } from "aws4fetch";
+import { afterAll } from "vitest";
+
+/** Debian's packages are for Debian's own Python. */
+const python = "/usr/bin/python3";
+
+export const hasSwift = spawnSync(python, ["-c", "import swift.common.middleware.s3api"]).status === 0;
+
+if (!hasSwift)
+  process.stderr.write(
+    "No OpenStack Swift: the tests with a real S3 server are skipped. Install it with `apt-get install python3-swift`.\n",
+  );
+
+let opening: Promise<Record<string, string>> | undefined;
+
+/** Starts OpenStack Swift, once for a file of tests: its S3 API checks signatures and digests. Returns the settings of a client. */
+export async function openSwift(): Promise<Record<string, string>> {
+  opening ??= startSwift();
+  return opening;
+}
+
+const closers: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const close of closers) await close();
+});
+
+async function startSwift() {
+  const script = fileURLToPath(new URL("swift-server.py", import.meta.url));
+  const folder = await mkdtemp(join(tmpdir(), "vidgen-swift-"));
+  const child = spawn(python, [script, folder], { stdio: ["pipe", "pipe", "ignore"] });
+  const exited = once(child, "exit");
+  closers.push(async () => {
+    child.kill();
+    await exited;
+    await rm(folder, { recursive: true });
+  });
+  const [url] = await once(createInterface(child.stdout), "line");
+  const [accessKeyId, secretAccessKey] = ["test:owner", "secret"];
+  const client = new AwsClient({ accessKeyId, secretAccessKey, service: "s3", region: "us-east-1", retries: 0 });
+  const made = await client.fetch(`${url}/videos`, { method: "PUT" });
+  if (!made.ok) throw new Error(`Swift answered HTTP ${made.status}: ${await made.text()}`);
+  return { AWS_ENDPOINT_URL: url, AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey };
+}
