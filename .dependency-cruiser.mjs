@@ -2,7 +2,7 @@
 const severity = "error";
 const shared = "^src/(errors|lease|io)\\.ts$";
 const wire = "^src/client/(schema|models|mp4|http)\\.ts$";
-const doors = "^src/cli/(commands/serve|local)\\.ts$";
+const doors = "^src/cli/(commands/serve|serve/opening|local)\\.ts$";
 
 export default {
   forbidden: [

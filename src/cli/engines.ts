@@ -12,16 +12,17 @@ type Flags = {
   jobs?: string | undefined;
 };
 
-/** The engines' settings from flags and environment. Throws `usage`. */
+/** The engines' settings from flags and environment; `leastJobs` is the smallest number that `--jobs` may be. Throws `usage`. */
 export function readEngineSettings(
   { engine = [], engineKind = [], engineTimeout, jobs }: Flags,
   { env }: Pick<Io, "env">,
+  { leastJobs }: { leastJobs: number },
 ) {
   return {
     ...{ engines: engine, kinds: engineKind },
     key: env.VIDGEN_ENGINE_KEY ? checkApiKey(env.VIDGEN_ENGINE_KEY, "VIDGEN_ENGINE_KEY") : undefined,
     timeoutMs: readTime(engineTimeout, "--engine-timeout"),
-    jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: 1, most: 1_000 }),
+    jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),
   };
 }
 

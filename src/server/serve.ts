@@ -171,7 +171,7 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
     ...{ pace: options.pace, engines: options.engines ?? [createPreviewEngine()] },
     ...{ creditsPer: options.creditsPer ?? new Map(), hasDirectives: options.hasDirectives ?? false },
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
-    ...{ webhookSecret, sessions, clock: io, mediaUrl: () => mediaUrl },
+    ...{ webhookSecret, sessions, clock: io, publicUrl: publicUrls.api, mediaUrl: () => mediaUrl },
     onDelivery: options.onDelivery,
     onTrouble: reporter(options),
   });
@@ -181,9 +181,10 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
   steps.push(async () => service.endStreams());
   const listenAt = async (handler: Handler, port: number, publicUrl: string | undefined) => {
     const { withReplies } = options;
-    const onRequest = (event: RequestEvent) => event.isOfPage || options.onRequest?.(event);
+    const onRequest = (event: RequestEvent) => event.isRoutine || options.onRequest?.(event);
     const names = [name, publicUrl && authorityOf(publicUrl)].filter((each) => each !== undefined);
-    const listening = await listen(handler, { host, port, names, onRequest, withReplies }, io);
+    const publicOrigin = publicUrl && new URL(publicUrl).origin;
+    const listening = await listen(handler, { host, port, names, publicOrigin, onRequest, withReplies }, io);
     open.push(listening);
     return publicUrl ?? namedUrl(listening, name);
   };

@@ -1,5 +1,6 @@
 import type { Clock } from "../io.ts";
 import { createApp } from "./api/app.ts";
+import { createHealth } from "./api/health.ts";
 import type { Handler, OnTrouble } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackScheduler } from "./callbacks/scheduler.ts";
@@ -34,6 +35,8 @@ export type ServiceOptions = State & {
   /** The folder of the page's script, style and icon; by default, beside the program. */
   assets?: URL;
   clock: Clock;
+  /** The address of the API where clients reach it by another one than its own, as behind a proxy. */
+  publicUrl?: string | undefined;
   mediaUrl(): string;
   onDelivery(event: DeliveryEvent): void;
   onTrouble: OnTrouble;
@@ -49,7 +52,7 @@ export type Service = {
   start(resume: "all" | "polled"): Promise<void>;
   /** Resolves when every callback that is due now was attempted; a retry that is due later does not count. */
   settled(): Promise<void>;
-  /** Ends the replies that last as long as a page is open. */
+  /** Is not ready from now on, and ends the replies that last as long as a page is open. */
   endStreams(): void;
   /** Stops rendering and sending; the next process that opens the store resumes both. */
   close(): Promise<void>;
@@ -71,13 +74,19 @@ function createAlone(options: ServiceOptions & { work?: undefined }, changes: Ch
     onProgress: (id, percent) => changes.publish({ kind: "progress", id, percent }),
   });
   return {
-    ...createHandlers({ ...options, store, queue, changes, resend: callbacks.add }),
+    ...createHandlers({
+      ...options,
+      store,
+      queue,
+      changes,
+      resend: callbacks.add,
+      isLocal: options.publicUrl === undefined,
+    }),
     async start(resume) {
       if (resume === "all") for (const generation of await store.unfinished()) queue.add(generation);
       callbacks.start();
     },
     settled: callbacks.settled,
-    endStreams: changes.close,
     async close() {
       await Promise.all([queue.close(), callbacks.close()]);
     },
@@ -102,12 +111,11 @@ function createShared(options: ServiceOptions, work: Work, changes: Changes): Se
   };
   const queue = { add: jobs.add, progressOf: (id: string) => percents.get(id) };
   return {
-    ...createHandlers({ ...options, store, queue, changes, resend: () => {} }),
+    ...createHandlers({ ...options, store, queue, changes, resend: () => {}, isLocal: false }),
     async start() {
       work.start({ ...jobs, deliver: callbacks.deliver, onChange });
     },
     settled: async () => {},
-    endStreams: changes.close,
     async close() {
       await Promise.all([work.close(), jobs.close(), callbacks.close()]);
     },
@@ -130,11 +138,19 @@ function attemptOptions<S extends Store>(
 }
 
 type Parts = Omit<ServiceOptions, "store" | "work"> &
-  Pick<Parameters<typeof createPage>[0], "store" | "changes" | "resend"> &
+  Pick<Parameters<typeof createPage>[0], "store" | "changes" | "resend" | "isLocal"> &
   Pick<Parameters<typeof createApp>[0], "queue">;
 
-function createHandlers(parts: Parts): Pick<Service, "api" | "media"> {
-  const { sessions, webhookSecret } = parts;
+function createHandlers(parts: Parts): Pick<Service, "api" | "media" | "endStreams"> {
+  const { sessions, webhookSecret, changes } = parts;
+  const health = createHealth(parts);
   const page = sessions && createPage({ ...parts, sign: createSigner(webhookSecret), sessions });
-  return { api: createApp({ ...parts, page }), media: createMedia(parts) };
+  return {
+    api: createApp({ ...parts, beside: page ? [health.routes, page] : [health.routes] }),
+    media: createMedia(parts),
+    endStreams() {
+      health.stop();
+      changes.close();
+    },
+  };
 }

@@ -178,6 +178,20 @@ export async function readError(response: Response): Promise<{ code: string; mes
   return ((await response.json()) as { error: { code: string; message: string } }).error;
 }
 
+/** The store as that of another machine, which cannot be reached while `isAway`. */
+export function createDistant(store: SqliteStore): { store: SqliteStore; isAway: boolean } {
+  const distant = { store, isAway: false };
+  const reach =
+    (name: string, method: (...args: unknown[]) => unknown) =>
+    (...args: unknown[]) => {
+      if (!distant.isAway || name === "close") return method(...args);
+      return Promise.reject(Object.assign(new Error("canary: 10.0.0.1 is away"), { isUnavailable: true }));
+    };
+  const methods = Object.entries(store).map(([name, method]) => [name, reach(name, method as () => unknown)]);
+  distant.store = Object.fromEntries(methods);
+  return distant;
+}
+
 /** An empty folder that goes away with the test. */
 export async function makeFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));

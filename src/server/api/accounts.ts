@@ -1,4 +1,4 @@
-import { hash, randomBytes } from "node:crypto";
+import { hash, randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { MiddlewareHandler } from "hono";
 import type { Io } from "../../io.ts";
@@ -16,11 +16,14 @@ export const usualCredits = 1_000;
 /** An account with its key, which is shown only once: the store keeps its hash. */
 export type NewAccount = { account: string; api_key: string; credits: number };
 
-/** Returns what is wrong with the name of a further account, in words; `undefined` when it is valid. */
-export function findNameFault(name: unknown): string | undefined {
+/**
+ * Returns what is wrong with the name of an account that is to get a key, in words; `undefined` when it is valid. In a folder, the local
+ * account's key is stored; that of a shared database is shown only once, so its owner may need another.
+ */
+export function findNameFault(name: unknown, { isShared = false } = {}): string | undefined {
   if (typeof name !== "string" || !/^[\w.-]{1,64}$/.test(name))
     return "an account name has 1 to 64 characters of A-Z a-z 0-9 _ . -";
-  return name === localAccount ? `the account ${localAccount} already has a key` : undefined;
+  return name === localAccount && !isShared ? `the account ${localAccount} already has a key` : undefined;
 }
 
 /** Returns a new random key for the local service. */
@@ -73,6 +76,17 @@ export async function makeKey(
   } finally {
     await acquired.lease.release();
   }
+}
+
+/** As `makeKey`, in the service of a PostgreSQL database, whether or not a process runs it. */
+export async function makeSharedKey(
+  database: string,
+  account: { name: string; credits: number | undefined },
+  io: Io,
+): Promise<NewAccount> {
+  const { openPostgres } = await import("../store/postgres/postgres.ts");
+  const { store } = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
+  return addAccount(store, account.name, account.credits).finally(store.close);
 }
 
 async function askRunning(folder: string, account: object, { fetch }: Io): Promise<NewAccount> {

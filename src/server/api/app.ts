@@ -14,8 +14,8 @@ export type AppOptions = StartOptions & {
   queue: Pick<Queue, "add" | "progressOf">;
   engines: readonly Engine[];
   clock: Pick<Clock, "date" | "limit">;
-  /** What is served beside the API at its address. */
-  page?: Hono<ApiEnv> | undefined;
+  /** What is served beside the API at its address: its health, and the page. */
+  beside?: readonly Hono<ApiEnv>[];
   mediaUrl(): string;
   onTrouble: OnTrouble;
 };
@@ -31,7 +31,7 @@ export function createApp(options: AppOptions): Handler {
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
   app.all("/accounts", allow("POST"), requireKey, requireOwner, createAccountRoute(options.store));
   app.all("/engines", allow("GET"), requireKey, requireOwner, createEnginesRoute(options));
-  if (options.page) app.route("/", options.page);
+  for (const routes of options.beside ?? []) app.route("/", routes);
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
   app.onError((error) => errorResponse(error, options.onTrouble));
   return async (request, bindings = {}) => app.fetch(request, bindings);

@@ -6,11 +6,19 @@ import { refuse } from "./message.ts";
 /** Returns why a request is refused before any handler sees it. */
 export type Fence = (incoming: IncomingMessage) => HTTPException | undefined;
 
+export type FenceOptions = {
+  port: number;
+  /** Host names of this service, besides localhost and its address. They may include a port, for a service behind a forwarded port. */
+  names: string[];
+  /** The origin of this service behind a proxy that adds TLS, such as "https://video.example". */
+  publicOrigin?: string | undefined;
+};
+
 /**
  * Accepts requests whose Host names this service, and none from a page of another origin: a web site whose name resolves to this machine's
- * address (DNS rebinding) sends its own name as Host. Names may include a port, for a service behind a forwarded port.
+ * address (DNS rebinding) sends its own name as Host. Load balancers ask for the health by any name.
  */
-export function createFence(port: number, names: string[]): Fence {
+export function createFence({ port, names, publicOrigin }: FenceOptions): Fence {
   const authorities = new Set(["localhost", ...names].map((name) => withPort(bracket(name.toLowerCase()), port)));
   const isOurs = (authority: string, incoming: IncomingMessage) =>
     authorities.has(authority) || authority === withPort(localAddress(incoming), port);
@@ -18,16 +26,24 @@ export function createFence(port: number, names: string[]): Fence {
     const { headersDistinct, url } = incoming;
     if (!url?.startsWith("/")) return refuse(400, "invalid_target", "the request target must be a path");
     const [host = "", ...others] = headersDistinct.host ?? [];
-    if (!headersDistinct.host || others.length > 0)
-      return refuse(400, "invalid_host", "exactly one Host header is required");
-    if (!isOurs(withPort(host.toLowerCase(), 80), incoming))
-      return refuse(403, "forbidden_host", "the Host header names another host");
-    if (!headersDistinct.origin) return undefined;
-    const [, origin] = /^http:\/\/(.*)$/.exec(headersDistinct.origin.join()) ?? [];
-    if (origin === undefined || !isOurs(withPort(origin, 80), incoming))
+    if (!isHealthPath(url)) {
+      if (!headersDistinct.host || others.length > 0)
+        return refuse(400, "invalid_host", "exactly one Host header is required");
+      if (!isOurs(withPort(host.toLowerCase(), 80), incoming))
+        return refuse(403, "forbidden_host", "the Host header names another host");
+    }
+    const origin = headersDistinct.origin?.join();
+    if (origin === undefined || origin === publicOrigin) return undefined;
+    const [, authority] = /^http:\/\/(.*)$/.exec(origin) ?? [];
+    if (authority === undefined || !isOurs(withPort(authority, 80), incoming))
       return refuse(403, "forbidden_origin", "requests from other web sites are refused");
     return undefined;
   };
+}
+
+/** The paths whose replies reveal nothing (health.ts). */
+function isHealthPath(url: string): boolean {
+  return /^\/(healthz|readyz)(\?|$)/.test(url);
 }
 
 /** Returns the address that the client connected to. It may stand in Host, because DNS can rebind names alone. */

@@ -22,6 +22,8 @@ export type ListenOptions = {
   port: number;
   /** Host names under which clients may call the service, besides localhost and its address; with or without a port. */
   names?: string[];
+  /** Its origin behind a proxy that adds TLS. */
+  publicOrigin?: string | undefined;
   /** Called once for each request, when its reply is sent. */
   onRequest?: ((event: RequestEvent) => void) | undefined;
   /** Whether `onRequest` gets the replies too. */
@@ -65,7 +67,8 @@ export async function listen(
   // Accepting a connection can fail, as when too many files are open; the next one may succeed.
   server.on("error", () => {});
   const { url, port } = addressOf(server);
-  const fence = createFence(port, [...(isIP(options.host) === 0 ? [options.host] : []), ...(options.names ?? [])]);
+  const names = [...(isIP(options.host) === 0 ? [options.host] : []), ...(options.names ?? [])];
+  const fence = createFence({ port, names, publicOrigin: options.publicOrigin });
   const { onRequest = () => {}, withReplies = false } = options;
   serveRequests(server, handler, { fence, limits, clock, onRequest, withReplies });
   return { url, close: (graceMs) => close(server, sockets, { graceMs, clock }) };
@@ -143,6 +146,8 @@ function createListener(server: Server, handler: Handler) {
   return getRequestListener((request, bindings) => respond(request, bindings as HttpBindings), {
     // By default the adapter cuts a client that still sends its body half a second after the reply, which it may not have read yet.
     autoCleanupIncoming: false,
+    // Where the fence lets a request without Host in.
+    hostname: "localhost",
     errorHandler: () => errorResponse(refuse(400, "invalid_target", "the request target is not a valid path")),
   });
 }

@@ -2,8 +2,8 @@
 export type RequestLog = {
   /** Such as the model and the generation. */
   about: string[];
-  /** A request of the page, which makes many by itself, is not logged. */
-  isOfPage?: boolean;
+  /** A request that programs repeat by themselves, such as the page or a load balancer, is not logged. */
+  isRoutine?: boolean;
   /** As it came, when the handler has read it. */
   requestBody?: string;
   /** Set where the replies are wanted too: JSON alone. */

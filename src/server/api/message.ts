@@ -33,9 +33,22 @@ export function refuse(
 /** Reports a problem to the operator: a sentence without a full stop, and the error. */
 export type OnTrouble = (what: string, error: unknown) => void;
 
-/** Returns the reply for anything thrown: that of a refusal, or a 500 that does not reveal the error; `onTrouble` gets it. */
+/** Whether an error says that what the service needs, such as its database, cannot be reached now. */
+export function isUnavailable(error: unknown): boolean {
+  return error instanceof Error && "isUnavailable" in error && error.isUnavailable === true;
+}
+
+/** For replies with HTTP 503, in seconds. */
+export const retryAfter = { "Retry-After": "5" };
+
+/**
+ * Returns the reply for anything thrown: that of a refusal, a 503 while the database is away, or a 500 that does not reveal the error;
+ * `onTrouble` gets that one alone: the operator is told once of an outage, not of each request.
+ */
 export function errorResponse(thrown: unknown, onTrouble: OnTrouble = () => {}): Response {
   if (thrown instanceof HTTPException && thrown.res) return thrown.res;
+  if (isUnavailable(thrown))
+    return errorResponse(refuse(503, "unavailable", "the service cannot do this now; try again", retryAfter));
   onTrouble("A request was answered with HTTP 500", thrown);
   return errorResponse(refuse(500, "internal", "internal error in the local service"));
 }

@@ -3,11 +3,14 @@ import type { StoredGeneration } from "../store/store.ts";
 /** The request of a generation, as JSON and as the command lines that make it again. */
 export type Again = { json: string; vidgen: string; curl: string; hasData: boolean };
 
+/** The address of the service, and whether `--local` finds it on this machine. */
+export type ServiceAddress = { baseUrl: string; isLocal: boolean };
+
 /**
  * Returns how a generation is made again, by POSIX shells. A `data:` image may have megabytes: a file name takes its place in the `vidgen` line, and
  * the beginning of its address in the others; `hasData` tells so.
  */
-export function makeAgain({ request, callback_url }: StoredGeneration, baseUrl: string): Again {
+export function makeAgain({ request, callback_url }: StoredGeneration, { baseUrl, isLocal }: ServiceAddress): Again {
   const { prompt, model, aspectRatio, duration, resolution, images, extras } = request;
   const shown = images.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image));
   const [imageUrl] = shown;
@@ -23,7 +26,7 @@ export function makeAgain({ request, callback_url }: StoredGeneration, baseUrl: 
     ...images.flatMap((image, index) => ["-i", isData(image) ? `image-${index + 1}.png` : image]),
     ...Object.entries(extras).flatMap(([name, value]) => ["--set", `${name}=${settingText(value)}`]),
     ...(callback_url === null ? [] : ["--callback-url", callback_url]),
-    "--local",
+    ...(isLocal ? ["--local"] : ["--base-url", baseUrl]),
   ];
   const headers = `-H "Authorization: Bearer $VIDGEN_API_KEY" -H "Content-Type: application/json"`;
   return {

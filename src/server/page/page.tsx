@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import type { Child } from "hono/jsx";
 import type { Clock } from "../../io.ts";
-import { type ApiEnv, errorResponse, type OnTrouble, refuse } from "../api/message.ts";
+import { type ApiEnv, errorResponse, isUnavailable, type OnTrouble, refuse, retryAfter } from "../api/message.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { createMedia } from "../media/media.ts";
 import type { MediaStore } from "../media/media-store.ts";
@@ -27,6 +27,10 @@ export type PageOptions = {
   sessions: Sessions;
   clock: Clock;
   onTrouble: OnTrouble;
+  /** The address under which browsers reach it, where that is not what they ask for: behind a proxy. */
+  publicUrl?: string | undefined;
+  /** Whether `--local` finds the service on this machine. */
+  isLocal: boolean;
   /** The folder of page.js, page.css and icon.svg. */
   assets?: URL;
 };
@@ -61,7 +65,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     if (!generation) return send(c, <Missing />, 404);
     const [delivery] = await store.deliveries({ generations: [id], limit: 1 });
     const [charge] = await store.ledger({ generation: id, limit: 1 });
-    const again = makeAgain(generation, new URL(c.req.url).origin);
+    const again = makeAgain(generation, { baseUrl: addressOf(c, options).origin, isLocal: options.isLocal });
     const shown = { generation, again, percent: queue.progressOf(id), delivery, charge, sign, now: clock.date() };
     return send(c, <GenerationPage {...shown} />);
   });
@@ -73,7 +77,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <CallbacksPage deliveries={deliveries} older={older} sign={sign} now={clock.date()} />);
   });
 
-  app.post("/callbacks/:id/send", requireSession(options), requireOwnOrigin, async (c) => {
+  app.post("/callbacks/:id/send", requireSession(options), requireOwnOrigin(options), async (c) => {
     const id = c.req.param("id");
     const delivery = isId(id) ? await store.resend(id, clock.date().toISOString()) : undefined;
     if (!delivery) throw refuse(404, "not_found", "this generation has no callback");
@@ -95,7 +99,10 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const url = new URL(`/${req.param("file")}`, req.url);
     return media(new Request(url, { method: req.method, headers: req.raw.headers }), env);
   });
-  app.onError((error) => errorResponse(error, options.onTrouble));
+  app.onError((error, c) => {
+    if (isUnavailable(error)) return send(c, <Unavailable />, 503, retryAfter);
+    return errorResponse(error, options.onTrouble);
+  });
   return app;
 }
 
@@ -116,37 +123,50 @@ const headers = {
 /** The bytes of a video never change. */
 const mediaHeaders = { ...headers, "Cache-Control": "private, max-age=86400, immutable" };
 
-function send(c: PageContext, page: Child, status: 200 | 401 | 404 = 200): Response | Promise<Response> {
-  for (const [name, value] of Object.entries(headers)) c.header(name, value);
+function send(
+  c: PageContext,
+  page: Child,
+  status: 200 | 401 | 404 | 503 = 200,
+  added: Record<string, string> = {},
+): Response | Promise<Response> {
+  for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
   return c.html(`<!doctype html>${page}`, status);
 }
 
-function requireSession({ sessions, clock }: PageOptions): MiddlewareHandler<ApiEnv> {
+/** The address under which the browser has asked. */
+function addressOf(c: PageContext, { publicUrl = c.req.url }: Pick<PageOptions, "publicUrl">): URL {
+  return new URL(publicUrl);
+}
+
+function requireSession(options: PageOptions): MiddlewareHandler<ApiEnv> {
+  const { sessions, clock } = options;
   return async (c, next) => {
-    if (c.env.log) c.env.log.isOfPage = true;
+    if (c.env.log) c.env.log.isRoutine = true;
     const now = clock.date();
-    const { port, pathname } = new URL(c.req.url);
-    const token = pathname === "/" ? c.req.query("token") : undefined;
+    const address = addressOf(c, options);
+    const token = c.req.path === "/" ? c.req.query("token") : undefined;
     const isLink = token !== undefined && sessions.isToken(token, now);
-    if (!isLink && !sessions.isSignedIn(c.req.header("Cookie"), port, now)) return send(c, <SignInPage />, 401);
+    if (!isLink && !sessions.isSignedIn(c.req.header("Cookie"), address, now)) return send(c, <SignInPage />, 401);
     // Each look at a page makes the session longer.
-    if (c.req.header("Sec-Fetch-Mode") === "navigate" || isLink) c.header("Set-Cookie", sessions.cookie(port, now));
+    if (c.req.header("Sec-Fetch-Mode") === "navigate" || isLink) c.header("Set-Cookie", sessions.cookie(address, now));
     return isLink ? send(c, <SignedInPage />) : next();
   };
 }
 
 /** A browser names the origin of every request that is not a GET: another one, or `null`, must not change anything. */
-const requireOwnOrigin: MiddlewareHandler<ApiEnv> = async (c, next) => {
-  if (c.req.header("Origin") !== new URL(c.req.url).origin)
-    throw refuse(403, "forbidden_origin", "only the page itself may do this");
-  await next();
-};
+function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    if (c.req.header("Origin") !== addressOf(c, options).origin)
+      throw refuse(403, "forbidden_origin", "only the page itself may do this");
+    await next();
+  };
+}
 
 async function sendAsset(c: PageContext, folder: URL): Promise<Response> {
   const name = c.req.param("name") ?? "";
   const types = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
   const type = types[name.split(".")[1] as keyof typeof types];
-  if (c.env.log) c.env.log.isOfPage = true;
+  if (c.env.log) c.env.log.isRoutine = true;
   return c.body(await readFile(new URL(name, folder)), 200, {
     ...headers,
     "Content-Type": `${type}; charset=utf-8`,
@@ -172,6 +192,14 @@ function olderAddress(c: PageContext, count: number, last: string | number | und
 /** SQLite would end another text at its first NUL. */
 function isId(text: string): boolean {
   return /^[0-9a-f-]{36}$/i.test(text);
+}
+
+function Unavailable() {
+  return (
+    <Message title="The database cannot be reached">
+      <p>Nothing is lost: what was accepted goes on once the database is back. Reload this page then.</p>
+    </Message>
+  );
 }
 
 function Missing() {

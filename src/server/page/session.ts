@@ -5,10 +5,13 @@ export type Sessions = {
   token(now: Date): string;
   isToken(text: string, now: Date): boolean;
   /** Whether a request's Cookie header has a session that has not expired. */
-  isSignedIn(cookies: string | undefined, port: string, now: Date): boolean;
+  isSignedIn(cookies: string | undefined, address: PageAddress, now: Date): boolean;
   /** Returns the Set-Cookie header of a new session. */
-  cookie(port: string, now: Date): string;
+  cookie(address: PageAddress, now: Date): string;
 };
+
+/** Where the browser is. */
+export type PageAddress = Pick<URL, "port" | "protocol">;
 
 const sessionSeconds = 86_400;
 
@@ -30,20 +33,21 @@ export function createSessions(secret: string): Sessions {
   return {
     token: (now) => signed("link", now),
     isToken: (text, now) => isValid("link", text, now),
-    isSignedIn(cookies = "", port, now) {
-      const prefix = `${cookieName(port)}=`;
+    isSignedIn(cookies = "", address, now) {
+      const prefix = `${cookieName(address)}=`;
       const cookie = cookies.split(/; */).find((text) => text.startsWith(prefix)) ?? "";
       return isValid("session", cookie.slice(prefix.length), now);
     },
-    cookie(port, now) {
-      const flags = `Max-Age=${sessionSeconds}; Path=/; HttpOnly; SameSite=Strict`;
-      return `${cookieName(port)}=${signed("session", now)}; ${flags}`;
+    cookie(address, now) {
+      const secure = address.protocol === "https:" ? "; Secure" : "";
+      const flags = `Max-Age=${sessionSeconds}; Path=/; HttpOnly; SameSite=Strict${secure}`;
+      return `${cookieName(address)}=${signed("session", now)}; ${flags}`;
     },
   };
 }
 
 /** Browsers send a cookie to every port of a host: two services on one machine need two names. */
-function cookieName(port: string): string {
+function cookieName({ port }: PageAddress): string {
   return `vidgen_page_${port}`;
 }
 

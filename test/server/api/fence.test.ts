@@ -7,7 +7,7 @@ const hello: Handler = async () => new Response("hello");
 /** One GET with these header lines and nothing else; %p is the server's port. */
 async function get(
   lines: string[],
-  { target = "/", ...at }: { target?: string; names?: string[]; host?: string } = {},
+  { target = "/", ...at }: { target?: string; names?: string[]; publicOrigin?: string; host?: string } = {},
 ) {
   let calls = 0;
   const { port } = await open(async (request) => {
@@ -30,6 +30,10 @@ test.each([
   { lines: ["Host: 127.0.0.1:%p", "Origin: http://127.0.0.1:%p"] },
   { lines: ["Host: 127.0.0.1:%p", "Origin: http://localhost:%p"] },
   { lines: ["Host: 127.0.0.1:%p"], host: "0.0.0.0" },
+  { lines: ["Host: 127.0.0.1:%p", "Origin: https://video.example"], publicOrigin: "https://video.example" },
+  { lines: ["Host: evil.example"], target: "/healthz" },
+  { lines: ["Host: evil.example"], target: "/readyz?a=b" },
+  { lines: [], target: "/readyz" },
 ])("$lines is let in (names: $names)", async ({ lines, ...at }) => {
   const { reply, calls } = await get(lines, at);
   expect(reply).toMatch(/^HTTP\/1\.1 200 .*hello/s);
@@ -76,6 +80,20 @@ test.each([
   const { reply, calls } = await get(lines);
   expect(errorCode(reply, status)).toBe(code);
   expect(reply).not.toMatch(/access-control/i);
+  expect(calls()).toBe(0);
+});
+
+test.each([
+  { target: "/healthz/../api/generate", lines: ["Host: evil.example"], code: "forbidden_host" },
+  { target: "/readyzz", lines: ["Host: evil.example"], code: "forbidden_host" },
+  { target: "//healthz", lines: ["Host: evil.example"], code: "forbidden_host" },
+  { target: "/readyz", lines: ["Host: evil.example", "Origin: http://evil.example"], code: "forbidden_origin" },
+  { target: "/", lines: ["Host: %h", "Origin: http://video.example"], code: "forbidden_origin" },
+  { target: "/", lines: ["Host: %h", "Origin: https://video.example:8443"], code: "forbidden_origin" },
+  { target: "/", lines: ["Host: %h", "Origin: https://video.example, https://b.example"], code: "forbidden_origin" },
+])("$target with $lines: no other path and no other origin is let in", async ({ code, ...request }) => {
+  const { reply, calls } = await get(request.lines, { ...request, publicOrigin: "https://video.example" });
+  expect(errorCode(reply, 403)).toBe(code);
   expect(calls()).toBe(0);
 });
 

@@ -38,7 +38,7 @@ const cases = [
 
 test.each(cases)("$prompt $model: the lines send the same request again", async (changes) => {
   const generation = aGeneration(changes, "https://hook.example/?key='secret'");
-  const { json, curl, vidgen } = makeAgain(generation, "http://127.0.0.1:8787");
+  const { json, curl, vidgen } = makeAgain(generation, { baseUrl: "http://127.0.0.1:8787", isLocal: true });
   expect(json + curl + vidgen).not.toMatch(/(?![\n\t])[\p{Cc}\p{Bidi_Control}]/u);
   const wanted = JSON.parse(json);
   const sent = readLine(curl).argv;
@@ -57,8 +57,17 @@ test.each(cases)("$prompt $model: the lines send the same request again", async 
 
 test("an image that was sent in the request is not repeated in the lines", () => {
   const image = `data:image/png;base64,${"A".repeat(1_000_000)}`;
-  const { json, curl, vidgen, hasData } = makeAgain(aGeneration({ images: [image] }, null), "http://localhost:8787");
+  const { json, curl, vidgen, hasData } = makeAgain(aGeneration({ images: [image] }, null), {
+    ...{ baseUrl: "http://localhost:8787", isLocal: true },
+  });
   expect(hasData).toBe(true);
   expect(vidgen).toContain("-i image-1.png");
   expect((json + curl).length).toBeLessThan(1_000);
+});
+
+test("where --local does not find the service, the lines name its address", () => {
+  const address = { baseUrl: "https://video.example", isLocal: false };
+  const { curl, vidgen } = makeAgain(aGeneration({}, null), address);
+  expect(curl).toMatch(/^curl https:\/\/video\.example\/api\/generate /);
+  expect(readLine(vidgen).argv.slice(-2)).toEqual(["--base-url", "https://video.example"]);
 });

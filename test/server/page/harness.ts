@@ -13,7 +13,7 @@ import { openFolder } from "../../../src/server/media/folder.ts";
 import { createOutbound } from "../../../src/server/outbound/outbound.ts";
 import { createSessions } from "../../../src/server/page/session.ts";
 import { createService } from "../../../src/server/service.ts";
-import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { openStore, type SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import { aTask } from "../engines/preview/requests.ts";
 import { fakeEngine, makeFolder } from "../service.ts";
@@ -38,11 +38,17 @@ export type TestPage = {
   webhookSecret: string;
 };
 
-export type TestPageOptions = { hasThumbnail?: boolean; video?: RenderTask };
+export type TestPageOptions = {
+  hasThumbnail?: boolean;
+  video?: RenderTask;
+  /** The address of the proxy that browsers talk to. */
+  publicUrl?: string;
+  store?: SqliteStore;
+};
 
 /** The service with its page on a real socket, with an engine that the test turns by hand. */
-export async function openTestPage({ hasThumbnail = true, video }: TestPageOptions = {}): Promise<TestPage> {
-  const store = await openStore(":memory:");
+export async function openTestPage(options: TestPageOptions = {}): Promise<TestPage> {
+  const { hasThumbnail = true, video, publicUrl, store = await openStore(":memory:") } = options;
   await store.addAccount({ name: "local", keyHash: hashKey(apiKey) });
   await store.setBalance("local", 1_000_000);
   const folder = await makeFolder();
@@ -81,12 +87,16 @@ export async function openTestPage({ hasThumbnail = true, video }: TestPageOptio
       },
       outbound: createOutbound({ allowLoopback: () => true, clock: systemClock }),
       ...{ webhookSecret, sessions, assets: new URL("../../../dist/page/", import.meta.url), clock: systemClock },
-      ...{ mediaUrl: () => "https://media.video.example", onDelivery: () => {} },
+      ...{ publicUrl, mediaUrl: () => "https://media.video.example", onDelivery: () => {} },
       onTrouble: (what, error) => {
         throw new Error(what, { cause: error });
       },
     });
-    const listening: Listening = await listen(service.api, { host: "127.0.0.1", port }, systemClock);
+    const listening: Listening = await listen(
+      service.api,
+      { host: "127.0.0.1", port, publicOrigin: publicUrl },
+      systemClock,
+    );
     await service.start("all");
     port = Number(new URL(listening.url).port);
     token = sessions.token(new Date());

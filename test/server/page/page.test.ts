@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { createDistant } from "../service.ts";
 import { apiKey, openTestPage, receive, type TestPage } from "./harness.ts";
 
 /** Opens the link and returns the cookie that a browser would keep. */
@@ -63,6 +65,57 @@ test("HEAD of the events opens no stream", async () => {
   const reply = await fetch(`${url}/events`, { method: "HEAD", headers: { Cookie } });
   expect(reply.status).toBe(200);
   expect(reply.headers.get("Content-Type")).not.toBe("text/event-stream");
+});
+
+describe("behind a proxy that adds TLS", () => {
+  const publicUrl = "https://video.example";
+
+  async function openBehindProxy() {
+    const page = await openTestPage({ publicUrl });
+    const { url: callback_url, received } = await receive();
+    const id = await page.make({ callback_url });
+    await expect.poll(() => received.length).toBe(1);
+    const Cookie = await signIn(page);
+    const send = (Origin: string) =>
+      fetch(`${page.url}/callbacks/${id}/send`, { method: "POST", headers: { Cookie, Origin } });
+    return { ...page, id, Cookie, send, received };
+  }
+
+  test("the page at its public address sends a callback again, and none at another address does", async () => {
+    const { url, send, received } = await openBehindProxy();
+    for (const origin of ["http://video.example", "https://evil.example", "https://video.example:8443", url])
+      expect([origin, (await send(origin)).status]).toEqual([origin, 403]);
+    expect(received).toHaveLength(1);
+    expect((await send(publicUrl)).status).toBe(204);
+    await expect.poll(() => received.length).toBe(2);
+  });
+
+  test("the session is for https alone, and one whichever process answers; the lines name the public address", async () => {
+    const { link, url, id, Cookie } = await openBehindProxy();
+    const cookie = (await fetch(link)).headers.get("Set-Cookie");
+    expect(cookie).toMatch(/^vidgen_page_=.*; HttpOnly; SameSite=Strict; Secure$/);
+    const text = await (await fetch(`${url}/generations/${id}`, { headers: { Cookie } })).text();
+    expect(text).toContain("curl https://video.example/api/generate");
+    expect(text).toContain("--base-url https://video.example");
+    expect(text).not.toContain(url);
+  });
+});
+
+test("while the database is away, the page says so in plain words, and when to come again", async () => {
+  const distant = createDistant(await openStore(":memory:"));
+  const page = await openTestPage({ store: distant.store });
+  const id = await page.make();
+  const Cookie = await signIn(page);
+  distant.isAway = true;
+  for (const path of ["/", `/generations/${id}`, "/callbacks", "/credits"]) {
+    const reply = await fetch(page.url + path, { headers: { Cookie } });
+    expect([reply.status, reply.headers.get("Retry-After")]).toEqual([503, "5"]);
+    const text = await reply.text();
+    expect(text).toContain("The database cannot be reached");
+    expect(text).not.toContain("canary");
+  }
+  distant.isAway = false;
+  expect((await fetch(page.url, { headers: { Cookie } })).status).toBe(200);
 });
 
 describe("what other sites may do", () => {

@@ -1,0 +1,78 @@
+import { isIP } from "node:net";
+import { isLoopback } from "../../client/credentials.ts";
+import { usage } from "../../errors.ts";
+import { readNumber } from "../command.ts";
+
+/** The flags of `serve` about where it listens, and how others reach it. */
+type Flags = {
+  host: string;
+  port: string;
+  mediaPort: string;
+  allowRemote?: true | undefined;
+  name?: string | undefined;
+  publicUrl?: string | undefined;
+  publicMediaUrl?: string | undefined;
+};
+
+/** Where the service listens, and how others reach it. Throws `usage`. */
+export function readAddresses({ host, name, allowRemote, ...flags }: Flags) {
+  if (host === "") throw usage("--host is empty.");
+  const isOwn = isLoopback(inUrl(host));
+  if (!isOwn && !allowRemote)
+    throw usage(
+      `On ${host}, other machines on the network could reach the service.`,
+      "Add --allow-remote to allow that: anyone with a key can use it, and anyone with a link can see the videos.",
+    );
+  if (name !== undefined && !/^[\w.-]+$/.test(name) && !isIP(name))
+    throw usage(`--name must be a host name without a port, not "${name}".`);
+  const publicUrls = readPublicUrls(flags);
+  if (name === undefined && publicUrls.api === undefined && isEveryAddress(host))
+    throw usage(
+      `Other machines cannot connect to ${host}.`,
+      "Set --name to the host name by which they reach this machine, or --public-url and --public-media-url.",
+    );
+  const ports = {
+    api: readNumber(flags.port, "--port", { most: 65_535 }),
+    media: readNumber(flags.mediaPort, "--media-port", { most: 65_535 }),
+  };
+  const names = [...(name === undefined ? [] : [inUrl(name)]), ...hostsOf(publicUrls)];
+  // With a name, as of a tunnel or a proxy, others reach even a service on loopback: it must not call this machine for them.
+  return { host, name, ports, publicUrls, isLoopback: isOwn && names.every(isLoopback) };
+}
+
+function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<Flags, "publicUrl" | "publicMediaUrl">) {
+  const api = readUrl(publicUrl, "--public-url");
+  const media = readUrl(publicMediaUrl, "--public-media-url");
+  if (api !== undefined && new URL(api).pathname !== "/")
+    throw usage("--public-url must not have a path.", "The API is at /api, and the page at /.");
+  if ((api === undefined) !== (media === undefined))
+    throw usage(
+      "--public-url and --public-media-url are needed together.",
+      "The videos have a port of their own; behind a proxy they may be at a path, such as https://video.example/videos.",
+    );
+  return { api, media };
+}
+
+/** The text without a slash at its end. It is not repeated in errors, since it may contain a password. */
+function readUrl(text: string | undefined, flag: string): string | undefined {
+  if (text === undefined) return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (!url || !/^https?:$/.test(url.protocol)) throw usage(`${flag} must be an http(s) URL.`);
+  if (url.username || url.password || /[?#]/.test(url.href))
+    throw usage(`${flag} must not have a user name, a password, ? or #.`);
+  return url.href.replace(/\/+$/, "");
+}
+
+function hostsOf({ api, media }: ReturnType<typeof readPublicUrls>): string[] {
+  return [api, media].flatMap((url) => (url === undefined ? [] : [new URL(url).hostname]));
+}
+
+function inUrl(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}
+
+/** Whether listening there covers all addresses of this machine, however it is written, such as "0". */
+function isEveryAddress(host: string): boolean {
+  const url = `http://${inUrl(host)}`;
+  return URL.canParse(url) && ["0.0.0.0", "[::]"].includes(new URL(url).hostname);
+}

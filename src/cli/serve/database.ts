@@ -1,0 +1,59 @@
+import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import type { Output } from "../terminal/output.ts";
+
+/** The address of the database: flag > VIDGEN_DATABASE_URL; `undefined` when there is none. From now on it is not printed. Throws `usage`. */
+export function findDatabase(
+  flag: string | undefined,
+  { env }: Pick<Io, "env">,
+  { hide }: Pick<Output, "hide">,
+): string | undefined {
+  const text = flag ?? env.VIDGEN_DATABASE_URL;
+  if (text === undefined || (text === "" && flag === undefined)) return undefined;
+  const password = readPassword(text);
+  if (password === undefined)
+    throw usage(
+      `${flag === undefined ? "VIDGEN_DATABASE_URL" : "--database"} must be an address such as postgres://user@host/name.`,
+    );
+  for (const secret of [text, password]) hide(secret);
+  return text;
+}
+
+/** The password in the address of a PostgreSQL database, empty when there is none; `undefined` when it is no such address. */
+function readPassword(text: string): string | undefined {
+  try {
+    // Without a host, the connection is a socket of this machine.
+    const url = new URL(text.replace("@/", "@localhost/"));
+    if (!/^postgres(ql)?:$/.test(url.protocol)) return undefined;
+    return decodeURIComponent(url.password) || (url.searchParams.get("password") ?? "");
+  } catch {
+    return undefined;
+  }
+}
+
+/** The error when the database cannot be opened. */
+export function databaseError(error: unknown): VidgenError {
+  if (error instanceof VidgenError) return error;
+  const code = systemCode(error) ?? "";
+  if (code === "ERR_MODULE_NOT_FOUND")
+    return usage("--database needs the packages pg and pg-boss, which vidgen does not bring.", installHint());
+  // Node names no reason when a host has several addresses and none answers.
+  const reason = systemReason(error) || code;
+  // The driver's words for an address without a password, where one is wanted.
+  if (/client password must be a string/.test(reason)) return usage("The database wants a password.", hint);
+  const isUnavailable = error instanceof Error && "isUnavailable" in error && error.isUnavailable === true;
+  if (isUnavailable)
+    return new VidgenError("network", `The database cannot be reached: ${reason}.`, { hint, cause: error });
+  // SQLSTATE: the user or the password was refused, or there is no such database.
+  if (/^(28|3D)/.test(code)) return usage(`The database refused the connection: ${reason}.`, hint);
+  return new VidgenError("output", `Cannot use the database: ${reason}.`, { hint, cause: error });
+}
+
+const hint = "Its address is in VIDGEN_DATABASE_URL or --database: postgres://user:password@host:5432/name.";
+
+/** How the packages get to where this program, at `url`, finds them. */
+export function installHint(url = import.meta.url): string {
+  return url.includes("/_npx/")
+    ? "Run it as: npx -p vidgen -p pg -p pg-boss@10 vidgen serve ..."
+    : "Install them beside vidgen: npm install pg pg-boss@10\nWith -g, if vidgen was installed with -g.";
+}

@@ -1,0 +1,68 @@
+import { join } from "node:path";
+import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
+import type { HeldService, OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
+import type { Context } from "../command.ts";
+import { findServiceFolder } from "../local.ts";
+import { databaseError } from "./database.ts";
+
+type Settings = Omit<OpenOptions, "folder" | "resume">;
+
+/** Opens the service of this machine's folder. */
+export async function openOwn(settings: Settings, { io, output }: Context): Promise<RunningService> {
+  const { openService } = await import("../../server/serve.ts");
+  const { folder, note } = await findServiceFolder(io);
+  if (note !== undefined) output.note(note);
+  const opened = await openService({ ...settings, folder, resume: "all" }, io).catch((error) => {
+    throw listenError(error, settings.host) ?? folderError(error, folder);
+  });
+  if (opened.kind === "held") throw heldError(opened);
+  return opened;
+}
+
+/** Opens the service of a database that other processes may use, too. */
+export async function openShared(
+  settings: Settings & { database: string; media: string | undefined },
+  { io, output }: Context,
+): Promise<SharedService> {
+  const { openSharedService } = await import("../../server/serve.ts");
+  const { openMedia } = await import("../../server/media/open.ts");
+  for (const name of ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) output.hide(io.env[name] ?? "");
+  const place = settings.media ?? join((await findServiceFolder(io)).folder, "videos");
+  const openVideos = (mark: string) => openMedia(place, mark, io);
+  const opened = await openSharedService({ ...settings, openVideos }, io).catch((error) => {
+    throw listenError(error, settings.host) ?? databaseError(error);
+  });
+  if (settings.credits !== undefined && opened.address.api_key === null)
+    output.note(
+      `--credits counts when the account is made, and it exists. To set them, with the same database: vidgen serve --key-for local --credits ${settings.credits}`,
+    );
+  return opened;
+}
+
+/** The error when the service cannot listen; `undefined` when something else has failed. */
+function listenError(error: unknown, host: string): VidgenError | undefined {
+  if (!(error instanceof Error && "syscall" in error && /listen|getaddrinfo/.test(String(error.syscall))))
+    return undefined;
+  const code = systemCode(error);
+  if (code !== "EADDRINUSE") return usage(`Cannot listen on ${host}: ${code}.`);
+  return usage(
+    `${host}:${"port" in error ? error.port : ""} is in use.`,
+    "Choose another port with --port and --media-port, or 0 for any free port.",
+  );
+}
+
+export function folderError(error: unknown, folder: string): VidgenError {
+  if (error instanceof VidgenError) return error;
+  return new VidgenError("output", `Cannot use ${folder}: ${systemReason(error)}.`, {
+    hint: "Set VIDGEN_HOME to use another folder.",
+    cause: error,
+  });
+}
+
+function heldError({ pid, announcement }: HeldService): VidgenError {
+  const where = announcement?.base_url === undefined ? "" : `, at ${announcement.base_url}`;
+  return usage(
+    `The local service is already running: process ${pid}${where}.`,
+    "--local uses it. To run a second one, set VIDGEN_HOME to another folder.",
+  );
+}

@@ -1,0 +1,75 @@
+import { isLoopback } from "../../client/credentials.ts";
+import type { Io } from "../../io.ts";
+import type { Context } from "../command.ts";
+import { describeEngine, type EngineCheck } from "../engines.ts";
+
+/** The engines, as far as they are told about. */
+type Engines = readonly { name: string; models: readonly string[]; isSimulation: boolean }[];
+
+/** The service, as far as it is told about; its key is `null` when an earlier process has shown it. */
+type Service = {
+  address: { base_url: string; media_url: string; api_key: string | null; webhook_secret: string };
+  pageUrl: string | undefined;
+};
+
+type Flags = { host: string; allowRemote?: true | undefined };
+
+/** Prints the service's address, and what its owner has to know. With `--json` the one document waits for the checks. */
+export async function printAddress(
+  service: Service,
+  checks: Promise<EngineCheck>[],
+  { host, allowRemote }: Flags,
+  { io, output }: Context,
+): Promise<void> {
+  const { base_url, media_url, api_key, webhook_secret } = service.address;
+  const page_url = service.pageUrl ?? null;
+  const engines = output.json ? await Promise.all(checks) : [];
+  await output.result(base_url, { base_url, media_url, api_key, webhook_secret, page_url, engines });
+  if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
+  if (api_key === null)
+    output.note(
+      "An earlier process has made the account and its key. For another key, with the same database: vidgen serve --key-for local",
+    );
+  if (page_url !== null) output.note(`See it in a browser: ${page_url}`);
+  output.note(`Callbacks are signed with ${webhook_secret}`);
+  if (allowRemote && !isLoopback(host))
+    output.note(
+      "Other machines on the network can reach this service, without encryption: anyone with a key can use it, and anyone with a link can see the videos.",
+    );
+  if (allowRemote && page_url?.startsWith("http:"))
+    output.note(
+      "The page's link goes over the network unencrypted, too: anyone with it sees the generations of all accounts.",
+    );
+  output.note("Press Ctrl-C to stop.");
+}
+
+function exportLines(baseUrl: string, apiKey: string | null): string {
+  const key = apiKey === null ? "" : `export VIDGEN_API_KEY=${apiKey}\n`;
+  return `export VIDGEN_BASE_URL=${baseUrl}\n${key}`;
+}
+
+/** Notes what keeps other machines from going on with the work of this one. */
+export function noteLimits(
+  { media, engines }: { media: string | undefined; engines: Engines },
+  { output }: Context,
+): void {
+  if (media === undefined)
+    output.note("Videos are kept on this machine alone; --media names a place that other machines reach, too.");
+  for (const { name } of engines)
+    if (URL.canParse(name) && isLoopback(new URL(name).hostname))
+      output.note(`${name} is another server on each machine: its videos fail when another machine takes them over.`);
+}
+
+/** Prints a line for each engine as soon as it is checked; none for the preview alone, which always works. */
+export async function printChecks(
+  checks: Promise<EngineCheck>[],
+  engines: Engines,
+  { io, output }: { io: Pick<Io, "signal">; output: Context["output"] },
+): Promise<void> {
+  if (engines.every(({ isSimulation }) => isSimulation)) return;
+  const print = (check: EngineCheck) => {
+    const line = describeEngine(check, engines);
+    if (!io.signal.aborted) output.note(check.error === null ? line : `${line}; generations wait for it.`);
+  };
+  await Promise.all(checks.map((check) => check.then(print)));
+}

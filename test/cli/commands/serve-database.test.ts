@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../src/io.ts";
+import { type PostgresServer, postgresPrograms, startPostgres } from "../../postgres.ts";
+import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
+import { createWorld } from "../../vidgen.ts";
+
+const password = "canary-password";
+
+/** A machine on which the database's address is in the environment. */
+async function createMachine(database: string) {
+  const world = await createWorld();
+  const gpu = createVllmOmni();
+  // Other processes are waited for, on other clocks.
+  Object.assign(world.io, systemClock);
+  world.env.VIDGEN_DATABASE_URL = database.replace("@", `:${password}@`);
+  world.faults.push((request) => (new URL(request.url).hostname === "gpu-1" ? gpu.fetch(request) : undefined));
+  const printed: string[] = [];
+  onTestFinished(() => expect(printed.join()).not.toContain(password));
+  const vidgen = async (...argv: string[]) => {
+    const run = await world.vidgen(...argv);
+    printed.push(run.stdout + run.stderr);
+    return run;
+  };
+  /** Runs `serve` until the test ends, and resolves once it listens. */
+  const serve = async (...flags: string[]) => {
+    const ended = vidgen("serve", "--port", "0", "--media-port", "0", "--jobs", "1", ...flags);
+    const run = world.printed;
+    const stop = async () => {
+      world.press("Ctrl-C");
+      await ended;
+    };
+    onTestFinished(stop);
+    await Promise.race([expect.poll(() => run.stdout, { timeout: 20_000 }).toMatch(/.\n$/), ended]);
+    return { run, stop };
+  };
+  return { world, vidgen, serve };
+}
+
+type Address = { base_url: string; api_key: string | null; webhook_secret: string };
+
+const start = (base_url: string, key: string, idempotencyKey: string) =>
+  fetch(`${base_url}/api/generate`, {
+    method: "POST",
+    headers: {
+      ...{ Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+      "Idempotency-Key": idempotencyKey,
+    },
+    body: JSON.stringify({ prompt: "a fox", model: "wan-2.5" }),
+  });
+
+const look = async (base_url: string) => {
+  const reply = await fetch(`${base_url}/readyz`);
+  return [reply.status, await reply.json()];
+};
+
+describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres({ fsync: false });
+  });
+  afterAll(() => server.close());
+
+  test("the first process shows the key, a later one needs the address alone, and --key-for makes more keys", async () => {
+    const database = await server.createDatabase();
+    const first = await createMachine(database);
+    const one: Address = JSON.parse((await first.serve("--json", "--credits", "70")).run.stdout);
+    expect(one.api_key).toMatch(/^vgs_/);
+    const second = await createMachine(database);
+    const two: Address = JSON.parse((await second.serve("--json")).run.stdout);
+    expect(two).toMatchObject({ api_key: null, webhook_secret: one.webhook_secret });
+
+    const third = await createMachine(database);
+    const made = await third.vidgen("serve", "--key-for", "local");
+    expect([made.code, made.stderr]).toEqual([0, expect.stringContaining("local has 70 credits")]);
+    expect((await third.vidgen("serve", "--key-for", "ci", "--credits", "5")).stderr).toContain("ci has 5 credits");
+    for (const key of [one.api_key ?? "", made.stdout.trim()])
+      expect((await start(two.base_url, key, "the same")).status).toBe(200);
+    expect((await third.vidgen("serve", "--key-for", "local")).stderr).toContain("local has 60 credits");
+  });
+
+  test("a person is told how to get a key, and what keeps other machines from going on with the work", async () => {
+    const database = await server.createDatabase();
+    const first = await createMachine(database);
+    const { run: one } = await first.serve("--media", first.world.folder);
+    expect(one.stderr).toContain("export VIDGEN_API_KEY=vgs_");
+    expect(one.stderr).not.toMatch(/key-for|this machine|another server/);
+    const second = await createMachine(database);
+    const { run: two } = await second.serve("--credits", "7", "--engine", "ray-3=http://localhost:8091");
+    expect(two.stderr).toContain("export VIDGEN_BASE_URL=");
+    expect(two.stderr).not.toContain("VIDGEN_API_KEY");
+    for (const line of [
+      "For another key, with the same database: vidgen serve --key-for local\n",
+      "To set them, with the same database: vidgen serve --key-for local --credits 7\n",
+      "Videos are kept on this machine alone; --media names a place",
+      "http://localhost:8091 is another server on each machine",
+    ])
+      expect(two.stderr).toContain(line);
+  });
+
+  test("with --jobs 0, a process answers, and asks no engine", async () => {
+    const machine = await createMachine(await server.createDatabase());
+    const { run } = await machine.serve("--json", "--jobs", "0", "--engine", "wan-2.5=http://gpu-1:8091");
+    const { base_url, engines } = JSON.parse(run.stdout);
+    const ok = { status: "ok", database: "ok", media: "ok" };
+    expect([engines, await look(base_url)]).toEqual([[], [200, { ...ok, engines: "unused" }]]);
+    expect(machine.world.requests).toEqual([]);
+  });
+
+  test("while the database is stopped, every request is refused, the operator is told once, and then all goes on", async () => {
+    const machine = await createMachine(await server.createDatabase());
+    const { run } = await machine.serve();
+    const [base_url, api_key] = [run.stdout.trim(), /VIDGEN_API_KEY=(\S+)/.exec(run.stderr)?.[1] ?? ""];
+    expect((await look(base_url))[0]).toBe(200);
+    await server.stop("SIGINT");
+    for (const key of ["a", "b", "c"]) {
+      const reply = await start(base_url, api_key, key);
+      expect([reply.status, reply.headers.get("Retry-After")]).toEqual([503, "5"]);
+    }
+    await expect.poll(async () => (await look(base_url))[1]).toMatchObject({ status: "unavailable", media: "ok" });
+    expect((await fetch(`${base_url}/healthz`)).status).toBe(200);
+    await server.start();
+    await expect.poll(async () => (await look(base_url))[0]).toBe(200);
+    expect((await start(base_url, api_key, "a")).status).toBe(200);
+    expect(run.stderr.match(/database is away/g)).toHaveLength(1);
+    const { remaining_credits } = JSON.parse(await (await start(base_url, api_key, "a")).text());
+    expect(remaining_credits).toBe(990);
+  });
+
+  test("a database that cannot be opened is an error that says why", async () => {
+    const database = await server.createDatabase();
+    const machine = await createMachine(`${database}x`);
+    const missing = await machine.vidgen("serve");
+    expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining('x" does not exist')]);
+    machine.world.env.VIDGEN_DATABASE_URL = `postgres://vidgen:${password}@127.0.0.1:1/vidgen`;
+    for (const flags of [[], ["--key-for", "ci"]]) {
+      const away = await machine.vidgen("serve", ...flags);
+      expect([away.code, away.stderr]).toEqual([8, expect.stringMatching(/cannot be reached: .*ECONNREFUSED/)]);
+    }
+  });
+});
