@@ -67,6 +67,31 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await sumOf(url)).toEqual({ sum: 5, debits: 30 });
   });
 
+  test("what cannot be committed leaves nothing behind, in the queue neither", async () => {
+    const { url, stores } = await openAll(1, 100);
+    const [store] = stores as [(typeof stores)[0]];
+    const jobs = () => query(url, "SELECT name, data FROM vidgen_jobs.job");
+    const generation = newGeneration();
+    await store.start(generation, cost, undefined);
+    const before = await jobs();
+    expect(before).toEqual([{ name: "generations", data: { id: generation.id } }]);
+    // Checked when all is done: as if the database went away just before the commit.
+    await query(
+      url,
+      `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no commit'; END $$;
+       CREATE CONSTRAINT TRIGGER refused AFTER INSERT OR UPDATE ON vidgen.generations DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION refuse();`,
+    );
+    const same = { key: "attempt", body: "{}" };
+    await expect(store.start(newGeneration(), cost, same)).rejects.toThrow("no commit");
+    await expect(store.finish(generation.id, completed, newDelivery("1", generation.id))).rejects.toThrow("no commit");
+    expect(await jobs()).toEqual(before);
+    expect(await store.generation(generation.id)).toStrictEqual(generation);
+    expect(await store.deliveries({ limit: 9 })).toEqual([]);
+    expect(await sumOf(url)).toEqual({ sum: 90, debits: 1 });
+    expect(await query(url, "SELECT key FROM vidgen.idempotency_keys")).toEqual([]);
+  });
+
   test("five processes that open an empty database at once prepare it once, and agree on what counts there", async () => {
     const url = await server.createDatabase();
     const processes = await Promise.all(Array.from({ length: 5 }, () => open(url)));
