@@ -44,6 +44,8 @@ export async function openDatabase(
   const pool = new pg.Pool({ ...config, max: maxConnections });
   // A connection that breaks while nobody uses it is replaced by the next one.
   pool.on("error", () => {});
+  // One that breaks between two statements of a transaction would end this process; the next statement fails then.
+  pool.on("connect", (client) => client.on("error", () => {}));
   const stop = new AbortController();
   let isAway = false;
   let awayAt = clock.now();
