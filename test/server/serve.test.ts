@@ -126,3 +126,28 @@ test("a service that was suspended, and whose folder another process has taken o
   expect(creates).toEqual([]);
   expect(notes.join()).toMatch(/another may have taken over/);
 });
+
+test("a service behind a proxy goes by its public addresses, and is not ready any more once it stops", async () => {
+  const service = await openService(
+    {
+      ...{ folder: await makeFolder(), engines: [fakeEngine()], host: "127.0.0.1", isLoopback: false, hasPage: true },
+      ...{ publicUrls: { api: "https://video.example", media: "https://video.example/videos" } },
+      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+    },
+    systemIo(),
+  );
+  if (service.kind === "held") throw new Error("held");
+  onTestFinished(() => service.close(0));
+  expect(service.address).toMatchObject({
+    base_url: "https://video.example",
+    media_url: "https://video.example/videos",
+  });
+  expect(service.pageUrl).toMatch(/^https:\/\/video\.example\/\?token=/);
+  const ask = async (path: string) => {
+    const reply = await service.api(new Request(`http://127.0.0.1${path}`));
+    return [reply.status, await reply.json()];
+  };
+  expect(await ask("/readyz")).toEqual([200, { status: "ok", database: "ok", media: "ok", engines: "ok" }]);
+  await service.close(0);
+  expect(await ask("/readyz")).toEqual([503, expect.objectContaining({ status: "stopping" })]);
+});

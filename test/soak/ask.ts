@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http";
 
 /** A reply, with its JSON. */
-export type Answer = { status: number; json: Record<string, unknown> };
+export type Answer = { status: number; retryAfter: string | undefined; json: Record<string, unknown> };
 
 export type Asked = { method?: string; headers?: Record<string, string>; body?: string };
 
@@ -22,7 +22,7 @@ export function ask(agent: Agent, url: string, { method = "GET", headers = {}, b
       reply.once("close", () => (reply.complete ? undefined : reject(new Error("the reply broke off"))));
       reply.once("end", () => {
         try {
-          resolve({ status: reply.statusCode ?? 0, json: JSON.parse(text) });
+          resolve({ status: reply.statusCode ?? 0, retryAfter: reply.headers["retry-after"], json: JSON.parse(text) });
         } catch (error) {
           reject(error);
         }

@@ -1,9 +1,10 @@
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import sqlite, { type Database } from "node-sqlite3-wasm";
+import sqlite from "node-sqlite3-wasm";
 
-type Row = Record<string, string | number | null>;
+/** A row of a table, or of an answer. */
+export type Row = Record<string, unknown>;
 
 /** What the service's database says, read from a copy, by nobody's code but this. */
 export type Books = {
@@ -12,7 +13,7 @@ export type Books = {
   /** What the owner's account has left. */
   balance: number;
   debits: number;
-  /** Generations by their state; "killed" for one that failed because its process ended three times while it was rendered. */
+  /** Generations by their state; "killed" for one that failed because processes ended. */
   states: Map<string, string>;
   prompts: string[];
   deliveries: { id: string; generation: string; isDelivered: boolean; isDue: boolean }[];
@@ -31,7 +32,9 @@ export function readBooks(home: string, cost: number): Books {
     const database = new sqlite.Database(join(folder, "service.db"));
     try {
       database.exec("PRAGMA locking_mode = EXCLUSIVE");
-      return read(database, cost);
+      const all = (sql: string) => database.all(sql) as Row[];
+      const corrupt = all("PRAGMA quick_check").filter(({ quick_check }) => quick_check !== "ok");
+      return toBooks([...bookQueries(cost).map(all), corrupt]);
     } finally {
       database.close();
     }
@@ -40,48 +43,44 @@ export function readBooks(home: string, cost: number): Books {
   }
 }
 
-/** Whether an error of the service says so. */
+/** Whether an error says that processes ended while they rendered it, or one while it submitted it to an engine. */
 export function isKilled(error: string): boolean {
-  return error.includes("ended 3 times while it rendered");
+  return error.includes("ended 3 times while it rendered") || error.includes("it was not submitted again");
 }
 
-function read(database: Database, cost: number): Books {
-  const all = (sql: string) => database.all(sql) as Row[];
-  const generations = all("SELECT id, status, asked, result FROM generations");
-  const [own] = all("SELECT balance FROM accounts WHERE name = 'local'");
-  const [debits] = all("SELECT count(*) AS count FROM ledger WHERE generation IS NOT NULL");
-  const deliveries = all(
+/** The questions that `toBooks` reads the answers of, in the words that SQLite and PostgreSQL share. */
+export function bookQueries(cost: number): string[] {
+  const sums = `SELECT name, balance, (SELECT coalesce(sum(amount), 0) FROM ledger WHERE account = name) AS sum FROM accounts`;
+  const payments = `SELECT id, (SELECT sum(amount) FROM ledger WHERE ledger.generation = generations.number) AS paid
+    FROM generations`;
+  return [
+    "SELECT id, status, asked, result FROM generations",
+    "SELECT balance FROM accounts WHERE name = 'local'",
+    "SELECT count(*) AS count FROM ledger WHERE generation IS NOT NULL",
     `SELECT deliveries.id, generations.id AS generation, next_at,
-       (SELECT max(delivered) FROM delivery_attempts WHERE delivery = deliveries.number) AS delivered
+       (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number AND delivered) AS successes
      FROM deliveries JOIN generations ON generations.number = deliveries.generation`,
-  );
+    `SELECT * FROM (${sums}) AS sums WHERE balance <> sum OR sum < 0`,
+    `SELECT * FROM (${payments}) AS payments WHERE paid IS DISTINCT FROM ${-cost}`,
+    `SELECT 'ledger' AS name, generation FROM ledger
+     WHERE generation IS NOT NULL AND generation NOT IN (SELECT number FROM generations)`,
+  ];
+}
+
+/** Whatever comes after the first four answers is wrong. */
+export function toBooks([generations = [], own = [], debits = [], deliveries = [], ...wrong]: Row[][]): Books {
   return {
     ids: new Set(generations.map(({ id }) => String(id))),
-    balance: Number(own?.balance),
-    debits: Number(debits?.count),
+    balance: Number(own[0]?.balance),
+    debits: Number(debits[0]?.count),
     states: new Map(
       generations.map(({ id, status, result }) => [String(id), isKilled(String(result)) ? "killed" : String(status)]),
     ),
     prompts: generations.map(({ asked }) => JSON.parse(String(asked)).request.prompt),
-    deliveries: deliveries.map(({ id, generation, next_at, delivered }) => ({
+    deliveries: deliveries.map(({ id, generation, next_at, successes }) => ({
       ...{ id: String(id), generation: String(generation) },
-      ...{ isDelivered: delivered === 1, isDue: next_at !== null },
+      ...{ isDelivered: Number(successes) > 0, isDue: next_at !== null },
     })),
-    faults: wrongs(all, cost),
+    faults: wrong.flat().map((row) => `the books do not add up: ${JSON.stringify(row)}`),
   };
-}
-
-function wrongs(all: (sql: string) => Row[], cost: number): string[] {
-  const sums = `SELECT name, balance, (SELECT coalesce(sum(amount), 0) FROM ledger WHERE account = name) AS sum FROM accounts`;
-  const unpaid = `SELECT id, (SELECT sum(amount) FROM ledger WHERE ledger.generation = generations.number) AS paid
-    FROM generations`;
-  const found = [
-    ...all(`SELECT * FROM (${sums}) WHERE balance <> sum OR sum < 0`),
-    ...all(`SELECT * FROM (${unpaid}) WHERE paid IS NOT ${-cost}`),
-    ...all(
-      "SELECT 'ledger' AS name, generation FROM ledger WHERE generation IS NOT NULL AND generation NOT IN (SELECT number FROM generations)",
-    ),
-    ...all("PRAGMA quick_check").filter(({ quick_check }) => quick_check !== "ok"),
-  ];
-  return found.map((row) => `the books do not add up: ${JSON.stringify(row)}`);
 }

@@ -4,14 +4,14 @@ import { type Goal, portion } from "../faults/goal.ts";
 import type { Random } from "../faults/random.ts";
 import { pause } from "../faults/wire.ts";
 import { inFolder } from "../faults/work.ts";
-import { isKilled, readBooks } from "./books.ts";
+import { type Books, isKilled, readBooks } from "./books.ts";
 import { type Receiver, receive } from "./receiver.ts";
 import { type Announced, createClient, findPort, type Serving, serve } from "./serve.ts";
 import { createWriters, type Started, type Writers } from "./writers.ts";
 
-const credits = 100_000_000;
-const cost = 10;
-const writerCount = 8;
+export const credits = 100_000_000;
+export const cost = 10;
+export const writerCount = 8;
 
 /** How long what is left may take once nobody kills any more. */
 const endLimitMs = 60_000;
@@ -28,13 +28,16 @@ export const crashes: Goal = {
       let serving = serve(home, ...ports, "--credits", `${credits}`);
       try {
         const announced = await serving.started;
-        const writers = createWriters({ announced, random, count: writerCount, callbackUrl: receiver.url });
+        const writers = createWriters({
+          ...{ clients: [createClient(announced, writerCount)], random, count: writerCount },
+          callbackUrl: receiver.url,
+        });
         const kills = portion(200, share, 5);
         let balanced = 0;
         for (let index = 0; index < kills; index++) {
           await live(serving, random);
           await serving.end("SIGKILL");
-          const wrong = check(home, writers.started, `kill ${index + 1}`);
+          const wrong = compare(readBooks(home, cost), writers.started, `kill ${index + 1}`);
           if (wrong.length === 0) balanced++;
           faults.push(...wrong);
           serving = serve(home, ...ports);
@@ -61,8 +64,8 @@ async function live(serving: Serving, random: Random): Promise<void> {
   await pause(random.between(40, 300));
 }
 
-function check(home: string, started: Started[], when: string): string[] {
-  const { ids, debits, balance, faults } = readBooks(home, cost);
+/** What does not agree with what was acknowledged, in words. */
+export function compare({ ids, debits, balance, faults }: Books, started: Started[], when: string): string[] {
   const lost = started.filter(({ id }) => !ids.has(id)).map(({ id }) => `${id} was acknowledged, and is lost`);
   const unpaid = debits === ids.size ? [] : [`${debits} debits for ${ids.size} generations`];
   const wrong = balance === credits - cost * debits ? [] : [`${balance} credits are left after ${debits} debits`];
@@ -91,10 +94,16 @@ async function untilEnded(announced: Announced, started: Started[], home: string
   return left.length === 0 ? [] : [`${left.length} have not ended after ${endLimitMs / 1_000} s`];
 }
 
-function checkEnd(home: string, writers: Writers, { received }: Receiver): string[] {
-  const faults = check(home, writers.started, "in the end");
-  const { deliveries, states, prompts } = readBooks(home, cost);
-  for (const { id, expected, hasCallback } of writers.started) {
+function checkEnd(home: string, writers: Writers, receiver: Receiver): string[] {
+  const books = readBooks(home, cost);
+  return [...compareEnd(books, writers.started, receiver), ...checkVideos(home, books.states)];
+}
+
+/** The same for when all has ended: each in its way, once, and with its callback. */
+export function compareEnd(books: Books, started: Started[], { received }: Receiver): string[] {
+  const faults = compare(books, started, "in the end");
+  const { deliveries, states, prompts } = books;
+  for (const { id, expected, hasCallback } of started) {
     const isRight = states.get(id) === expected || (states.get(id) === "killed" && expected === "completed");
     if (!isRight) faults.push(`${id} is ${states.get(id)} in the end`);
     if (hasCallback && !received.get(id)?.some(({ isAccepted }) => isAccepted)) faults.push(`${id}: no callback came`);
@@ -106,7 +115,7 @@ function checkEnd(home: string, writers: Writers, { received }: Receiver): strin
     if (new Set(all.map(({ body }) => body)).size > 1) faults.push(`${generation}: callbacks that differ`);
   }
   if (new Set(prompts).size < prompts.length) faults.push("something was started twice");
-  return [...faults, ...checkVideos(home, states)];
+  return faults;
 }
 
 /** Just one video and one thumbnail of each that completed, and nothing half made. */

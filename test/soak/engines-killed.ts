@@ -83,7 +83,7 @@ async function live(serving: Serving, random: Random): Promise<void> {
 }
 
 /** Each create and each download takes its time, so that kills hit many of them. */
-function slowly(random: Random): FakeOptions {
+export function slowly(random: Random): FakeOptions {
   return {
     video: videoOf,
     async fault(call: Call) {

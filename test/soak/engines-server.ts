@@ -6,7 +6,7 @@ import type { Fake, FakeOptions } from "../server/engines/videos/fakes/fake.ts";
 import { fakes, type KindId, model, promptIn } from "./engines-network.ts";
 
 /** A create that arrived, by the engine's own clock: `performance.now()`. */
-export type Arrived = { prompt: string; answeredAtMs?: number };
+export type Arrived = { prompt: string; arrivedAtMs: number; answeredAtMs?: number };
 
 /** A fake of a kind that listens on loopback. */
 export type EngineServer = {
@@ -31,7 +31,8 @@ export async function listenAsEngine(kind: KindId, options: FakeOptions): Promis
     answering[what]++;
     outgoing.once("close", () => answering[what]--);
     if (!isCreate) return;
-    const entry: Arrived = { prompt: promptIn(await request.clone().text()) };
+    const arrivedAtMs = performance.now();
+    const entry: Arrived = { prompt: promptIn(await request.clone().text()), arrivedAtMs };
     arrived.push(entry);
     outgoing.once("finish", () => {
       entry.answeredAtMs = performance.now();

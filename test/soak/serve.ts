@@ -14,6 +14,8 @@ export type Serving = {
   pid: number;
   /** Resolves with its first line; rejects when it ends before. */
   started: Promise<Announced>;
+  /** Resolves when it has ended, with its code and what it said last. */
+  ended: Promise<string>;
   /** Kills it, and resolves when it has ended. */
   end(signal: NodeJS.Signals): Promise<void>;
 };
@@ -25,26 +27,26 @@ export function serve(home: string, ...flags: string[]): Serving {
   const env = { PATH: process.env.PATH ?? "", HOME: home, VIDGEN_HOME: home };
   const child = spawn(process.execPath, [bin, "serve", "--json", ...flags], { env });
   const closed = once(child, "close");
+  const ended = closed.then(([code]) => `ended with code ${code}: ${stderr}`);
   child.stdin.end();
   let stderr = "";
   child.stderr.setEncoding("utf8").on("data", (text) => (stderr = `${stderr}${text}`.slice(-2_000)));
   const started = new Promise<Announced>((resolve, reject) => {
     let stdout = "";
-    const fail = (why: string) => reject(new Error(`serve ${why}: ${stderr}`));
-    const watchdog = setTimeout(() => fail(`says nothing within ${startLimitMs / 1_000} s`), startLimitMs);
+    const fail = (why: string) => reject(new Error(`serve ${why}`));
+    const watchdog = setTimeout(() => fail(`says nothing within ${startLimitMs / 1_000} s: ${stderr}`), startLimitMs);
     child.stdout.setEncoding("utf8").on("data", (text) => {
       stdout += text;
       if (/^\}$/m.test(stdout)) resolve(JSON.parse(stdout));
     });
-    child.once("close", (code) => fail(`ended with code ${code}`));
-    child.once("close", () => clearTimeout(watchdog));
+    void ended.then(fail).then(() => clearTimeout(watchdog));
   });
   started.catch(() => {});
   const end = async (signal: NodeJS.Signals) => {
     child.kill(signal);
     await closed;
   };
-  return { pid: child.pid ?? 0, started, end };
+  return { pid: child.pid ?? 0, started, ended, end };
 }
 
 /** Asks a service for things, with its key. */

@@ -45,7 +45,7 @@ export const speed: Goal = {
 };
 
 /** Beside the program, not in a folder that lies in memory: there, to be durable would cost nothing. */
-async function onDisk<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
+export async function onDisk<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
   const folder = await mkdtemp(fileURLToPath(new URL("../../node_modules/.vidgen-soak-", import.meta.url)));
   try {
     return await work(folder);

@@ -1,10 +1,10 @@
 import type { Random } from "../faults/random.ts";
 import { pause } from "../faults/wire.ts";
 import type { Answer } from "./ask.ts";
-import { type Announced, type Client, createClient, startedId } from "./serve.ts";
+import { type Client, startedId } from "./serve.ts";
 
 /** A start that was acknowledged, and how it must end. */
-export type Started = { id: string; expected: "completed" | "failed"; hasCallback: boolean };
+export type Started = { id: string; prompt: string; expected: "completed" | "failed"; hasCallback: boolean };
 
 /** Clients that start generations without end, whatever becomes of the service. */
 export type Writers = {
@@ -15,12 +15,24 @@ export type Writers = {
   stop(): Promise<void>;
 };
 
-export type WritersOptions = { announced: Announced; random: Random; count: number; callbackUrl: string };
+export type WritersOptions = {
+  /** Of each process of the service: what one has not answered is sent again to the next. */
+  clients: readonly Client[];
+  random: Random;
+  count: number;
+  callbackUrl: string;
+  /** Milliseconds that a writer waits after a start, at the most. */
+  pauseMs?: number;
+  createStart?: CreateStart;
+};
 
-type Start = { body: { prompt: string }; key: string | undefined } & Omit<Started, "id">;
+/** What a writer sends, by a name that no other start has. */
+export type CreateStart = (random: Random, name: string, callbackUrl: string) => Start;
+export type Start = { body: { prompt: string }; key: string | undefined } & Omit<Started, "id" | "prompt">;
 
-export function createWriters({ announced, random, count, callbackUrl }: WritersOptions): Writers {
-  const client = createClient(announced, count);
+export function createWriters(options: WritersOptions): Writers {
+  const { clients, random, count, callbackUrl, pauseMs = 60, createStart = createFox } = options;
+  let turn = 0;
   const started: Started[] = [];
   const faults: string[] = [];
   let repeated = 0;
@@ -30,16 +42,16 @@ export function createWriters({ announced, random, count, callbackUrl }: Writers
     for (let index = 0; !isStopping; index++) {
       const start = createStart(random, `${name}-${index}`, callbackUrl);
       const answer = await send(start, random);
-      if (answer) started.push({ ...start, id: startedId(answer) });
+      if (answer) started.push({ ...start, id: startedId(answer), prompt: start.body.prompt });
       if (answer && start.key !== undefined && random.next() < 0.3) await repeat(start, answer);
-      await pause(random.between(5, 60));
+      await pause(random.between(5, pauseMs));
     }
   }
 
   /** Without a key it is tried once: nobody knows what became of it. */
   async function send({ body, key }: Start, random: Random): Promise<Answer | undefined> {
-    for (;;) {
-      const answer = await tryStart(client, body, key);
+    for (let which = turn++; ; which++) {
+      const answer = await tryStart(clients[which % clients.length], body, key);
       if (answer || key === undefined) return answer;
       await pause(random.between(5, 40));
     }
@@ -60,18 +72,18 @@ export function createWriters({ announced, random, count, callbackUrl }: Writers
     async stop() {
       isStopping = true;
       await Promise.all(writing);
-      client.close();
+      for (const client of clients) client.close();
     },
   };
 }
 
 /** The reply; `undefined` when the service went away. */
-async function tryStart(client: Client, body: object, key: string | undefined): Promise<Answer | undefined> {
-  return client.start(body, key).catch(() => undefined);
+async function tryStart(client: Client | undefined, body: object, key: string | undefined) {
+  return client?.start(body, key).catch(() => undefined);
 }
 
 /** Few are rendered, since one that renders long enough holds up what waits behind it. */
-function createStart(random: Random, name: string, callbackUrl: string): Start {
+export function createFox(random: Random, name: string, callbackUrl: string): Start {
   const expected = random.next() < 0.015 ? "completed" : "failed";
   const hasCallback = random.next() < 0.5;
   const prompt = `fox ${name}${expected === "failed" ? " [fail]" : ""}`;

@@ -1,0 +1,11 @@
+import { test } from "vitest";
+import { prove } from "../faults/goal.ts";
+import { postgresPrograms } from "../postgres.ts";
+import { sharedAway } from "./shared-away.ts";
+import { sharedKeys } from "./shared-keys.ts";
+import { sharedEngine, sharedKilled } from "./shared-killed.ts";
+
+// The same code as `npm run soak`, with smaller numbers.
+for (const goal of [sharedKilled, sharedEngine, sharedAway, sharedKeys])
+  if (postgresPrograms) prove(goal, 0.03);
+  else test.skip(`${goal.number}. ${goal.title}: there is no PostgreSQL on this machine`);
