@@ -88,19 +88,15 @@ export async function startPostgres({ fsync = true } = {}): Promise<PostgresServ
     running = undefined;
   };
   const address = (user: string, database: string) => `postgres://${user}@127.0.0.1:${port}/${database}`;
-  const query = async (sql: string) => {
-    const client = new pg.Client(address("postgres", "postgres"));
-    await client.connect();
-    await client.query(sql).finally(() => client.end());
-  };
+  const administer = (sql: string) => query(address("postgres", "postgres"), sql);
 
   await start();
-  await query("CREATE ROLE vidgen LOGIN");
+  await administer("CREATE ROLE tester LOGIN");
   return {
     async createDatabase() {
       const name = `vidgen_${randomUUID().slice(0, 8)}`;
-      await query(`CREATE DATABASE ${name} OWNER vidgen`);
-      return address("vidgen", name);
+      await administer(`CREATE DATABASE ${name} OWNER tester`);
+      return address("tester", name);
     },
     start,
     stop: (signal) => stop(`${signal.slice("SIG".length)}\n`),
@@ -109,6 +105,17 @@ export async function startPostgres({ fsync = true } = {}): Promise<PostgresServ
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** Runs SQL at a database, as another program does. */
+export async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
 }
 
 function findPrograms(): string | undefined {

@@ -40,8 +40,8 @@ function declare(program: CommandUnknownOpts) {
       "a PostgreSQL database in place of the embedded one, for one or more processes (default: VIDGEN_DATABASE_URL, which hides a password from process lists)",
     )
     .option(
-      "--media <folder|s3://bucket/prefix>",
-      "with --database, where the videos are kept (default: a folder of this machine)",
+      "--media <place>",
+      "with --database, where the videos are kept: a folder, or s3://bucket/prefix (default: a folder of this machine)",
     )
     .option(
       "--credits <number>",

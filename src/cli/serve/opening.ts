@@ -25,12 +25,10 @@ export async function openShared(
   { io, output }: Context,
 ): Promise<SharedService> {
   const { openSharedService } = await import("../../server/serve.ts");
-  const { openFolder } = await import("../../server/media/folder.ts");
-  const folder = settings.media ?? join((await findServiceFolder(io)).folder, "videos");
-  const openVideos = (mark: string) =>
-    openFolder({ folder, mark }).catch((error) => {
-      throw folderError(error, folder);
-    });
+  const { openMedia } = await import("../../server/media/open.ts");
+  for (const name of ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]) output.hide(io.env[name] ?? "");
+  const place = settings.media ?? join((await findServiceFolder(io)).folder, "videos");
+  const openVideos = (mark: string) => openMedia(place, mark, io);
   const opened = await openSharedService({ ...settings, openVideos }, io).catch((error) => {
     throw listenError(error, settings.host) ?? databaseError(error);
   });

@@ -28,7 +28,7 @@ export async function printAddress(
   if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
   if (api_key === null)
     output.note(
-      "The key was shown by an earlier process. For another, with the same database: vidgen serve --key-for local",
+      "An earlier process has made the account and its key. For another key, with the same database: vidgen serve --key-for local",
     );
   if (page_url !== null) output.note(`See it in a browser: ${page_url}`);
   output.note(`Callbacks are signed with ${webhook_secret}`);

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { Hono } from "hono";
 import { unlessAborted } from "../../client/http.ts";
 import type { Clock } from "../../io.ts";
@@ -72,6 +73,8 @@ function createCheck(
   const run = async () => {
     const end = new AbortController();
     const limit = clock.limit(limitMs, end.signal, new Error("no answer in time"));
+    // Node would warn of a leak when there are many engines.
+    setMaxListeners(0, limit.signal);
     try {
       await unlessAborted(check(limit.signal), limit.signal);
       return true;

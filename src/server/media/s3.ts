@@ -33,10 +33,8 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
     async read(name, range) {
       const headers = range && { Range: `bytes=${range.first}-${range.last}` };
       const reply = await ask({ method: "GET", name: basename(name), headers });
-      const isWanted = range
-        ? reply.statusCode === 206 && reply.headers["content-length"] === String(range.last - range.first + 1)
-        : reply.statusCode === 200;
-      if (isWanted) return reply;
+      const length = range && String(range.last - range.first + 1);
+      if (isGood(reply) && (length === undefined || reply.headers["content-length"] === length)) return reply;
       const error = await toError("GET", reply, options);
       if (error.s3Code === "NoSuchKey") return undefined;
       throw error;

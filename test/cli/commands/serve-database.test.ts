@@ -48,6 +48,8 @@ const start = (base_url: string, key: string, idempotencyKey: string) =>
     body: JSON.stringify({ prompt: "a fox", model: "wan-2.5" }),
   });
 
+const keyIn = (stderr: string) => /VIDGEN_API_KEY=(\S+)/.exec(stderr)?.[1] ?? "";
+
 const look = async (base_url: string) => {
   const reply = await fetch(`${base_url}/readyz`);
   return [reply.status, await reply.json()];
@@ -84,12 +86,18 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     const { run: one } = await first.serve("--media", first.world.folder);
     expect(one.stderr).toContain("export VIDGEN_API_KEY=vgs_");
     expect(one.stderr).not.toMatch(/key-for|this machine|another server/);
+    // `--local` finds the service of this machine's folder, and not this one.
+    const [, link = ""] = /in a browser: (\S+)/.exec(one.stderr) ?? [];
+    const Cookie = (await fetch(link)).headers.get("Set-Cookie")?.split(";")[0] ?? "";
+    const { data } = JSON.parse(await (await start(one.stdout.trim(), keyIn(one.stderr), "one")).text());
+    const page = await fetch(new URL(`/generations/${data.id}`, link), { headers: { Cookie } });
+    expect(await page.text()).toContain(`--base-url ${one.stdout.trim()}`);
     const second = await createMachine(database);
     const { run: two } = await second.serve("--credits", "7", "--engine", "ray-3=http://localhost:8091");
     expect(two.stderr).toContain("export VIDGEN_BASE_URL=");
     expect(two.stderr).not.toContain("VIDGEN_API_KEY");
     for (const line of [
-      "For another, with the same database: vidgen serve --key-for local\n",
+      "For another key, with the same database: vidgen serve --key-for local\n",
       "To set them, with the same database: vidgen serve --key-for local --credits 7\n",
       "Videos are kept on this machine alone; --media names a place",
       "http://localhost:8091 is another server on each machine",
@@ -109,7 +117,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
   test("while the database is stopped, every request is refused, the operator is told once, and then all goes on", async () => {
     const machine = await createMachine(await server.createDatabase());
     const { run } = await machine.serve();
-    const [base_url, api_key] = [run.stdout.trim(), /VIDGEN_API_KEY=(\S+)/.exec(run.stderr)?.[1] ?? ""];
+    const [base_url, api_key] = [run.stdout.trim(), keyIn(run.stderr)];
     expect((await look(base_url))[0]).toBe(200);
     await server.stop("SIGINT");
     for (const key of ["a", "b", "c"]) {

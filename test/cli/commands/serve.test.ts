@@ -33,6 +33,18 @@ test.each([
   expect(stderr).not.toContain("canary");
 });
 
+test.each([
+  [["--media", "videos"], /--media needs --database/],
+  [["--database", "mysql://u:canary@db/x"], /--database must be an address such as postgres:/],
+  [["--public-url", "https://video.example"], /--public-url and --public-media-url are needed together/],
+  [["--key-for", "local"], /the account local already has a key/],
+])("%j is a usage error", async (flags, says) => {
+  const world = await createWorld();
+  const { code, stdout, stderr } = await world.vidgen("serve", ...flags);
+  expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(says)]);
+  expect(stderr).not.toContain("canary");
+});
+
 test("a key that no header can hold is a usage error, and is not shown", async () => {
   const world = await createWorld();
   world.env.VIDGEN_ENGINE_KEY = "canary canary";

@@ -76,6 +76,17 @@ test("answers over S3 as over a folder", async () => {
   expect(over.troubles).toEqual([]);
 });
 
+test("HEAD asks S3 for no more than a byte", async () => {
+  const { s3, ask } = await openS3Address();
+  const ranges: unknown[] = [];
+  s3.failNext((incoming, outgoing) => {
+    ranges.push(incoming.headers.range);
+    outgoing.writeHead(206, { "Content-Length": 1 }).end("0");
+  });
+  const { incoming } = await ask(mp4, { method: "HEAD" });
+  expect([incoming.statusCode, incoming.headers["content-length"], ranges]).toEqual([200, "10", ["bytes=0-0"]]);
+});
+
 test("a client that leaves ends the read from S3", async () => {
   const { s3, ask } = await openS3Address();
   const closed = new Promise<void>((resolve) => {

@@ -32,7 +32,7 @@ export async function openJobs({ query }: Database, onTrouble: OnTrouble): Promi
     ...{ maintenanceIntervalSeconds: 2, archiveCompletedAfterSeconds: 60, deleteAfterHours: 1 },
   });
   // An outage has been told of.
-  boss.on("error", (error) => "isUnavailable" in error || onTrouble("pg-boss", systemReason(error)));
+  boss.on("error", (error) => Object(error).isUnavailable || onTrouble("pg-boss", systemReason(error)));
   await boss.start();
   for (const name of ["generations", "deliveries"] as const)
     await boss.createQueue(name, { name, expireInSeconds: expireInSeconds[name], retryDelay: 1, ...forever });

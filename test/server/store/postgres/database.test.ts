@@ -1,0 +1,91 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../../src/io.ts";
+import { openDatabase } from "../../../../src/server/store/postgres/database.ts";
+import { postgresPrograms, query } from "../../../postgres.ts";
+import { newGeneration } from "../records.ts";
+import { open, useServer } from "./open.ts";
+
+describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, () => {
+  const server = useServer();
+
+  async function openWithTroubles() {
+    const url = await server().createDatabase();
+    const troubles: string[] = [];
+    const onTrouble = (what: string) => void troubles.push(what);
+    const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, onTrouble });
+    onTestFinished(() => database.close());
+    /** Resolves when the connections of this state are gone. */
+    const cut = (state: string) =>
+      query(
+        url,
+        `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'vidgen' AND state = '${state}'`,
+      );
+    return { database, troubles, cut };
+  }
+
+  test("one that breaks inside a transaction undoes it, and the next one is good", async () => {
+    const { database, troubles, cut } = await openWithTroubles();
+    await database.query("CREATE TABLE words (word text)");
+    const broken = database.transaction(async (sql) => {
+      await sql("INSERT INTO words VALUES ('a')");
+      expect(await cut("idle in transaction")).toHaveLength(1);
+      await sql("INSERT INTO words VALUES ('b')");
+    });
+    await expect(broken).rejects.toMatchObject({ isUnavailable: true });
+    expect(await database.query("SELECT * FROM words")).toEqual([]);
+    expect(troubles).toEqual(["The database is away"]);
+  });
+
+  test("one that breaks while nobody uses it is replaced without a word", async () => {
+    const { database, troubles, cut } = await openWithTroubles();
+    await database.query("SELECT 1");
+    expect(await cut("idle")).toHaveLength(1);
+    expect(await database.query("SELECT 1 AS one")).toEqual([{ one: 1 }]);
+    expect(troubles).toEqual([]);
+  });
+
+  test("what the database refuses is no outage, and undoes the transaction alone", async () => {
+    const { database, troubles } = await openWithTroubles();
+    await database.query("CREATE TABLE words (word text UNIQUE)");
+    const twice = database.transaction(async (sql) => {
+      await sql("INSERT INTO words VALUES ('a')");
+      await sql("INSERT INTO words VALUES ('a')");
+    });
+    await expect(twice).rejects.toMatchObject({ isUnavailable: false });
+    expect(await database.query("SELECT * FROM words")).toEqual([]);
+    expect(troubles).toEqual([]);
+  });
+
+  test("an outage is told of once, and the time since then is known", async () => {
+    const { database, troubles } = await openWithTroubles();
+    await database.query("SELECT 1");
+    await server().stop("SIGQUIT");
+    const before = performance.now();
+    for (let i = 0; i < 3; i++) await expect(database.query("SELECT 1")).rejects.toMatchObject({ isUnavailable: true });
+    await server().start();
+    await database.query("SELECT 1");
+    expect(database.steadyMs()).toBeLessThan(performance.now() - before);
+    expect(troubles).toEqual(["The database is away"]);
+    await server().stop("SIGQUIT");
+    await expect(database.query("SELECT 1")).rejects.toMatchObject({ isUnavailable: true });
+    await server().start();
+    expect(troubles).toHaveLength(2);
+  });
+
+  test("a process closes also while the database is away", async () => {
+    const url = await server().createDatabase();
+    const { store, work } = await open(url, { onTrouble: () => {} });
+    work.start({
+      ...{ room: () => 1, canMake: () => true, onChange: () => {}, deliver: async () => true },
+      make: async () => {},
+    });
+    await store.addAccount({ name: "local", keyHash: "hash" });
+    await server().stop("SIGINT");
+    const before = performance.now();
+    await expect(store.start(newGeneration(), 0, undefined)).rejects.toMatchObject({ isUnavailable: true });
+    await work.close();
+    await store.close();
+    expect(performance.now() - before).toBeLessThan(5_000);
+    await server().start();
+  });
+});

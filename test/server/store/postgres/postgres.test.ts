@@ -1,0 +1,171 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { systemClock } from "../../../../src/io.ts";
+import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts";
+import { postgresPrograms, query } from "../../../postgres.ts";
+import { completed, cost, newDelivery, newGeneration } from "../records.ts";
+import { open, useServer } from "./open.ts";
+
+describe("a database that processes share", { skip: postgresPrograms === undefined }, () => {
+  const server = useServer();
+
+  /** The stores of so many processes; the account "local" has these credits. */
+  async function openAll(count: number, credits: number) {
+    const url = await server().createDatabase();
+    const stores = await Promise.all(Array.from({ length: count }, async () => (await open(url)).store));
+    await stores[0]?.addAccount({ name: "local", keyHash: "hash" });
+    await stores[0]?.setBalance("local", credits);
+    return { url, stores };
+  }
+
+  const sumOf = async (url: string) => {
+    const [row] = await query(
+      url,
+      "SELECT sum(amount)::int, count(*) FILTER (WHERE amount < 0)::int AS debits FROM vidgen.ledger",
+    );
+    return row;
+  };
+
+  test("each process sees what another one has written", async () => {
+    const { stores } = await openAll(2, 100);
+    const [one, other] = stores as [(typeof stores)[0], (typeof stores)[0]];
+    const generation = newGeneration();
+    await one.start(generation, cost, undefined);
+    expect(await other.generation(generation.id)).toStrictEqual(generation);
+    expect(await other.balance("local")).toBe(90);
+    await other.finish(generation.id, completed, newDelivery("1", generation.id));
+    expect(await one.generation(generation.id)).toStrictEqual({ ...generation, ...completed });
+    expect(await one.finish(generation.id, completed, newDelivery("2", generation.id))).toBe(false);
+    expect(await one.deliveries({ limit: 9 })).toMatchObject([{ id: "1" }]);
+  });
+
+  test("200 starts at once with the same key, through two processes, are paid for once", async () => {
+    const { url, stores } = await openAll(2, 1_000);
+    const same = { key: "attempt", body: "{}" };
+    const starts = Array.from({ length: 100 }, () => stores.map((store) => store.start(newGeneration(), cost, same)));
+    const outcomes = await Promise.all(starts.flat());
+    const ids = outcomes.map((each) => each.kind === "started" && each.generation.id);
+    expect(new Set(ids).size).toBe(1);
+    expect(outcomes.filter((each) => each.kind === "started" && !each.replayed)).toHaveLength(1);
+    expect(await sumOf(url)).toEqual({ sum: 990, debits: 1 });
+    expect(await stores[0]?.totals()).toMatchObject({ counts: { processing: 1 } });
+  });
+
+  test("what many processes start at once never costs more than there is", async () => {
+    const { url, stores } = await openAll(3, 305);
+    const starts = Array.from({ length: 30 }, () =>
+      stores.map((store) => store.start(newGeneration(), cost, undefined)),
+    );
+    const outcomes = await Promise.all(starts.flat());
+    expect(outcomes.filter(({ kind }) => kind === "started")).toHaveLength(30);
+    expect(outcomes.filter(({ kind }) => kind === "no credits")).toHaveLength(60);
+    expect(await stores[0]?.balance("local")).toBe(5);
+    expect(await sumOf(url)).toEqual({ sum: 5, debits: 30 });
+  });
+
+  test("what cannot be committed leaves nothing behind, in the queue neither", async () => {
+    const { url, stores } = await openAll(1, 100);
+    const [store] = stores as [(typeof stores)[0]];
+    const jobs = () => query(url, "SELECT name, data FROM vidgen_jobs.job");
+    const generation = newGeneration();
+    await store.start(generation, cost, undefined);
+    const before = await jobs();
+    expect(before).toEqual([{ name: "generations", data: { id: generation.id } }]);
+    // Checked when all is done: as if the database went away just before the commit.
+    await query(
+      url,
+      `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no commit'; END $$;
+       CREATE CONSTRAINT TRIGGER refused AFTER INSERT OR UPDATE ON vidgen.generations DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION refuse();`,
+    );
+    const same = { key: "attempt", body: "{}" };
+    await expect(store.start(newGeneration(), cost, same)).rejects.toThrow("no commit");
+    await expect(store.finish(generation.id, completed, newDelivery("1", generation.id))).rejects.toThrow("no commit");
+    expect(await jobs()).toEqual(before);
+    expect(await store.generation(generation.id)).toStrictEqual(generation);
+    expect(await store.deliveries({ limit: 9 })).toEqual([]);
+    expect(await sumOf(url)).toEqual({ sum: 90, debits: 1 });
+    expect(await query(url, "SELECT key FROM vidgen.idempotency_keys")).toEqual([]);
+  });
+
+  test("five processes that open an empty database at once prepare it once, and agree on what counts there", async () => {
+    const url = await server().createDatabase();
+    const processes = await Promise.all(Array.from({ length: 5 }, () => open(url)));
+    expect(await query(url, "SELECT version FROM vidgen.versions")).toEqual([{ version: 1 }]);
+    const secrets = await Promise.all(
+      processes.map(({ initialize }, i) => {
+        const account = { name: "local", keyHash: `hash ${i}`, credits: 100 + i };
+        return initialize({ account, webhookSecret: `webhook ${i}`, pageSecret: `page ${i}` });
+      }),
+    );
+    const first = secrets.findIndex(({ isFirst }) => isFirst);
+    for (const [i, each] of secrets.entries())
+      expect(each).toEqual({ isFirst: i === first, webhookSecret: `webhook ${first}`, pageSecret: `page ${first}` });
+    const { store } = await open(url);
+    const accounts = await Promise.all(secrets.map((_, i) => store.account(`hash ${i}`)));
+    expect(accounts).toEqual(secrets.map(({ isFirst }) => (isFirst ? "local" : undefined)));
+    expect(await store.balance("local")).toBe(100 + first);
+    expect(await sumOf(url)).toEqual({ sum: 100 + first, debits: 0 });
+  });
+
+  const schema =
+    "SELECT table_schema, table_name, column_name FROM information_schema.columns WHERE table_schema !~ '^(pg_|inf)' ORDER BY 1, 2, 3";
+  const openRefused = (url: string) =>
+    openPostgres(url, { process: randomUUID(), clock: systemClock, onTrouble: () => {} });
+
+  test.each([
+    ["a newer version", /version 99.*use a newer vidgen/, "INSERT INTO vidgen.versions VALUES (99)", true],
+    [
+      "another program",
+      /belongs to another program/,
+      "CREATE SCHEMA vidgen; CREATE TABLE vidgen.accounts (id int)",
+      false,
+    ],
+  ])("a database of %s is refused as it is", async (_, said, sql, isOurs) => {
+    const url = await server().createDatabase();
+    if (isOurs) await (await open(url)).store.close();
+    await query(url, sql);
+    const before = await query(url, schema);
+    await expect(openRefused(url)).rejects.toThrow(said);
+    expect(await query(url, schema)).toEqual(before);
+  });
+
+  test("a database may have the tables of other programs beside ours", async () => {
+    const url = await server().createDatabase();
+    await query(
+      url,
+      "CREATE TABLE accounts (id int); CREATE TABLE job (id int); CREATE SCHEMA pgboss; CREATE TABLE pgboss.job (id int)",
+    );
+    const { store } = await open(url);
+    await store.addAccount({ name: "local", keyHash: "hash" });
+    expect(await store.balances()).toEqual([{ account: "local", credits: 0 }]);
+    expect(await query(url, "SELECT * FROM accounts")).toEqual([]);
+  });
+
+  test("an address that cannot be used is said without its password", async () => {
+    const url = new URL(await server().createDatabase());
+    Object.assign(url, { password: "hidden", pathname: "/nowhere" });
+    const error: unknown = await openRefused(url.href).catch((thrown) => thrown);
+    expect(String(error)).toContain('"nowhere" does not exist');
+    url.port = "1";
+    const refused: unknown = await openRefused(url.href).catch((thrown) => thrown);
+    expect(refused).toMatchObject({ isUnavailable: true });
+    for (const each of [error, refused]) expect(`${each} ${JSON.stringify(each)}`).not.toContain("hidden");
+  });
+
+  test.each([
+    ["changed", "UPDATE vidgen.ledger SET amount = 0 WHERE number = 2", "only added to"],
+    ["deleted", "DELETE FROM vidgen.ledger WHERE number = 2", "only added to"],
+    [
+      "paid twice",
+      "INSERT INTO vidgen.ledger (account, amount, reason, generation) VALUES ('local', -10, 'start', 1)",
+      "unique",
+    ],
+    ["made without credits", "UPDATE vidgen.accounts SET balance = -1", "check"],
+    ["of no account", "INSERT INTO vidgen.ledger (account, amount, reason) VALUES ('nobody', 1, 'x')", "foreign key"],
+  ])("the database itself refuses a debit that is %s", async (_, sql, said) => {
+    const { url, stores } = await openAll(1, 100);
+    await stores[0]?.start(newGeneration(), cost, undefined);
+    await expect(query(url, sql)).rejects.toThrow(said);
+  });
+});

@@ -1,0 +1,387 @@
+import { randomUUID } from "node:crypto";
+import { setMaxListeners } from "node:events";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { type Clock, systemClock } from "../../../../src/io.ts";
+import type { Change } from "../../../../src/server/store/change.ts";
+import type { Delivery, Store, StoredGeneration, Workers } from "../../../../src/server/store/store.ts";
+import { postgresPrograms, query } from "../../../postgres.ts";
+import { attempt, completed, cost, newDelivery, newGeneration } from "../records.ts";
+import { open, useServer } from "./open.ts";
+
+/** Lets a test wait for what is told elsewhere. */
+function createMailbox<T>() {
+  const all: T[] = [];
+  const waiting = new Set<() => void>();
+  return {
+    all,
+    put(letter: T) {
+      all.push(letter);
+      for (const wake of waiting) wake();
+      waiting.clear();
+    },
+    /** Resolves with all letters once one of them is as wanted, or once there are so many. */
+    async until(wanted: number | ((letter: T) => boolean)): Promise<T[]> {
+      while (!(typeof wanted === "number" ? all.length >= wanted : all.some(wanted)))
+        await new Promise<void>((resolve) => waiting.add(resolve));
+      return all;
+    },
+  };
+}
+
+/** A clock that is ten times as fast, and by which a process does nothing while it is suspended. */
+function createFastClock() {
+  const steps = createMailbox<number>();
+  let resume: () => void = () => {};
+  let suspended = Promise.resolve();
+  return {
+    now: () => 10 * systemClock.now(),
+    async sleep(ms: number, signal?: AbortSignal) {
+      await systemClock.sleep(ms / 10, signal);
+      await suspended;
+      steps.put(ms);
+    },
+    suspend() {
+      suspended = new Promise((resolve) => {
+        resume = resolve;
+      });
+      onTestFinished(() => resume());
+    },
+    resume: () => resume(),
+    /** Resolves when the process has looked for work again, so many times. */
+    async looks(count: number) {
+      const goal = steps.all.filter((ms) => ms === 500).length + count;
+      await steps.until(() => steps.all.filter((ms) => ms === 500).length >= goal);
+    },
+  };
+}
+
+/** A generation that a process makes until `end` is called, or the process stops. */
+type Made = { process: string; generation: StoredGeneration; lost: AbortSignal; end(): void };
+
+describe("the work of processes that share a database", { skip: postgresPrograms === undefined }, () => {
+  const server = useServer();
+
+  /** Processes of one database, and what they make. */
+  async function createProcesses() {
+    const url = await server().createDatabase();
+    const made = createMailbox<Made>();
+    const delivered = createMailbox<{ process: string; delivery: Delivery }>();
+    const changes = createMailbox<{ process: string; change: Change }>();
+    const troubles: string[] = [];
+
+    /** Begins to take work with the clock; the fast one has seen the database for long enough to take what is not heard of. */
+    async function begin(
+      process: string,
+      workers: Partial<Workers> = {},
+      clock: Pick<Clock, "sleep" | "now"> = createFastClock(),
+    ) {
+      const opened = await open(url, {
+        process,
+        clock,
+        onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
+      });
+      const stop = new AbortController();
+      setMaxListeners(0, stop.signal);
+      opened.work.start({
+        room: () => 50,
+        canMake: () => true,
+        make: (generation, lost) =>
+          new Promise((end) => {
+            if (stop.signal.aborted) return end();
+            stop.signal.addEventListener("abort", () => end());
+            made.put({ process, generation, lost, end });
+          }),
+        async deliver(delivery) {
+          delivered.put({ process, delivery });
+          await opened.store.recordAttempt(delivery.id, attempt("HTTP 204", { delivered: true }), null);
+          return true;
+        },
+        onChange: (change) => changes.put({ process, change }),
+        ...workers,
+      });
+      /** As a service does: what is made stops, and what has not ended is handed back. */
+      const close = async () => {
+        const closed = opened.work.close();
+        stop.abort();
+        await closed;
+      };
+      onTestFinished(close);
+      return { ...opened, close };
+    }
+
+    const { store } = await open(url);
+    await store.addAccount({ name: "local", keyHash: "hash" });
+    await store.setBalance("local", 1_000);
+    const start = async () => {
+      const generation = newGeneration();
+      await store.start(generation, cost, undefined);
+      return generation;
+    };
+    const finish = async (generation: StoredGeneration, next_at = new Date().toISOString()) => {
+      const delivery = newDelivery(randomUUID(), generation.id, next_at);
+      await store.finish(generation.id, completed, delivery);
+      return delivery;
+    };
+    const jobs = () => query(url, "SELECT name, state FROM vidgen_jobs.job");
+    /** As if the holders had not been heard of for long. */
+    const forget = () =>
+      query(
+        url,
+        "UPDATE vidgen.generations SET held_until = now() - interval '1 s' WHERE held_until IS NOT NULL; UPDATE vidgen_jobs.job SET start_after = now()",
+      );
+    onTestFinished(() => expect(troubles).toEqual([]));
+    return { url, store, begin, start, finish, jobs, forget, made, delivered, changes, troubles };
+  }
+
+  test("each generation is made by one process, which ends it, and nothing is left in the queue", async () => {
+    const { store, begin, start, made, changes, jobs } = await createProcesses();
+    const ids = (await Promise.all(Array.from({ length: 40 }, start))).map(({ id }) => id);
+    const processes = await Promise.all([begin("a", { room: () => 3 }), begin("b", { room: () => 3 })]);
+    const stores: Record<string, Store> = { a: processes[0].store, b: processes[1].store };
+    for (let i = 0; i < 40; i++) {
+      const { process, generation, end } = (await made.until(i + 1))[i] as Made;
+      expect(await stores[process]?.finish(generation.id, completed)).toBe(true);
+      end();
+    }
+    expect(made.all.map(({ generation }) => generation.id).sort()).toEqual(ids.sort());
+    expect(new Set(made.all.map(({ process }) => process))).toEqual(new Set(["a", "b"]));
+    expect(await store.totals()).toMatchObject({ counts: { completed: 40 } });
+    expect(await jobs()).toEqual([]);
+    for (const process of ["a", "b"]) {
+      const told = await changes.until((each) => each.process === process);
+      expect(told.length).toBeGreaterThan(0);
+    }
+  });
+
+  test("a process takes no more than it has room for, oldest first", async () => {
+    const { begin, start, made } = await createProcesses();
+    const all = [await start(), await start(), await start()];
+    const clock = createFastClock();
+    let room = 2;
+    await begin("a", { room: () => room - made.all.length }, clock);
+    await made.until(2);
+    await clock.looks(3);
+    expect(made.all.map(({ generation }) => generation.id)).toEqual(all.slice(0, 2).map(({ id }) => id));
+    room = 3;
+    expect((await made.until(3))[2]?.generation).toEqual(all[2]);
+  });
+
+  test("what a process makes stays its own as long as it says so, and comes back to others when it closes", async () => {
+    const { store, begin, start, made } = await createProcesses();
+    const clock = createFastClock();
+    const { id } = await start();
+    const a = await begin("a");
+    await made.until(1);
+    await begin("b", {}, clock);
+    const checkpoint = {
+      state: "submitted",
+      job: "1",
+      engine: "http://gpu-1",
+      at: "2026-01-01T00:00:30.000Z",
+    } as const;
+    await a.store.keepCheckpoint(id, checkpoint);
+    await clock.looks(30);
+    expect(made.all).toHaveLength(1);
+    const before = performance.now();
+    await a.close();
+    const [, again] = await made.until(2);
+    expect(performance.now() - before).toBeLessThan(3_000);
+    expect(again).toMatchObject({ process: "b", generation: { id, checkpoint } });
+    expect(again?.lost.aborted).toBe(false);
+    expect(await store.totals()).toMatchObject({ counts: { processing: 1 } });
+  });
+
+  test("a process that was not heard of has lost what it made: it is told, and what it writes is refused", async () => {
+    const { store, begin, start, forget, made } = await createProcesses();
+    const generation = await start();
+    const { id } = generation;
+    const clock = createFastClock();
+    const a = await begin("a", {}, clock);
+    const [first] = await made.until(1);
+    clock.suspend();
+    const b = await begin("b");
+    await forget();
+    const [, second] = await made.until(2);
+    expect(second).toMatchObject({ process: "b", generation: { id } });
+    await expect(a.store.keepCheckpoint(id, null)).rejects.toThrow(id);
+    expect(await a.store.finish(id, completed, newDelivery("of a", id))).toBe(false);
+    expect(await store.generation(id)).toStrictEqual(generation);
+    expect(first?.lost.aborted).toBe(false);
+    const told = new Promise((resolve) => first?.lost.addEventListener("abort", resolve));
+    clock.resume();
+    await told;
+    expect(String(first?.lost.reason)).toContain("another process");
+    first?.end();
+    await clock.looks(3);
+    expect(await b.store.finish(id, completed, newDelivery("of b", id))).toBe(true);
+    expect(second?.lost.aborted).toBe(false);
+    expect(await store.deliveries({ limit: 9 })).toMatchObject([{ id: "of b" }]);
+    expect(made.all).toHaveLength(2);
+  });
+
+  test("what a dead process made is taken over within 30 s", async () => {
+    const { begin, start, made } = await createProcesses();
+    const dying = createFastClock();
+    await begin("dead", {}, dying);
+    const ids = (await Promise.all([start(), start(), start()])).map(({ id }) => id);
+    await made.until(3);
+    dying.suspend();
+    const died = performance.now();
+    await begin("b", {}, systemClock);
+    const taken = (await made.until(6)).slice(3);
+    expect(performance.now() - died).toBeLessThan(30_000);
+    expect(taken.map(({ process }) => process)).toEqual(["b", "b", "b"]);
+    expect(taken.map(({ generation }) => generation.id).sort()).toEqual(ids.sort());
+  }, 60_000);
+
+  test("a job whose process died before it took the generation comes back by itself", async () => {
+    const { url, begin, start, made } = await createProcesses();
+    const { id } = await start();
+    await query(url, "UPDATE vidgen_jobs.job SET state = 'active', started_on = now() - interval '9 s'");
+    await begin("b");
+    expect((await made.until(1))[0]?.generation.id).toBe(id);
+  });
+
+  test("a job that a generation left behind when it ended is removed", async () => {
+    const { url, begin, start, made, jobs } = await createProcesses();
+    const clock = createFastClock();
+    await start();
+    await query(url, "UPDATE vidgen.generations SET status = 'completed'");
+    await begin("a", {}, clock);
+    await clock.looks(3);
+    expect(await jobs()).toEqual([]);
+    expect(made.all).toEqual([]);
+  });
+
+  test("a process that has no engine for a generation leaves it to others", async () => {
+    const { begin, start, made } = await createProcesses();
+    const clock = createFastClock();
+    const seen = createMailbox<string>();
+    const { id } = await start();
+    const canMake = (generation: StoredGeneration) => {
+      seen.put(generation.id);
+      return false;
+    };
+    await begin("a", { canMake }, clock);
+    await seen.until(1);
+    await clock.looks(3);
+    clock.suspend();
+    const before = performance.now();
+    await begin("b");
+    expect((await made.until(1))[0]).toMatchObject({ process: "b", generation: { id } });
+    expect(performance.now() - before).toBeLessThan(8_000);
+    expect(seen.all).toEqual([id]);
+  });
+
+  test("a callback is delivered once, and leaves nothing in the queue", async () => {
+    const { begin, start, finish, delivered, jobs } = await createProcesses();
+    const [a, b] = [createFastClock(), createFastClock()];
+    await Promise.all([begin("a", { room: () => 0 }, a), begin("b", { room: () => 0 }, b)]);
+    const due = await Promise.all(Array.from({ length: 20 }, async () => finish(await start())));
+    const sent = await delivered.until(20);
+    await Promise.all([a.looks(3), b.looks(3)]);
+    expect(sent.map(({ delivery }) => delivery.id).sort()).toEqual(due.map(({ id }) => id).sort());
+    expect(sent[0]?.delivery).toMatchObject({ url: "https://hook.example/", attempts: 0 });
+    expect(await jobs()).toEqual([]);
+  });
+
+  test("a callback that failed is attempted again when that is due, and again when it is to be resent", async () => {
+    const { store, begin, start, finish } = await createProcesses();
+    const attempts = createMailbox<{ at: number; delivery: Delivery }>();
+    const generation = await start();
+    const { id } = await finish(generation);
+    let next_at: string | null = new Date(Date.now() + 1_500).toISOString();
+    const deliver = async (delivery: Delivery) => {
+      attempts.put({ at: Date.now(), delivery });
+      await store.recordAttempt(id, attempt("HTTP 500"), next_at);
+      return true;
+    };
+    const clock = createFastClock();
+    await begin("a", { deliver }, clock);
+    await attempts.until(1);
+    const dueAt = next_at;
+    next_at = null;
+    const [, second] = await attempts.until(2);
+    expect(second?.delivery).toMatchObject({ id, attempts: 1, next_at: dueAt });
+    expect(second?.at).toBeGreaterThanOrEqual(Date.parse(dueAt));
+    await clock.looks(3);
+    expect(attempts.all).toHaveLength(2);
+    await store.resend(generation.id, new Date().toISOString());
+    expect((await attempts.until(3))[2]?.delivery).toMatchObject({ id, attempts: 2 });
+  });
+
+  test("a callback whose receiver is busy is offered again, also to other processes", async () => {
+    const { begin, start, finish, delivered } = await createProcesses();
+    const busy = createMailbox<string>();
+    const { id } = await finish(await start());
+    const deliver = async (delivery: Delivery) => {
+      busy.put(delivery.id);
+      return false;
+    };
+    const a = await begin("a", { deliver });
+    await busy.until(2);
+    await a.close();
+    await begin("b");
+    expect((await delivered.until(1))[0]).toMatchObject({ process: "b", delivery: { id, attempts: 0 } });
+  });
+
+  test("every process is told of every change, also of one that is not in the database", async () => {
+    const { begin, start, finish, changes } = await createProcesses();
+    const [a] = [await begin("a", { room: () => 0 }), await begin("b", { room: () => 0, deliver: async () => false })];
+    // What is told before a process listens is missed.
+    const isListening = (process: string) => changes.until((each) => each.process === process);
+    const progress = { kind: "progress", id: "1", percent: 7 } as const;
+    const ring = new AbortController();
+    onTestFinished(() => ring.abort());
+    void (async () => {
+      while (!ring.signal.aborted) {
+        a.work.publish(progress);
+        await systemClock.sleep(50);
+      }
+    })();
+    await Promise.all([isListening("a"), isListening("b")]);
+    ring.abort();
+    const generation = await start();
+    await finish(generation);
+    for (const process of ["a", "b"])
+      for (const change of [progress, { kind: "credits" }, { kind: "generation", id: generation.id }])
+        await changes.until(
+          (each) => each.process === process && JSON.stringify(each.change) === JSON.stringify(change),
+        );
+  });
+
+  test.each(["SIGINT", "SIGKILL"] as const)(
+    "after a %s of PostgreSQL all goes on: what a live process makes stays its own, and what was asked for meanwhile was refused",
+    async (signal) => {
+      const { store, begin, start, forget, made, delivered, troubles } = await createProcesses();
+      const generation = await start();
+      const a = await begin("a", {}, systemClock);
+      await made.until(1);
+      // The other one has seen the database for long, until it is away.
+      let ahead = 0;
+      const clock = { ...createFastClock(), now: () => systemClock.now() + ahead };
+      await begin("b", {}, clock);
+      ahead = 60_000;
+      await server().stop(signal);
+      await clock.looks(2);
+      const refused = newGeneration();
+      await expect(store.start(refused, cost, undefined)).rejects.toMatchObject({ isUnavailable: true });
+      await expect(store.generation(generation.id)).rejects.toMatchObject({ isUnavailable: true });
+      await server().start();
+      await forget();
+      expect(await store.generation(refused.id)).toBeUndefined();
+      expect(await store.balance("local")).toBe(990);
+      await clock.looks(10);
+      expect(made.all).toHaveLength(1);
+      expect(made.all[0]?.lost.aborted).toBe(false);
+      expect(await a.store.finish(generation.id, completed, newDelivery("1", generation.id))).toBe(true);
+      await start();
+      expect((await delivered.until(1))[0]?.delivery.id).toBe("1");
+      await made.until(2);
+      // The other process has looked for work meanwhile; this one may not have.
+      const told = troubles.splice(0).map((text) => text.split(":")[0]);
+      expect(new Set(told)).toEqual(new Set(["The database is away"]));
+      expect(told.length).toBeLessThanOrEqual(2);
+    },
+  );
+});
