@@ -43,8 +43,8 @@ const guard = `
 if read -r signal; then kill -s "$signal" $!; wait $!; else kill -s QUIT $!; wait $!; rm -rf "$PWD"; fi
 `;
 
-/** Starts a server; without `fsync` it is faster, and a crash of the machine would lose data. */
-export async function startPostgres({ fsync = true } = {}): Promise<PostgresServer> {
+/** Starts a server at a port that `findPort` finds; without `fsync` it is faster, and a crash of the machine would lose data. */
+export async function startPostgres({ fsync = true, findPort = freePort } = {}): Promise<PostgresServer> {
   const programs = postgresPrograms ?? "";
   const folder = mkdtempSync(join(tmpdir(), "vidgen-postgres-"));
   const user = ownUser();
@@ -54,7 +54,7 @@ export async function startPostgres({ fsync = true } = {}): Promise<PostgresServ
   const initialize = ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"];
   execFileSync(join(programs, "initdb"), initialize, { ...options, stdio: ["ignore", "ignore", "inherit"] });
 
-  const port = String(await freePort());
+  const port = String(await findPort());
   const settings = Object.entries({ ...configuration, port, fsync: fsync ? "on" : "off" });
   const server = [
     join(programs, "postgres"),

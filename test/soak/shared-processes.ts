@@ -34,7 +34,8 @@ export type Shared = {
 /** Works with processes and their database, and ends them all. Rejects as soon as one ends by itself. */
 export function whileSharing<Result>(random: Random, work: (shared: Shared) => Promise<Result>): Promise<Result> {
   return inFolder(async (home) => {
-    const postgres = await startPostgres();
+    // A port that the system gives to no connection while the server is stopped.
+    const postgres = await startPostgres({ findPort: () => findPort(random) });
     const database = await postgres.createDatabase();
     const pool = new pg.Pool({ connectionString: database, options: "-c search_path=vidgen", max: 1 });
     pool.on("error", () => {});
