@@ -60,8 +60,9 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
         "generations",
         left.map(({ id }) => id),
         laterSeconds,
+        "first",
       );
-      await jobs.plan(sql, "generations", takenIds, heldSeconds);
+      await jobs.plan(sql, "generations", takenIds, heldSeconds, "first");
       return taken;
     });
 
@@ -75,19 +76,20 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
         ...[process, ids],
       );
       const still = rows.map(({ id }) => id);
-      await jobs.plan(sql, "generations", still, heldSeconds);
+      await jobs.plan(sql, "generations", still, heldSeconds, "first");
       return still;
     });
     for (const id of ids)
       if (!renewed.includes(id)) held.get(id)?.abort(new Error("another process has taken over this generation"));
   };
 
-  /** Lets any process take what this one has not ended. */
+  /** Lets any process take what this one has not ended: at a stop before all that nobody has begun. */
   const handBack = (id: string, seconds: number) =>
     transaction(async (sql) => {
       const update = `UPDATE vidgen.generations SET held_until = NULL
         WHERE id = $2 AND holder = $1 AND status = 'processing' RETURNING id`;
-      if ((await sql(update, process, id)).length > 0) await jobs.plan(sql, "generations", [id], seconds);
+      const place = seconds === 0 ? "first" : "last";
+      if ((await sql(update, process, id)).length > 0) await jobs.plan(sql, "generations", [id], seconds, place);
     });
 
   const make = async (generation: StoredGeneration, workers: Workers) => {

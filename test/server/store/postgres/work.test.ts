@@ -238,6 +238,25 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(taken.map(({ generation }) => generation.id).sort()).toEqual(ids.sort());
   }, 60_000);
 
+  test.each(["closed", "died"])("what a process made that has %s is made before what nobody has begun", async (how) => {
+    const { begin, start, forget, made } = await createProcesses();
+    const begun = await start();
+    const clock = createFastClock();
+    const a = await begin("a", { room: () => 1 - made.all.length }, clock);
+    await made.until(1);
+    await start();
+    await start();
+    let room = 0;
+    const others = createFastClock();
+    await begin("b", { room: () => room }, others);
+    await others.looks(40);
+    if (how === "closed") await a.close();
+    else clock.suspend();
+    if (how === "died") await forget();
+    room = 1;
+    expect((await made.until(2))[1]).toMatchObject({ process: "b", generation: { id: begun.id } });
+  });
+
   test("a job whose process died before it took the generation comes back by itself", async () => {
     const { url, begin, start, made } = await createProcesses();
     const { id } = await start();
