@@ -24,8 +24,8 @@ export type Jobs = {
 /** A job comes back after its time, checked by one process every 2 s. An attempt to deliver takes up to 15 s; a generation is only taken. */
 const expireInSeconds = { generations: 10, deliveries: 20 };
 
-/** A job is tried until it is removed. */
-const forever = { retryLimit: 2 ** 31 - 1, retentionDays: 3_650 };
+/** A job is tried until it is removed. pg-boss would drop one that waits for two weeks; a queue has a retention in minutes alone. */
+const forever = { retryLimit: 2 ** 31 - 1, retentionMinutes: 3_650 * 24 * 60 };
 
 /** Prepares pg-boss over the connections of the database. Rejects when the package `pg-boss` is missing. */
 export async function openJobs({ query }: Database, onTrouble: OnTrouble): Promise<Jobs> {

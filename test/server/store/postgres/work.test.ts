@@ -257,6 +257,17 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect((await made.until(2))[1]).toMatchObject({ process: "b", generation: { id: begun.id } });
   });
 
+  test("no job is dropped because it waits for long", async () => {
+    const { url, begin, start, finish, made } = await createProcesses();
+    await start();
+    await begin("a", { deliver: async () => false });
+    await made.until(1);
+    await finish(await start());
+    await start();
+    const soon = "SELECT name FROM vidgen_jobs.job WHERE keep_until < now() + interval '1 year'";
+    expect(await query(url, soon)).toEqual([]);
+  });
+
   test("a job whose process died before it took the generation comes back by itself", async () => {
     const { url, begin, start, made } = await createProcesses();
     const { id } = await start();
