@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
@@ -255,6 +257,27 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     if (how === "died") await forget();
     room = 1;
     expect((await made.until(2))[1]).toMatchObject({ process: "b", generation: { id: begun.id } });
+  });
+
+  test("what is made is not kept in memory meanwhile", async () => {
+    const { begin, start } = await createProcesses();
+    await start();
+    const requests = createMailbox<WeakRef<object>>();
+    const clock = createFastClock();
+    let end = () => {};
+    const make = ({ request }: StoredGeneration) => {
+      requests.put(new WeakRef(request));
+      return new Promise<void>((resolve) => {
+        end = resolve;
+      });
+    };
+    await begin("a", { room: () => 1 - requests.all.length, make }, clock);
+    onTestFinished(() => end());
+    await requests.until(1);
+    await clock.looks(3);
+    setFlagsFromString("--expose-gc");
+    runInNewContext("gc")();
+    expect(requests.all[0]?.deref()).toBeUndefined();
   });
 
   test("no job is dropped because it waits for long", async () => {
