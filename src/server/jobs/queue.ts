@@ -45,14 +45,14 @@ export function createQueue(options: QueueOptions): Queue {
   const capacity = places.reduce((sum, { engine }) => sum + engine.concurrency, 0);
   const jobs = new Map<string, Promise<void>>();
   const percents = new Map<string, number>();
-  const run = async (generation: StoredGeneration, signal: AbortSignal) => {
-    const { id } = generation;
+  // Without the generation: a request may have 28 MB, and a job may take hours.
+  const run = async (id: string, assignment: Assignment, signal: AbortSignal) => {
     const progress = (percent: number) => {
       percents.set(id, percent);
       options.onProgress?.(id, percent);
     };
     try {
-      await runJob(id, assign(generation, places), { ...options, signal, progress });
+      await runJob(id, assignment, { ...options, signal, progress });
     } catch (error) {
       // A job that is stopped stays unfinished in the store.
       if (!signal.aborted) options.onTrouble(`The generation ${id} could not be finished`, error);
@@ -65,7 +65,7 @@ export function createQueue(options: QueueOptions): Queue {
     const { id } = generation;
     const known = jobs.get(id);
     if (known || stop.signal.aborted) return known ?? Promise.resolve();
-    const job = run(generation, lost ? AbortSignal.any([stop.signal, lost]) : stop.signal);
+    const job = run(id, assign(generation, places), lost ? AbortSignal.any([stop.signal, lost]) : stop.signal);
     jobs.set(id, job);
     return job;
   };

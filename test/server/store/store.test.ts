@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
@@ -202,6 +203,14 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect(await store.start(newGeneration(), cost, { ...same, key: "next" })).toEqual({ kind: "no credits" });
     await store.setBalance("local", cost);
     expect(await store.start(newGeneration(), cost, { ...same, key: "next" })).toMatchObject({ replayed: false });
+  });
+
+  it("an idempotency key may be long", async () => {
+    const store = await openWith(100);
+    const key = randomBytes(6_000).toString("base64");
+    const first = await store.start(newGeneration(), cost, { key, body: "{}" });
+    expect(first).toMatchObject({ replayed: false });
+    expect(await store.start(newGeneration(), cost, { key, body: "{}" })).toStrictEqual({ ...first, replayed: true });
   });
 
   it("a checkpoint replaces the last one, also by none, and stays when its generation ends", async () => {

@@ -28,6 +28,7 @@ const connectTimeoutMs = 10_000;
 /** The connection may have gone without a word: longer than `statement_timeout`, by which the server answers. */
 const replyTimeoutMs = 12_000;
 const reconnectMs = 1_000;
+const endMs = 2_000;
 
 export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep" | "now">; onTrouble: OnTrouble };
 
@@ -124,7 +125,10 @@ export async function openDatabase(
       stop.abort(new Error("the database is closed"));
       // The pool would forget those that wait for a connection.
       await Promise.allSettled(running);
-      await Promise.all([pool.end(), listening]);
+      // A server that has gone without a word does not end its connections.
+      const given = new AbortController();
+      await Promise.race([Promise.all([pool.end(), listening]), clock.sleep(endMs, given.signal)]);
+      given.abort();
     },
   };
 }

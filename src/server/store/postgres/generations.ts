@@ -35,8 +35,8 @@ export function createGenerations({ query, transaction }: Database, { jobs, addD
     const [row] = await sql(
       `SELECT ${columns.replace("account", "generations.account")}, remaining_credits, body_hash
        FROM vidgen.idempotency_keys JOIN vidgen.generations ON generations.number = idempotency_keys.generation
-       WHERE idempotency_keys.account = $1 AND key = $2`,
-      ...[account, idempotency.key],
+       WHERE idempotency_keys.account = $1 AND key_hash = $2`,
+      ...[account, hash("sha256", idempotency.key)],
     );
     if (!row) return undefined;
     const { remaining_credits, body_hash, ...generation } = row;
@@ -108,7 +108,7 @@ export function createGenerations({ query, transaction }: Database, { jobs, addD
 
 type Payment = { cost: number; idempotency: Idempotency | undefined; remaining_credits: number };
 
-/** Adds a generation, what it costs, and its idempotency key. Only the hash of a body is stored, since a body may have 28 MB. */
+/** Adds a generation, what it costs, and its idempotency key. Only hashes are stored of the key, since an index has little room, and the body. */
 async function add(
   query: Query,
   generation: StoredGeneration,
@@ -125,11 +125,12 @@ async function add(
        entry AS (
          INSERT INTO vidgen.ledger (account, amount, reason, generation) SELECT $2, $12, 'start', number FROM added
        )
-     INSERT INTO vidgen.idempotency_keys (account, key, body_hash, generation, remaining_credits)
+     INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
      SELECT $2, $13::text, $14, number, $11 FROM added WHERE $13::text IS NOT NULL`,
     ...[id, account, status, created_at, completed_at, JSON.stringify({ request, callback_url })],
     ...[JSON.stringify(checkpoint), JSON.stringify({ error, media }), request.model, request.prompt],
-    ...[remaining_credits, -cost, idempotency?.key ?? null, idempotency ? hash("sha256", idempotency.body) : null],
+    ...[remaining_credits, -cost],
+    ...(idempotency ? [idempotency.key, idempotency.body].map((text) => hash("sha256", text)) : [null, null]),
   );
 }
 

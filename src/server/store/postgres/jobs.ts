@@ -6,10 +6,13 @@ import type { Database, Query, Value } from "./database.ts";
 /** The queues: what is to be made, and which callbacks are to be sent. */
 export type QueueName = "generations" | "deliveries";
 
+/** Where a job is in its queue once it is due: at the end unless given. */
+type Place = "first" | "last";
+
 /** Jobs of pg-boss. Each is called by the id of a generation or a delivery; there is one at a time for each. */
 export type Jobs = {
   /** Makes a job due in so many seconds, or at a time (ISO 8601), whatever was planned for it; in the transaction of `query`. */
-  plan(query: Query, queue: QueueName, ids: readonly string[], when: number | string): Promise<void>;
+  plan(query: Query, queue: QueueName, ids: readonly string[], when: number | string, place?: Place): Promise<void>;
   /** Adds a job that there was not before, due at once. */
   add(query: Query, queue: QueueName, id: string): Promise<void>;
   remove(query: Query, queue: QueueName, ids: readonly string[]): Promise<void>;
@@ -21,8 +24,8 @@ export type Jobs = {
 /** A job comes back after its time, checked by one process every 2 s. An attempt to deliver takes up to 15 s; a generation is only taken. */
 const expireInSeconds = { generations: 10, deliveries: 20 };
 
-/** A job is tried until it is removed. */
-const forever = { retryLimit: 2 ** 31 - 1, retentionDays: 3_650 };
+/** A job is tried until it is removed. pg-boss would drop one that waits for two weeks; a queue has a retention in minutes alone. */
+const forever = { retryLimit: 2 ** 31 - 1, retentionMinutes: 3_650 * 24 * 60 };
 
 /** Prepares pg-boss over the connections of the database. Rejects when the package `pg-boss` is missing. */
 export async function openJobs({ query }: Database, onTrouble: OnTrouble): Promise<Jobs> {
@@ -44,9 +47,10 @@ export async function openJobs({ query }: Database, onTrouble: OnTrouble): Promi
       await boss.send(queue, { id }, { id: jobId(id), db: bossDatabase(sql) });
     },
     remove,
-    async plan(sql, queue, ids, when) {
+    async plan(sql, queue, ids, when, place = "last") {
       await remove(sql, queue, ids);
-      const jobs = ids.map((id) => ({ id: jobId(id), name: queue, data: { id }, startAfter: String(when) }));
+      const due = { startAfter: String(when), priority: place === "first" ? 1 : 0 };
+      const jobs = ids.map((id) => ({ id: jobId(id), name: queue, data: { id }, ...due }));
       if (ids.length > 0) await boss.insert(jobs, { db: bossDatabase(sql) });
     },
     async fetch(queue, limit) {

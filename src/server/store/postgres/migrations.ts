@@ -45,11 +45,11 @@ const migrations: string[] = [
     FOR EACH ROW EXECUTE FUNCTION vidgen.refuse_change();
   CREATE TABLE vidgen.idempotency_keys (
     account text NOT NULL REFERENCES vidgen.accounts,
-    key text NOT NULL,
+    key_hash text NOT NULL,
     body_hash text NOT NULL,
     generation bigint NOT NULL REFERENCES vidgen.generations,
     remaining_credits bigint NOT NULL,
-    PRIMARY KEY (account, key)
+    PRIMARY KEY (account, key_hash)
   );
   CREATE TABLE vidgen.deliveries (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,

@@ -24,6 +24,8 @@ const outageMs = 15_000;
 /** A generation that this process cannot make, or a delivery to a receiver that is busy, is offered again after this time. */
 const laterSeconds = 2;
 const maxDeliveries = 32;
+/** So many generations are read at once: a request may have 28 MB, and a statement has 10 s. */
+const maxTaken = 4;
 
 /**
  * Takes generations and deliveries from the queues for this process. The job of a generation that is being made is planned for the time when
@@ -60,8 +62,9 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
         "generations",
         left.map(({ id }) => id),
         laterSeconds,
+        "first",
       );
-      await jobs.plan(sql, "generations", takenIds, heldSeconds);
+      await jobs.plan(sql, "generations", takenIds, heldSeconds, "first");
       return taken;
     });
 
@@ -75,29 +78,32 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
         ...[process, ids],
       );
       const still = rows.map(({ id }) => id);
-      await jobs.plan(sql, "generations", still, heldSeconds);
+      await jobs.plan(sql, "generations", still, heldSeconds, "first");
       return still;
     });
     for (const id of ids)
       if (!renewed.includes(id)) held.get(id)?.abort(new Error("another process has taken over this generation"));
   };
 
-  /** Lets any process take what this one has not ended. */
+  /** Lets any process take what this one has not ended: at a stop before all that nobody has begun. */
   const handBack = (id: string, seconds: number) =>
     transaction(async (sql) => {
       const update = `UPDATE vidgen.generations SET held_until = NULL
         WHERE id = $2 AND holder = $1 AND status = 'processing' RETURNING id`;
-      if ((await sql(update, process, id)).length > 0) await jobs.plan(sql, "generations", [id], seconds);
+      const place = seconds === 0 ? "first" : "last";
+      if ((await sql(update, process, id)).length > 0) await jobs.plan(sql, "generations", [id], seconds, place);
     });
 
-  const make = async (generation: StoredGeneration, workers: Workers) => {
+  /** Not async, so that the generation is not in memory until its end: its request may have 28 MB. */
+  const make = (generation: StoredGeneration, workers: Workers): Promise<void> => {
     const { id } = generation;
     if (!workers.canMake(generation)) return handBack(id, laterSeconds);
     const lost = new AbortController();
     held.set(id, lost);
-    await workers.make(generation, lost.signal);
-    held.delete(id);
-    await handBack(id, stop.signal.aborted ? 0 : laterSeconds);
+    return workers.make(generation, lost.signal).then(() => {
+      held.delete(id);
+      return handBack(id, stop.signal.aborted ? 0 : laterSeconds);
+    });
   };
 
   const deliver = async (id: string, workers: Workers) => {
@@ -129,9 +135,11 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
     }
   };
   const takeAll = async (workers: Workers) => {
-    const room = workers.room();
-    const ids = room > 0 ? await jobs.fetch("generations", room) : [];
-    if (ids.length > 0) for (const generation of await take(ids)) keep(make(generation, workers));
+    for (let room = workers.room(); room > 0; room -= maxTaken) {
+      const ids = await jobs.fetch("generations", Math.min(room, maxTaken));
+      if (ids.length === 0) break;
+      for (const generation of await take(ids)) keep(make(generation, workers));
+    }
     if (attempts.size === maxDeliveries) return;
     for (const id of await jobs.fetch("deliveries", maxDeliveries - attempts.size)) keep(deliver(id, workers));
   };

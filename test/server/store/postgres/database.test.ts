@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { openDatabase } from "../../../../src/server/store/postgres/database.ts";
@@ -70,6 +72,31 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
     await expect(database.query("SELECT 1")).rejects.toMatchObject({ isUnavailable: true });
     await server().start();
     expect(troubles).toHaveLength(2);
+  });
+
+  test("they are given up at the end when the database has gone without a word", async () => {
+    const url = new URL(await server().createDatabase());
+    const { hostname: host, port } = url;
+    const sockets: Socket[] = [];
+    const relay = createServer({ allowHalfOpen: true }, (socket) => {
+      const onward = connect({ port: Number(port), host, allowHalfOpen: true });
+      for (const each of [socket, onward]) sockets.push(each.on("error", () => {}));
+      socket.pipe(onward).pipe(socket);
+    }).listen(0, "127.0.0.1");
+    await once(relay, "listening");
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+      relay.close();
+    });
+    url.port = String(Object(relay.address()).port);
+    const database = await openDatabase(url.href, { maxConnections: 1, clock: systemClock, onTrouble: () => {} });
+    let isHeard = false;
+    database.listen("words", () => {
+      isHeard = true;
+    });
+    while (!isHeard) await database.query("NOTIFY words");
+    for (const socket of sockets) socket.unpipe().pause();
+    await database.close();
   });
 
   test("a process closes also while the database is away", async () => {

@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
@@ -233,6 +235,57 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(taken.map(({ process }) => process)).toEqual(["b", "b", "b"]);
     expect(taken.map(({ generation }) => generation.id).sort()).toEqual(ids.sort());
   }, 60_000);
+
+  test.each(["closed", "died"])("what a process made that has %s is made before what nobody has begun", async (how) => {
+    const { begin, start, forget, made } = await createProcesses();
+    const begun = await start();
+    const clock = createFastClock();
+    const a = await begin("a", { room: () => 1 - made.all.length }, clock);
+    await made.until(1);
+    await start();
+    await start();
+    let room = 0;
+    const others = createFastClock();
+    await begin("b", { room: () => room }, others);
+    await others.looks(40);
+    if (how === "closed") await a.close();
+    else clock.suspend();
+    if (how === "died") await forget();
+    room = 1;
+    expect((await made.until(2))[1]).toMatchObject({ process: "b", generation: { id: begun.id } });
+  });
+
+  test("what is made is not kept in memory meanwhile", async () => {
+    const { begin, start } = await createProcesses();
+    await start();
+    const requests = createMailbox<WeakRef<object>>();
+    const clock = createFastClock();
+    let end = () => {};
+    const make = ({ request }: StoredGeneration) => {
+      requests.put(new WeakRef(request));
+      return new Promise<void>((resolve) => {
+        end = resolve;
+      });
+    };
+    await begin("a", { room: () => 1 - requests.all.length, make }, clock);
+    onTestFinished(() => end());
+    await requests.until(1);
+    await clock.looks(3);
+    setFlagsFromString("--expose-gc");
+    runInNewContext("gc")();
+    expect(requests.all[0]?.deref()).toBeUndefined();
+  });
+
+  test("no job is dropped because it waits for long", async () => {
+    const { url, begin, start, finish, made } = await createProcesses();
+    await start();
+    await begin("a", { deliver: async () => false });
+    await made.until(1);
+    await finish(await start());
+    await start();
+    const soon = "SELECT name FROM vidgen_jobs.job WHERE keep_until < now() + interval '1 year'";
+    expect(await query(url, soon)).toEqual([]);
+  });
 
   test("a job whose process died before it took the generation comes back by itself", async () => {
     const { url, begin, start, made } = await createProcesses();
