@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../src/cli/system.ts";
 import type { Io } from "../../src/io.ts";
+import { listen } from "../../src/server/api/listen.ts";
 import { openService } from "../../src/server/serve.ts";
 import { fakeEngine, makeFolder } from "./service.ts";
 
@@ -127,12 +128,20 @@ test("a service that was suspended, and whose folder another process has taken o
   expect(notes.join()).toMatch(/another may have taken over/);
 });
 
+/** A port that nobody listens on. */
+async function freePort(): Promise<number> {
+  const { url, close } = await listen(async () => new Response(), { host: "127.0.0.1", port: 0 }, systemIo());
+  await close(0);
+  return Number(new URL(url).port);
+}
+
 test("a service behind a proxy goes by its public addresses, and is not ready any more once it stops", async () => {
+  const port = await freePort();
   const service = await openService(
     {
       ...{ folder: await makeFolder(), engines: [fakeEngine()], host: "127.0.0.1", isLoopback: false, hasPage: true },
       ...{ publicUrls: { api: "https://video.example", media: "https://video.example/videos" } },
-      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+      ...{ ports: { api: port, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
     },
     systemIo(),
   );
@@ -143,6 +152,9 @@ test("a service behind a proxy goes by its public addresses, and is not ready an
     media_url: "https://video.example/videos",
   });
   expect(service.pageUrl).toMatch(/^https:\/\/video\.example\/\?token=/);
+  const link = service.pageUrl?.replace("https://video.example", `http://127.0.0.1:${port}`) ?? "";
+  const signedIn = await fetch(link, { headers: { Origin: "https://video.example" } });
+  expect([signedIn.status, signedIn.headers.get("Set-Cookie")]).toEqual([200, expect.stringMatching(/; Secure$/)]);
   const ask = async (path: string) => {
     const reply = await service.api(new Request(`http://127.0.0.1${path}`));
     return [reply.status, await reply.json()];

@@ -83,15 +83,15 @@ async function live(serving: Serving, random: Random): Promise<void> {
 }
 
 /** Each create and each download takes its time, so that kills hit many of them. */
-export function slowly(random: Random): FakeOptions {
+export function slowly(random: Random, mostMs = 200): FakeOptions {
   return {
     video: videoOf,
     async fault(call: Call) {
       const isDownload = call.route === "content";
       if (call.route !== "create" && !isDownload) return undefined;
-      await pause(random.between(0, 200));
+      await pause(random.between(0, mostMs));
       const reply = await call.serve();
-      await pause(random.between(0, 200));
+      await pause(random.between(0, mostMs));
       return isDownload && reply.status === 200 ? trickle(reply, random) : reply;
     },
   };

@@ -4,7 +4,7 @@ import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { Clock } from "../../io.ts";
-import type { OnTrouble } from "../api/message.ts";
+import { isUnavailable, type OnTrouble } from "../api/message.ts";
 import { type Capacity, createCapacity } from "../capacity.ts";
 import type { Checkpoint, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
 import type { MediaStore } from "../media/media-store.ts";
@@ -197,19 +197,16 @@ const maxRetryMs = 60_000;
  */
 export async function insist<Result>(
   work: () => Promise<Result>,
-  {
-    clock,
-    signal,
-    onTrouble,
-    what = "The database cannot be used",
-  }: Pick<MakeOptions, "clock" | "signal" | "onTrouble"> & { what?: string },
+  { clock, signal, onTrouble, what }: Pick<MakeOptions, "clock" | "signal" | "onTrouble"> & { what?: string },
 ): Promise<Result> {
   for (let retryMs = 1_000; ; retryMs = Math.min(2 * retryMs, maxRetryMs)) {
     signal.throwIfAborted();
     try {
       return await work();
     } catch (error) {
-      onTrouble(`${what}; retrying in ${retryMs / 1_000} s`, error);
+      // A database on another machine tells of its outage itself, once for all generations.
+      if (what !== undefined || !isUnavailable(error))
+        onTrouble(`${what ?? "The database cannot be used"}; retrying in ${retryMs / 1_000} s`, error);
       await clock.sleep(retryMs, signal);
     }
   }

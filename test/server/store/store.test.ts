@@ -1,18 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store, StoredGeneration } from "../../../src/server/store/store.ts";
-import { type PostgresServer, postgresPrograms, startPostgres } from "../../postgres.ts";
+import { postgresPrograms } from "../../postgres.ts";
 import { makeFolder } from "../service.ts";
-import { open as openPostgres } from "./postgres/open.ts";
+import { open as openPostgres, useServer } from "./postgres/open.ts";
 import { attempt, completed, cost, failed, newDelivery, newGeneration, odd } from "./records.ts";
 
-let server: PostgresServer;
-beforeAll(async () => {
-  if (postgresPrograms) server = await startPostgres({ fsync: false });
-});
-afterAll(() => server?.close());
+const server = useServer();
 
 /** Each makes an empty database, and returns what opens it. */
 const databases = {
@@ -25,7 +21,7 @@ const databases = {
     };
   },
   async PostgreSQL() {
-    const url = await server.createDatabase();
+    const url = await server().createDatabase();
     return async () => (await openPostgres(url)).store;
   },
 };

@@ -1,21 +1,17 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { openDatabase } from "../../../../src/server/store/postgres/database.ts";
-import { type PostgresServer, postgresPrograms, query, startPostgres } from "../../../postgres.ts";
+import { postgresPrograms, query } from "../../../postgres.ts";
 import { newGeneration } from "../records.ts";
-import { open } from "./open.ts";
+import { open, useServer } from "./open.ts";
 
 describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres({ fsync: false });
-  });
-  afterAll(() => server?.close());
+  const server = useServer();
 
   async function openWithTroubles() {
-    const url = await server.createDatabase();
+    const url = await server().createDatabase();
     const troubles: string[] = [];
     const onTrouble = (what: string) => void troubles.push(what);
     const database = await openDatabase(url, { maxConnections: 1, clock: systemClock, onTrouble });
@@ -65,21 +61,21 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
   test("an outage is told of once, and the time since then is known", async () => {
     const { database, troubles } = await openWithTroubles();
     await database.query("SELECT 1");
-    await server.stop("SIGQUIT");
+    await server().stop("SIGQUIT");
     const before = performance.now();
     for (let i = 0; i < 3; i++) await expect(database.query("SELECT 1")).rejects.toMatchObject({ isUnavailable: true });
-    await server.start();
+    await server().start();
     await database.query("SELECT 1");
     expect(database.steadyMs()).toBeLessThan(performance.now() - before);
     expect(troubles).toEqual(["The database is away"]);
-    await server.stop("SIGQUIT");
+    await server().stop("SIGQUIT");
     await expect(database.query("SELECT 1")).rejects.toMatchObject({ isUnavailable: true });
-    await server.start();
+    await server().start();
     expect(troubles).toHaveLength(2);
   });
 
   test("they are given up at the end when the database has gone without a word", async () => {
-    const url = new URL(await server.createDatabase());
+    const url = new URL(await server().createDatabase());
     const { hostname: host, port } = url;
     const sockets: Socket[] = [];
     const relay = createServer({ allowHalfOpen: true }, (socket) => {
@@ -104,19 +100,19 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
   });
 
   test("a process closes also while the database is away", async () => {
-    const url = await server.createDatabase();
+    const url = await server().createDatabase();
     const { store, work } = await open(url, { onTrouble: () => {} });
     work.start({
       ...{ room: () => 1, canMake: () => true, onChange: () => {}, deliver: async () => true },
       make: async () => {},
     });
     await store.addAccount({ name: "local", keyHash: "hash" });
-    await server.stop("SIGINT");
+    await server().stop("SIGINT");
     const before = performance.now();
     await expect(store.start(newGeneration(), 0, undefined)).rejects.toMatchObject({ isUnavailable: true });
     await work.close();
     await store.close();
     expect(performance.now() - before).toBeLessThan(5_000);
-    await server.start();
+    await server().start();
   });
 });

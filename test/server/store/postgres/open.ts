@@ -1,7 +1,21 @@
 import { randomUUID } from "node:crypto";
-import { expect, onTestFinished } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { openPostgres, type Postgres, type PostgresOptions } from "../../../../src/server/store/postgres/postgres.ts";
+import { type PostgresServer, postgresPrograms, startPostgres } from "../../../postgres.ts";
+
+/** Starts a server for the tests of a file, where there is PostgreSQL. */
+export function useServer(): () => PostgresServer {
+  let server: PostgresServer | undefined;
+  beforeAll(async () => {
+    if (postgresPrograms) server = await startPostgres({ fsync: false });
+  }, 60_000);
+  afterAll(() => server?.close());
+  return () => {
+    if (!server) throw new Error("there is no PostgreSQL here");
+    return server;
+  };
+}
 
 /** Opens a database as a process of its own would, until the test ends. It must say nothing of trouble, unless a test listens to that. */
 export async function open(url: string, options: Partial<PostgresOptions> = {}): Promise<Postgres> {

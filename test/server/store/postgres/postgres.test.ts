@@ -1,21 +1,17 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts";
-import { type PostgresServer, postgresPrograms, query, startPostgres } from "../../../postgres.ts";
+import { postgresPrograms, query } from "../../../postgres.ts";
 import { completed, cost, newDelivery, newGeneration } from "../records.ts";
-import { open } from "./open.ts";
+import { open, useServer } from "./open.ts";
 
 describe("a database that processes share", { skip: postgresPrograms === undefined }, () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres({ fsync: false });
-  });
-  afterAll(() => server?.close());
+  const server = useServer();
 
   /** The stores of so many processes; the account "local" has these credits. */
   async function openAll(count: number, credits: number) {
-    const url = await server.createDatabase();
+    const url = await server().createDatabase();
     const stores = await Promise.all(Array.from({ length: count }, async () => (await open(url)).store));
     await stores[0]?.addAccount({ name: "local", keyHash: "hash" });
     await stores[0]?.setBalance("local", credits);
@@ -93,7 +89,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   });
 
   test("five processes that open an empty database at once prepare it once, and agree on what counts there", async () => {
-    const url = await server.createDatabase();
+    const url = await server().createDatabase();
     const processes = await Promise.all(Array.from({ length: 5 }, () => open(url)));
     expect(await query(url, "SELECT version FROM vidgen.versions")).toEqual([{ version: 1 }]);
     const secrets = await Promise.all(
@@ -126,7 +122,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
       false,
     ],
   ])("a database of %s is refused as it is", async (_, said, sql, isOurs) => {
-    const url = await server.createDatabase();
+    const url = await server().createDatabase();
     if (isOurs) await (await open(url)).store.close();
     await query(url, sql);
     const before = await query(url, schema);
@@ -135,7 +131,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   });
 
   test("a database may have the tables of other programs beside ours", async () => {
-    const url = await server.createDatabase();
+    const url = await server().createDatabase();
     await query(
       url,
       "CREATE TABLE accounts (id int); CREATE TABLE job (id int); CREATE SCHEMA pgboss; CREATE TABLE pgboss.job (id int)",
@@ -147,7 +143,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   });
 
   test("an address that cannot be used is said without its password", async () => {
-    const url = new URL(await server.createDatabase());
+    const url = new URL(await server().createDatabase());
     Object.assign(url, { password: "hidden", pathname: "/nowhere" });
     const error: unknown = await openRefused(url.href).catch((thrown) => thrown);
     expect(String(error)).toContain('"nowhere" does not exist');

@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import { setMaxListeners } from "node:events";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
 import type { Delivery, Store, StoredGeneration, Workers } from "../../../../src/server/store/store.ts";
-import { type PostgresServer, postgresPrograms, query, startPostgres } from "../../../postgres.ts";
+import { postgresPrograms, query } from "../../../postgres.ts";
 import { attempt, completed, cost, newDelivery, newGeneration } from "../records.ts";
-import { open } from "./open.ts";
+import { open, useServer } from "./open.ts";
 
 /** Lets a test wait for what is told elsewhere. */
 function createMailbox<T>() {
@@ -61,15 +61,11 @@ function createFastClock() {
 type Made = { process: string; generation: StoredGeneration; lost: AbortSignal; end(): void };
 
 describe("the work of processes that share a database", { skip: postgresPrograms === undefined }, () => {
-  let server: PostgresServer;
-  beforeAll(async () => {
-    server = await startPostgres({ fsync: false });
-  });
-  afterAll(() => server?.close());
+  const server = useServer();
 
   /** Processes of one database, and what they make. */
   async function createProcesses() {
-    const url = await server.createDatabase();
+    const url = await server().createDatabase();
     const made = createMailbox<Made>();
     const delivered = createMailbox<{ process: string; delivery: Delivery }>();
     const changes = createMailbox<{ process: string; change: Change }>();
@@ -419,12 +415,12 @@ describe("the work of processes that share a database", { skip: postgresPrograms
       const clock = { ...createFastClock(), now: () => systemClock.now() + ahead };
       await begin("b", {}, clock);
       ahead = 60_000;
-      await server.stop(signal);
+      await server().stop(signal);
       await clock.looks(2);
       const refused = newGeneration();
       await expect(store.start(refused, cost, undefined)).rejects.toMatchObject({ isUnavailable: true });
       await expect(store.generation(generation.id)).rejects.toMatchObject({ isUnavailable: true });
-      await server.start();
+      await server().start();
       await forget();
       expect(await store.generation(refused.id)).toBeUndefined();
       expect(await store.balance("local")).toBe(990);
@@ -435,10 +431,10 @@ describe("the work of processes that share a database", { skip: postgresPrograms
       await start();
       expect((await delivered.until(1))[0]?.delivery.id).toBe("1");
       await made.until(2);
-      // Once each; the slow one may not have looked meanwhile.
+      // The other process has looked for work meanwhile; this one may not have.
       const told = troubles.splice(0).map((text) => text.split(":")[0]);
-      expect(["The database is away", "The database is away"].slice(-told.length)).toEqual(told);
-      expect(told.length).toBeGreaterThan(0);
+      expect(new Set(told)).toEqual(new Set(["The database is away"]));
+      expect(told.length).toBeLessThanOrEqual(2);
     },
   );
 });
