@@ -45,6 +45,8 @@ export function createQueue(options: QueueOptions): Queue {
   const capacity = places.reduce((sum, { engine }) => sum + engine.concurrency, 0);
   const jobs = new Map<string, Promise<void>>();
   const percents = new Map<string, number>();
+  /** What the owner was told that the engines of this process cannot make. */
+  const lacks = new Set<string>();
   // Without the generation: a request may have 28 MB, and a job may take hours.
   const run = async (id: string, assignment: Assignment, signal: AbortSignal) => {
     const progress = (percent: number) => {
@@ -74,7 +76,12 @@ export function createQueue(options: QueueOptions): Queue {
     make,
     canMake(generation) {
       const assignment = assign(generation, places);
-      return assignment.place !== undefined || assignment.failsInMs === 0;
+      if (assignment.place || assignment.failsInMs === 0) return true;
+      const { reason } = assignment;
+      if (!lacks.has(reason))
+        options.onTrouble(`The generation ${generation.id} is left to other processes`, new Error(reason));
+      lacks.add(reason);
+      return false;
     },
     room: () => capacity - jobs.size,
     progressOf: (id) => percents.get(id),

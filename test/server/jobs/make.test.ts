@@ -7,6 +7,7 @@ import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
 import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { StoredGeneration } from "../../../src/server/store/store.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
 import { aPng } from "./pictures.ts";
 
@@ -322,4 +323,15 @@ describe("the files of a generation's images", () => {
     await service.clock.sleep(renderMs / 2);
     expect([most, service.rendered.length]).toEqual([4, 10]);
   });
+});
+
+test("what no engine of this process can make is left to others, and told once", async () => {
+  const service = await createTestService({ engines: [fakeEngine({ models: ["sora-2"] })] });
+  const generation = (model: string) => ({ checkpoint: null, request: { model, images: [], isReal: false } });
+  const canMake = (model: string) => service.queue.canMake(generation(model) as unknown as StoredGeneration);
+  expect(["sora-2", "ray-3", "ray-3", "veo-3.1"].map(canMake)).toEqual([true, false, false, false]);
+  expect(service.troubles.map((text) => text.split("Error: ")[1])).toEqual([
+    "no engine of the local service serves ray-3",
+    "no engine of the local service serves veo-3.1",
+  ]);
 });

@@ -4,6 +4,15 @@ import type { Query } from "./database.ts";
 /** Where the processes of a database hear of changes. */
 export const channel = "vidgen";
 
+/** Reads a change; `undefined` for what another program has sent. */
+export function readChange(text: string): Change | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Tells all processes of changes; inside a transaction, once it is committed. */
 export async function notify(query: Query, ...changes: Change[]): Promise<void> {
   const texts = changes.map((change) => JSON.stringify(change));

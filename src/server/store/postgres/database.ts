@@ -141,8 +141,8 @@ function withoutNul(value: Value): Value {
 
 type DescribedError = Error & { isUnavailable: boolean };
 
-/** Classes of SQLSTATE that pass by themselves: no connection, too few resources, a server that stops, a query that took too long, a standby. */
-const passing = /^(08|53|57P|57014|25006|25P03)/;
+/** Classes of SQLSTATE that pass by themselves: no connection, a transaction that met another one, too few resources, a server that stops, a query that took too long, a standby. */
+const passing = /^(08|40|53|57P|57014|25006|25P03)/;
 
 /** What the driver throws without a severity comes from the connection, not from the server. */
 function describeError(error: unknown): DescribedError {

@@ -1,3 +1,4 @@
+import type { Clock } from "../../../io.ts";
 import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
@@ -6,13 +7,17 @@ import { where } from "./where.ts";
 
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
+export type DeliveriesOptions = { jobs: Jobs; clock: Pick<Clock, "date"> };
+
 const selection = `
   SELECT deliveries.number, deliveries.id, generations.id AS generation, request, next_at,
     (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = deliveries.number) AS attempts
   FROM vidgen.deliveries JOIN vidgen.generations ON generations.number = deliveries.generation`;
 
 /** Callbacks and the attempts to deliver them. */
-export function createDeliveries({ query, transaction }: Database, jobs: Jobs) {
+export function createDeliveries({ query, transaction }: Database, { jobs, clock }: DeliveriesOptions) {
+  // The clock of the database may be another one.
+  const secondsUntil = (at: string) => Math.max(0, Date.parse(at) - clock.date().getTime()) / 1_000;
   const attemptsOf = async (delivery: number): Promise<Attempt[]> => {
     const select =
       "SELECT at, outcome, delivered, reply FROM vidgen.delivery_attempts WHERE delivery = $1 ORDER BY number";
@@ -27,13 +32,10 @@ export function createDeliveries({ query, transaction }: Database, jobs: Jobs) {
       );
       await jobs.add(sql, "deliveries", id);
     },
-    /** Returns a delivery that has an attempt to come, and whether that is due, by the clock of the database, as for its job. */
-    async findPending(id: string): Promise<{ delivery: Delivery; isDue: boolean } | undefined> {
+    /** Returns a delivery that has an attempt to come. */
+    async findPending(id: string): Promise<Delivery | undefined> {
       const [row] = await query(`${selection} WHERE deliveries.id = $1 AND next_at IS NOT NULL`, id);
-      if (!row) return undefined;
-      const delivery = readRow(row);
-      const [time] = await query("SELECT $1::timestamptz <= now() AS due", delivery.next_at);
-      return { delivery, isDue: time?.due === true };
+      return row && readRow(row);
     },
     recordAttempt: (id: string, { at, outcome, delivered, reply }: Attempt, next_at: string | null) =>
       transaction(async (sql) => {
@@ -46,7 +48,7 @@ export function createDeliveries({ query, transaction }: Database, jobs: Jobs) {
           ...[row.number as string, at, JSON.stringify(outcome), delivered, JSON.stringify(reply)],
         );
         if (next_at === null) await jobs.remove(sql, "deliveries", [id]);
-        else await jobs.plan(sql, "deliveries", [id], next_at);
+        else await jobs.plan(sql, "deliveries", [id], secondsUntil(next_at));
       }),
     resend: (generation: string, at: string) =>
       transaction(async (sql) => {
@@ -54,7 +56,7 @@ export function createDeliveries({ query, transaction }: Database, jobs: Jobs) {
           WHERE generation = (SELECT number FROM vidgen.generations WHERE id = $1) RETURNING id`;
         const [changed] = await sql<{ id: string }>(update, generation, at);
         if (!changed) return undefined;
-        await jobs.plan(sql, "deliveries", [changed.id], at);
+        await jobs.plan(sql, "deliveries", [changed.id], secondsUntil(at));
         await notify(sql, { kind: "callback", id: generation });
         const [row] = await sql(`${selection} WHERE deliveries.id = $1`, changed.id);
         return row && readRow(row);

@@ -11,8 +11,8 @@ type Place = "first" | "last";
 
 /** Jobs of pg-boss. Each is called by the id of a generation or a delivery; there is one at a time for each. */
 export type Jobs = {
-  /** Makes a job due in so many seconds, or at a time (ISO 8601), whatever was planned for it; in the transaction of `query`. */
-  plan(query: Query, queue: QueueName, ids: readonly string[], when: number | string, place?: Place): Promise<void>;
+  /** Makes jobs due in so many seconds, whatever was planned for them; in the transaction of `query`. */
+  plan(query: Query, queue: QueueName, ids: readonly string[], seconds: number, place?: Place): Promise<void>;
   /** Adds a job that there was not before, due at once. */
   add(query: Query, queue: QueueName, id: string): Promise<void>;
   remove(query: Query, queue: QueueName, ids: readonly string[]): Promise<void>;
@@ -47,9 +47,9 @@ export async function openJobs({ query }: Database, onTrouble: OnTrouble): Promi
       await boss.send(queue, { id }, { id: jobId(id), db: bossDatabase(sql) });
     },
     remove,
-    async plan(sql, queue, ids, when, place = "last") {
+    async plan(sql, queue, ids, seconds, place = "last") {
       await remove(sql, queue, ids);
-      const due = { startAfter: String(when), priority: place === "first" ? 1 : 0 };
+      const due = { startAfter: String(seconds), priority: place === "first" ? 1 : 0 };
       const jobs = ids.map((id) => ({ id: jobId(id), name: queue, data: { id }, ...due }));
       if (ids.length > 0) await boss.insert(jobs, { db: bossDatabase(sql) });
     },

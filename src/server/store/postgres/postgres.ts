@@ -20,7 +20,7 @@ export type Postgres = {
 export type PostgresOptions = {
   /** Identifies this process as the holder of what it makes. */
   process: string;
-  clock: Pick<Clock, "sleep" | "now">;
+  clock: Pick<Clock, "sleep" | "now" | "date">;
   onTrouble: OnTrouble;
 };
 
@@ -43,7 +43,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
       await migrate(query);
       return openJobs(background, onTrouble);
     });
-    const { add, findPending, ...deliveries } = createDeliveries(database, jobs);
+    const { add, findPending, ...deliveries } = createDeliveries(database, { jobs, clock });
     const store: Store = {
       ...createLedger(database),
       ...createGenerations(database, { jobs, addDelivery: add, process }),

@@ -1,7 +1,7 @@
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../api/message.ts";
 import type { StoredGeneration, Work, Workers } from "../store.ts";
-import { channel, notify } from "./changes.ts";
+import { channel, notify, readChange } from "./changes.ts";
 import type { Database, Row } from "./database.ts";
 import type { Deliveries } from "./deliveries.ts";
 import { columns, readRow } from "./generations.ts";
@@ -109,11 +109,10 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
   const deliver = async (id: string, workers: Workers) => {
     attempts.add(id);
     try {
-      const pending = await findPending(id);
-      if (pending?.isDue && (await workers.deliver(pending.delivery))) return;
-      const when = pending?.isDue ? laterSeconds : pending?.delivery.next_at;
+      const delivery = await findPending(id);
+      if (delivery && (await workers.deliver(delivery))) return;
       await transaction((sql) =>
-        when === undefined ? jobs.remove(sql, "deliveries", [id]) : jobs.plan(sql, "deliveries", [id], when),
+        delivery ? jobs.plan(sql, "deliveries", [id], laterSeconds) : jobs.remove(sql, "deliveries", [id]),
       );
     } finally {
       attempts.delete(id);
@@ -150,7 +149,10 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
     start(workers) {
       taking = repeat(() => takeAll(workers), pollMs, stop.signal);
       renewing = repeat(renew, renewMs, rest.signal);
-      listen(channel, (text) => workers.onChange(JSON.parse(text)));
+      listen(channel, (text) => {
+        const change = readChange(text);
+        if (change) workers.onChange(change);
+      });
     },
     publish: (change) => keep(notify(query, change)),
     async close() {

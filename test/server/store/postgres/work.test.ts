@@ -37,6 +37,7 @@ function createFastClock() {
   let suspended = Promise.resolve();
   return {
     now: () => 10 * systemClock.now(),
+    date: systemClock.date,
     async sleep(ms: number, signal?: AbortSignal) {
       await systemClock.sleep(ms / 10, signal);
       await suspended;
@@ -75,7 +76,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     async function begin(
       process: string,
       workers: Partial<Workers> = {},
-      clock: Pick<Clock, "sleep" | "now"> = createFastClock(),
+      clock: Pick<Clock, "sleep" | "now" | "date"> = createFastClock(),
     ) {
       const opened = await open(url, {
         process,
@@ -338,30 +339,37 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(await jobs()).toEqual([]);
   });
 
-  test("a callback that failed is attempted again when that is due, and again when it is to be resent", async () => {
-    const { store, begin, start, finish } = await createProcesses();
-    const attempts = createMailbox<{ at: number; delivery: Delivery }>();
-    const generation = await start();
-    const { id } = await finish(generation);
-    let next_at: string | null = new Date(Date.now() + 1_500).toISOString();
-    const deliver = async (delivery: Delivery) => {
-      attempts.put({ at: Date.now(), delivery });
-      await store.recordAttempt(id, attempt("HTTP 500"), next_at);
-      return true;
-    };
-    const clock = createFastClock();
-    await begin("a", { deliver }, clock);
-    await attempts.until(1);
-    const dueAt = next_at;
-    next_at = null;
-    const [, second] = await attempts.until(2);
-    expect(second?.delivery).toMatchObject({ id, attempts: 1, next_at: dueAt });
-    expect(second?.at).toBeGreaterThanOrEqual(Date.parse(dueAt));
-    await clock.looks(3);
-    expect(attempts.all).toHaveLength(2);
-    await store.resend(generation.id, new Date().toISOString());
-    expect((await attempts.until(3))[2]?.delivery).toMatchObject({ id, attempts: 2 });
-  });
+  const hourMs = 3_600_000;
+  test.each([0, -hourMs, hourMs])(
+    "a callback that failed is attempted again when that is due, and again when it is to be resent, by a clock that is %i ms ahead",
+    async (aheadMs) => {
+      const { begin, start, finish } = await createProcesses();
+      const attempts = createMailbox<{ at: number; delivery: Delivery }>();
+      const generation = await start();
+      const { id } = await finish(generation);
+      const date = () => new Date(Date.now() + aheadMs);
+      let next_at: string | null = new Date(date().getTime() + 1_500).toISOString();
+      const deliver = async (delivery: Delivery) => {
+        attempts.put({ at: date().getTime(), delivery });
+        const { store } = await opened;
+        await store.recordAttempt(id, attempt("HTTP 500"), next_at);
+        return true;
+      };
+      const clock = { ...createFastClock(), date };
+      const opened = begin("a", { deliver }, clock);
+      await attempts.until(1);
+      const dueAt = next_at;
+      next_at = null;
+      const [, second] = await attempts.until(2);
+      expect(second?.delivery).toMatchObject({ id, attempts: 1, next_at: dueAt });
+      expect(second?.at).toBeGreaterThanOrEqual(Date.parse(dueAt));
+      await clock.looks(3);
+      expect(attempts.all).toHaveLength(2);
+      const { store } = await opened;
+      await store.resend(generation.id, date().toISOString());
+      expect((await attempts.until(3))[2]?.delivery).toMatchObject({ id, attempts: 2 });
+    },
+  );
 
   test("a callback whose receiver is busy is offered again, also to other processes", async () => {
     const { begin, start, finish, delivered } = await createProcesses();
