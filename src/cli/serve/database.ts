@@ -1,4 +1,4 @@
-import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
+import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "../terminal/output.ts";
 
@@ -14,6 +14,7 @@ export function findDatabase(
   if (password === undefined)
     throw usage(
       `${flag === undefined ? "VIDGEN_DATABASE_URL" : "--database"} must be an address such as postgres://user@host/name.`,
+      "In a password, write @ as %40, / as %2F, # as %23, ? as %3F and % as %25.",
     );
   for (const secret of [text, password]) hide(secret);
   return text;
@@ -25,6 +26,8 @@ function readPassword(text: string): string | undefined {
     // Without a host, the connection is a socket of this machine.
     const url = new URL(text.replace("@/", "@localhost/"));
     if (!/^postgres(ql)?:$/.test(url.protocol)) return undefined;
+    // A / or # in a password ends the host: what follows would be taken for the host's name, and printed with it.
+    if ((url.pathname + url.hash).includes("@")) return undefined;
     return decodeURIComponent(url.password) || (url.searchParams.get("password") ?? "");
   } catch {
     return undefined;
@@ -37,8 +40,8 @@ export function databaseError(error: unknown): VidgenError {
   const code = systemCode(error) ?? "";
   if (code === "ERR_MODULE_NOT_FOUND")
     return usage("--database needs the packages pg and pg-boss, which vidgen does not bring.", installHint());
-  // Node names no reason when a host has several addresses and none answers.
-  const reason = systemReason(error) || code;
+  // Not `systemReason`: a file that "does not exist" is a socket or a certificate, not the database.
+  const reason = error instanceof Error ? error.message : String(error);
   // The driver's words for an address without a password, where one is wanted.
   if (/client password must be a string/.test(reason)) return usage("The database wants a password.", hint);
   const isUnavailable = error instanceof Error && "isUnavailable" in error && error.isUnavailable === true;

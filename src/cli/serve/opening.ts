@@ -34,7 +34,7 @@ export async function openShared(
   });
   if (settings.credits !== undefined && opened.address.api_key === null)
     output.note(
-      `--credits counts when the account is made, and it exists. To set them, with the same database: vidgen serve --key-for local --credits ${settings.credits}`,
+      `The account exists, so --credits has changed nothing. To set its credits, with the same database: vidgen serve --key-for local --credits ${settings.credits} (it prints another key).`,
     );
   return opened;
 }

@@ -28,9 +28,13 @@ export async function openMedia(place: string, mark: string, io: OpenIo): Promis
     );
   } catch (cause) {
     if (cause instanceof VidgenError) throw cause;
-    throw new VidgenError("output", `Cannot keep videos at ${place}: ${systemReason(cause)}.`, { cause });
+    const hint = bucket && bucketHint;
+    throw new VidgenError("output", `Cannot keep videos at ${place}: ${systemReason(cause)}.`, { hint, cause });
   }
 }
+
+const bucketHint =
+  "The bucket must exist. Check AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.";
 
 async function openBucket(bucket: Bucket, mark: string, io: OpenIo): Promise<MediaStore> {
   const scratch = await openScratch(join(tmpdir(), "vidgen-unfinished-"), io);

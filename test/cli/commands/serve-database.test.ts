@@ -98,7 +98,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect(two.stderr).not.toContain("VIDGEN_API_KEY");
     for (const line of [
       "For another key, with the same database: vidgen serve --key-for local\n",
-      "To set them, with the same database: vidgen serve --key-for local --credits 7\n",
+      "To set its credits, with the same database: vidgen serve --key-for local --credits 7 (it prints another key).\n",
       "Videos are kept on this machine alone; --media names a place",
       "http://localhost:8091 is another server on each machine",
     ])

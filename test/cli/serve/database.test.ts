@@ -27,13 +27,13 @@ describe("the address", () => {
     expect((await find(text)).hidden).toEqual([text, password]);
   });
 
-  test.each(["", "canary", "mysql://u:canary@db/x", "http://u:canary@db", "postgres://u:canary%zz@db/x"])(
-    "%s is none, and is not repeated",
-    async (text) => {
-      await expect(find(text)).rejects.toThrow("--database must be an address such as postgres://user@host/name.");
-      if (text !== "") await expect(find(undefined, text)).rejects.toThrow(/^VIDGEN_DATABASE_URL must be/);
-    },
-  );
+  test.each([
+    ...["", "canary", "mysql://u:canary@db/x", "http://u:canary@db", "postgres://u:canary%zz@db/x"],
+    ...["postgres://u:p@canary/x@db/x", "postgres://u:p@canary#x@db/x", "postgres://u:1/canary@db/x"],
+  ])("%s is none, and is not repeated", async (text) => {
+    await expect(find(text)).rejects.toThrow("--database must be an address such as postgres://user@host/name.");
+    if (text !== "") await expect(find(undefined, text)).rejects.toThrow(/^VIDGEN_DATABASE_URL must be/);
+  });
 });
 
 const described = (message: string, code: string | undefined, isUnavailable: boolean) =>
@@ -41,10 +41,10 @@ const described = (message: string, code: string | undefined, isUnavailable: boo
 
 test.each([
   [described("connect ECONNREFUSED 10.0.0.1:5432", "ECONNREFUSED", true), "network", /reached: connect ECONNREFUSED/],
-  [described("", "ECONNREFUSED", true), "network", /cannot be reached: ECONNREFUSED\.$/],
   [described('password authentication failed for user "x"', "28P01", false), "usage", /refused .*: password/],
   [described('database "x" does not exist', "3D000", false), "usage", /refused .*: database "x" does not exist/],
   [described("SASL: client password must be a string", undefined, true), "usage", /wants a password/],
+  [described("connect ENOENT /run/x/.s.PGSQL.5432", "ENOENT", true), "network", /reached: connect ENOENT \/run\/x/],
   [new Error("it has version 9"), "output", /^Cannot use the database: it has version 9\.$/],
 ])("%s: says what to look at", (error, code, says) => {
   const shown = databaseError(error);

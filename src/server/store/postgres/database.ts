@@ -1,5 +1,5 @@
 import type { ClientConfig, PoolClient } from "pg";
-import { systemReason } from "../../../errors.ts";
+import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../api/message.ts";
 
@@ -53,7 +53,8 @@ export async function openDatabase(
   /** Tells of an outage once. */
   const describe = (error: unknown) => {
     const described = describeError(error);
-    if (described.isUnavailable && !isAway && !stop.signal.aborted) onTrouble("The database is away", described);
+    if (described.isUnavailable && !isAway && !stop.signal.aborted)
+      onTrouble("The database is away", described.message);
     isAway = described.isUnavailable;
     if (isAway) awayAt = clock.now();
     return described;
@@ -145,8 +146,10 @@ type DescribedError = Error & { isUnavailable: boolean };
 const passing = /^(08|40|53|57P|57014|25006|25P03)/;
 
 /** What the driver throws without a severity comes from the connection, not from the server. */
-function describeError(error: unknown): DescribedError {
+export function describeError(error: unknown): DescribedError {
   const fields = Object(error) as { severity?: unknown; code?: unknown };
   const isUnavailable = fields.severity === undefined || passing.test(String(fields.code));
-  return Object.assign(new Error(systemReason(error), { cause: error }), { isUnavailable });
+  // Node's message is empty when a host has several addresses and none answers. Its "ENOENT" is about a socket, not about the database.
+  const message = (error instanceof Error ? error.message : String(error)) || (systemCode(error) ?? "");
+  return Object.assign(new Error(message, { cause: error }), { isUnavailable });
 }

@@ -1,11 +1,33 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { systemReason } from "../../../../src/errors.ts";
 import { systemClock } from "../../../../src/io.ts";
-import { openDatabase } from "../../../../src/server/store/postgres/database.ts";
+import { describeError, openDatabase } from "../../../../src/server/store/postgres/database.ts";
 import { postgresPrograms, query } from "../../../postgres.ts";
 import { newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
+
+test("a connection that fails says which one, when Node has no message for it, too", () => {
+  const fail = (code: string, message = "") => Object.assign(new Error(message), { code });
+  const socket = "connect ENOENT /run/postgresql/.s.PGSQL.5432";
+  expect(describeError(fail("ENOENT", socket))).toMatchObject({ message: socket, isUnavailable: true });
+  const several = new AggregateError([fail("ECONNREFUSED"), fail("ECONNREFUSED")]);
+  expect(describeError(several)).toMatchObject({ message: "ECONNREFUSED", isUnavailable: true });
+});
+
+test("an outage of a socket is told of by its path", async () => {
+  const told = new Promise((resolve) => {
+    const onTrouble = (_what: string, error: unknown) => resolve(systemReason(error));
+    void openDatabase("postgres:///x?host=/nowhere", { maxConnections: 1, clock: systemClock, onTrouble }).then(
+      async (database) => {
+        await database.query("SELECT 1").catch(() => {});
+        await database.close();
+      },
+    );
+  });
+  expect(await told).toMatch(/ENOENT \/nowhere\//);
+});
 
 describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, () => {
   const server = useServer();
