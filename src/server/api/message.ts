@@ -48,7 +48,14 @@ export const retryAfter = { "Retry-After": "5" };
 export function errorResponse(thrown: unknown, onTrouble: OnTrouble = () => {}): Response {
   if (thrown instanceof HTTPException && thrown.res) return thrown.res;
   if (isUnavailable(thrown))
-    return errorResponse(refuse(503, "unavailable", "the service cannot do this now; try again", retryAfter));
+    return errorResponse(
+      refuse(
+        503,
+        "unavailable",
+        "the service cannot do this now; try again, a start with the same Idempotency-Key",
+        retryAfter,
+      ),
+    );
   onTrouble("A request was answered with HTTP 500", thrown);
   return errorResponse(refuse(500, "internal", "internal error in the local service"));
 }

@@ -48,6 +48,7 @@ export async function openJobs({ query }: Database, onTrouble: OnTrouble): Promi
     },
     remove,
     async plan(sql, queue, ids, seconds, place = "last") {
+      // pg-boss cannot change when a job is due.
       await remove(sql, queue, ids);
       const due = { startAfter: String(seconds), priority: place === "first" ? 1 : 0 };
       const jobs = ids.map((id) => ({ id: jobId(id), name: queue, data: { id }, ...due }));

@@ -142,13 +142,13 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
     if (attempts.size === maxDeliveries) return;
     for (const id of await jobs.fetch("deliveries", maxDeliveries - attempts.size)) keep(deliver(id, workers));
   };
-  const rest = new AbortController();
+  const stopRenewing = new AbortController();
   let taking = Promise.resolve();
   let renewing = Promise.resolve();
   return {
     start(workers) {
       taking = repeat(() => takeAll(workers), pollMs, stop.signal);
-      renewing = repeat(renew, renewMs, rest.signal);
+      renewing = repeat(renew, renewMs, stopRenewing.signal);
       listen(channel, (text) => {
         const change = readChange(text);
         if (change) workers.onChange(change);
@@ -160,7 +160,7 @@ export function createWork({ query, transaction, listen, steadyMs }: Database, o
       await taking;
       // What is made or sent here is being stopped, and handed back.
       while (running.size > 0) await Promise.all(running);
-      rest.abort();
+      stopRenewing.abort();
       await renewing;
     },
   };
