@@ -101,7 +101,7 @@ export function createClient(options: ClientOptions): Client {
   return {
     start: (request, how = {}) =>
       run(how, restate, async (signal) => {
-        const begun = await client.begin(copyRequest(request), { earlier: "ignore", noWait: true, signal });
+        const begun = await client.beginNew(copyRequest(request), { noWait: true, signal });
         return begun.send({ signal }).finally(begun.release);
       }),
     status: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.status(id, { signal })),

@@ -1,8 +1,6 @@
-import { randomUUID } from "node:crypto";
-import { mkdir, readdir, rename, rm, rmdir, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode, VidgenError } from "./errors.ts";
-import { type Clock, type Io, type ProcessId, unknownStart } from "./io.ts";
+import { type Machine, type ProcessId, unknownStart } from "./io.ts";
 
 /** The lease of a thing that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
@@ -13,28 +11,34 @@ export type Lease = {
   release(): Promise<void>;
 };
 
-/** `refreshedMs` is the time of the last refresh; absent when a process of that PID was seen to run. */
-export type Holder = ProcessId & { refreshedMs?: number };
+/** `isSure` is false for a process elsewhere that this one has not seen to refresh its lease: it may have ended. */
+export type Holder = ProcessId & { isSure: boolean };
 
 export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: Holder };
 
-export type LeaseIo = Pick<Io, "date" | "limit" | "processes">;
+export type LeaseIo = Pick<Machine, "date" | "now" | "sleep" | "limit" | "processes" | "disk" | "uuid">;
 
 const refreshMs = 10_000;
-/** Only the time of the last refresh tells whether a holder on another machine, or in another container, still runs. */
+/** For so long this process must see a lease unchanged before it takes its holder elsewhere for ended. */
 const staleMs = 60_000;
 
 /**
- * Acquires the lease at a path. Rejects with the system's error when it cannot be written.
+ * What a process has seen of leases that processes elsewhere hold: on another machine, or in another container. Only their refreshing tells
+ * whether they still run, and only by this process's own monotonic clock: the clocks of two machines may differ by minutes.
+ */
+export type Watch = Map<string, { mtimeMs: number; lookedAt: number; unchangedMs: number; isAlive: boolean }>;
+
+/**
+ * Tries to acquire the lease at a path, once. Rejects with the system's error when it cannot be written.
  *
  * A lease is a folder with one empty file, whose name identifies the holder. The holder changes by a single rename, which is atomic: a new
  * lease is renamed to `path` together with its file, which fails when `path` exists; a stale lease is taken over by renaming its file, which
  * succeeds for one process only. Hard links are not used because many mounted folders do not support them.
  */
-export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired> {
-  const name = formatName(await io.processes.self());
+export async function tryLease(path: string, io: LeaseIo, watch: Watch): Promise<Acquired> {
+  const name = formatName(await io.processes.self(), io.uuid());
   for (;;) {
-    const { holder, stale } = await findHolder(path, io);
+    const { holder, stale } = await findHolder(path, io, watch);
     if (holder) return { kind: "held", holder };
     const isOurs =
       stale === undefined
@@ -44,28 +48,54 @@ export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired>
   }
 }
 
-/** The process that holds the lease at a path; `undefined` when none does. */
-export async function readHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
-  return (await findHolder(path, io)).holder;
+/** How often a lease that may be stale is looked at. */
+const watchMs = 1_000;
+/** After this time the user is told what the command waits for. */
+const quietWaitMs = 2_000;
+
+type WaitOptions = { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
+
+/**
+ * Acquires the lease at a path, or says which process surely holds it: one elsewhere is watched for up to 60 s until it refreshes its lease
+ * or has ended. Rejects with the system's error when the lease cannot be written, or with the signal's reason.
+ */
+export async function acquireLease(path: string, io: LeaseIo, { signal, onNote }: WaitOptions = {}): Promise<Acquired> {
+  const watch: Watch = new Map();
+  const start = io.now();
+  for (let isTold = false; ; ) {
+    const acquired = await tryLease(path, io, watch);
+    if (acquired.kind === "acquired" || acquired.holder.isSure) return acquired;
+    if (!isTold && io.now() - start > quietWaitMs) {
+      onNote?.(`Process ${acquired.holder.pid} elsewhere may still hold ${path}: waiting up to 60 s to see.`);
+      isTold = true;
+    }
+    await io.sleep(watchMs, signal);
+  }
+}
+
+/** The process that holds the lease at a path, or may do so; `undefined` when none does. */
+export async function readHolder(path: string, io: LeaseIo): Promise<Holder | undefined> {
+  return (await findHolder(path, io, new Map())).holder;
 }
 
 /** A holder elsewhere that was killed keeps the lock until it is stale. */
 const lockLimitMs = staleMs + 30_000;
-/** After this time the user is told what the command waits for. */
-const quietWaitMs = 2_000;
 
-type WaitOptions = { signal?: AbortSignal; onNote?: (text: string) => void };
-
-export type LockIo = LeaseIo & Pick<Clock, "now" | "sleep"> & WaitOptions;
+export type LockIo = LeaseIo & Pick<Machine, "random">;
 
 type Work<Result> = (lock: Lease) => Promise<Result>;
 
-/** Runs `work` while this process holds the lease at a path; waits for processes that hold it before, until `io.signal` aborts. */
-export async function withLock<Result>(path: string, io: LockIo, work: Work<Result>): Promise<Result> {
+/** Runs `work` while this process holds the lease at a path; waits for processes that hold it before, until `signal` aborts. */
+export async function withLock<Result>(
+  path: string,
+  { io, signal, onNote }: WaitOptions & { io: LockIo },
+  work: Work<Result>,
+): Promise<Result> {
+  const watch: Watch = new Map();
   const start = io.now();
   let noteMs = quietWaitMs;
   for (let waitMs = 5; ; waitMs = Math.min(waitMs * 2, 100)) {
-    const acquired = await acquireLease(path, io);
+    const acquired = await tryLease(path, io, watch);
     if (acquired.kind === "acquired") return await work(acquired.lease).finally(acquired.lease.release);
     const { pid } = acquired.holder;
     const waitedMs = io.now() - start;
@@ -74,34 +104,35 @@ export async function withLock<Result>(path: string, io: LockIo, work: Work<Resu
       throw new VidgenError("output", `Timed out waiting for process ${pid} to release the lock ${path}.`, { hint });
     }
     if (waitedMs > noteMs) {
-      io.onNote?.(
+      onNote?.(
         `Waiting for process ${pid} to release the lock ${path}; the lock of a process that was killed elsewhere expires after 60 s.`,
       );
       noteMs = Number.POSITIVE_INFINITY;
     }
-    await io.sleep(waitMs * (0.5 + Math.random()), io.signal);
+    await io.sleep(waitMs * (0.5 + io.random()), signal);
   }
 }
 
 /** Renames a new lease to `path`; false when there is one already. */
 async function createLease(path: string, name: string, io: LeaseIo): Promise<boolean> {
-  const fresh = `${path}.${randomUUID()}`;
-  await mkdir(fresh, { recursive: true, mode: 0o700 });
+  const { disk } = io;
+  const fresh = `${path}.${io.uuid()}`;
+  await disk.mkdir(fresh, { recursive: true, mode: 0o700 });
   try {
-    await writeFile(join(fresh, name), "", { mode: 0o600 });
+    await (await disk.open(join(fresh, name), "wx", 0o600)).close();
     await refresh(join(fresh, name), io);
     // A release leaves an empty folder for a moment, and other programs leave files there, such as .DS_Store.
-    for (const other of await namesIn(path))
-      if (!parseName(other)) await rm(join(path, other), { recursive: true, force: true });
-    await rmdir(path).catch(() => {});
-    await rename(fresh, path);
+    for (const other of await namesIn(path, io))
+      if (!parseName(other)) await disk.rm(join(path, other), { recursive: true, force: true });
+    await disk.rmdir(path).catch(() => {});
+    await disk.rename(fresh, path);
     return true;
   } catch (error) {
-    await rm(fresh, { recursive: true, force: true });
+    await disk.rm(fresh, { recursive: true, force: true });
     const code = systemCode(error);
     if (code === "ENOTEMPTY" || code === "EEXIST") return false;
     // Windows answers EPERM when the folder exists.
-    if (code === "EPERM" && (await exists(path))) return false;
+    if (code === "EPERM" && (await exists(path, io))) return false;
     throw error;
   }
 }
@@ -109,9 +140,7 @@ async function createLease(path: string, name: string, io: LeaseIo): Promise<boo
 /** Takes over from a stale holder; false when another process did so first. */
 async function replaceHolder(path: string, { from, to }: { from: string; to: string }, io: LeaseIo): Promise<boolean> {
   try {
-    // Refreshed before the rename: with the old time, the new holder would look stale to another container.
-    await refresh(join(path, from), io);
-    await rename(join(path, from), join(path, to));
+    await io.disk.rename(join(path, from), join(path, to));
     return true;
   } catch (error) {
     if (systemCode(error) === "ENOENT") return false;
@@ -144,8 +173,8 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
     },
     async release() {
       over.abort();
-      await unlink(file).catch(() => {});
-      await rmdir(path).catch(() => {});
+      await io.disk.rm(file).catch(() => {});
+      await io.disk.rmdir(path).catch(() => {});
     },
   };
 }
@@ -159,57 +188,73 @@ function nextRefresh(io: LeaseIo, over: AbortSignal): Promise<void> {
   }).finally(limit.clear);
 }
 
-async function refresh(file: string, { date }: Pick<LeaseIo, "date">): Promise<void> {
-  await utimes(file, date(), date());
+async function refresh(file: string, { date, disk }: Pick<LeaseIo, "date" | "disk">): Promise<void> {
+  await disk.utimes(file, date(), date());
 }
 
 /** The process that holds the lease at a path, else the file of one that has ended, which is to be replaced. */
-async function findHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<{ holder?: Holder; stale?: string }> {
-  const names = (await namesIn(path)).filter(parseName).sort();
+async function findHolder(path: string, io: LeaseIo, watch: Watch): Promise<{ holder?: Holder; stale?: string }> {
+  const names = (await namesIn(path, io)).filter(parseName).sort();
   for (const name of names) {
-    const holder = await findLiving(path, name, io);
+    const holder = await findLiving(path, name, { io, watch });
     if (holder) return { holder };
   }
   // The first, so that of several processes only one can replace it.
   return names[0] === undefined ? {} : { stale: names[0] };
 }
 
+type Looking = { io: LeaseIo; watch: Watch };
+
 /** The process that a file names; `undefined` when it has ended or the lease is stale. */
-async function findLiving(path: string, name: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
+async function findLiving(path: string, name: string, { io, watch }: Looking): Promise<Holder | undefined> {
   const holder = parseName(name);
+  if (!holder) return undefined;
   const self = await io.processes.self();
-  const isHere = holder?.machine === self.machine && holder.namespace === self.namespace;
-  if (isHere) {
+  if (holder.machine === self.machine && holder.namespace === self.namespace) {
     if ((await io.processes.startOf(holder.pid)) !== holder.start) return undefined;
     // Without its start time, a process of that PID may be another one, which does not refresh the lease.
-    if (holder.start !== unknownStart) return holder;
+    if (holder.start !== unknownStart) return { ...holder, isSure: true };
   }
-  const modified = await stat(join(path, name)).catch(() => undefined);
-  // A time in the future is stale too: the clock that wrote it was wrong, and nobody may wait for it for days.
-  const isStale = !modified || Math.abs(io.date().getTime() - modified.mtimeMs) > staleMs;
-  if (isStale || !holder) return undefined;
-  return isHere ? holder : { ...holder, refreshedMs: modified.mtimeMs };
+  const file = join(path, name);
+  const found = await io.disk.stat(file).catch(() => undefined);
+  const seen = found && look(watch.get(file), found.mtimeMs, io.now());
+  if (seen === undefined || seen.unchangedMs >= staleMs) {
+    watch.delete(file);
+    return undefined;
+  }
+  watch.set(file, seen);
+  return { ...holder, isSure: seen.isAlive };
 }
 
-async function namesIn(path: string): Promise<string[]> {
+type Seen = Watch extends Map<string, infer Value> ? Value : never;
+
+function look(before: Seen | undefined, mtimeMs: number, now: number): Seen {
+  if (before === undefined) return { mtimeMs, lookedAt: now, unchangedMs: 0, isAlive: false };
+  if (before.mtimeMs !== mtimeMs) return { mtimeMs, lookedAt: now, unchangedMs: 0, isAlive: true };
+  // Between two looks that are far apart this process may have been suspended, and the holder with it.
+  const unchangedMs = before.unchangedMs + Math.min(now - before.lookedAt, refreshMs);
+  return { ...before, lookedAt: now, unchangedMs };
+}
+
+async function namesIn(path: string, { disk }: Pick<LeaseIo, "disk">): Promise<string[]> {
   try {
-    return await readdir(path);
+    return await disk.readdir(path);
   } catch (error) {
     if (systemCode(error) === "ENOENT") return [];
     throw error;
   }
 }
 
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
+async function exists(path: string, { disk }: Pick<LeaseIo, "disk">): Promise<boolean> {
+  return disk.stat(path).then(
     () => true,
     () => false,
   );
 }
 
 /** The token at the end tells two leases of one process apart. */
-function formatName({ machine, namespace, pid, start }: ProcessId): string {
-  return [machine, namespace, pid, start, randomUUID()].join("_");
+function formatName({ machine, namespace, pid, start }: ProcessId, token: string): string {
+  return [machine, namespace, pid, start, token].join("_");
 }
 
 function parseName(name: string): ProcessId | undefined {

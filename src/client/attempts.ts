@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { VidgenError } from "../errors.ts";
-import { type Entry, isOpen, recordOf } from "./history.ts";
+import { type Entry, isOpen } from "./history.ts";
 import type { StartRequest } from "./schema.ts";
 
 /**
  * What a start does about earlier attempts at the same: `resume` goes on with one that was interrupted; `reuse` goes on with any generation
- * of the same request that did not fail; `again` starts a new one; `ignore` does not look.
+ * of the same request that did not fail; `again` starts a new one, and dismisses those that it passes over.
  */
-export type Earlier = "resume" | "reuse" | "again" | "ignore";
+export type Earlier = "resume" | "reuse" | "again";
 
 /** An attempt whose generation has an id. */
 export type Started = Entry & { id: string };
@@ -21,11 +21,11 @@ export type Choice =
   | { kind: "new"; dismissed: Entry[]; older?: Started | undefined };
 
 export type Wanted = {
+  /** As the journal keeps it. */
   request: StartRequest;
   /** `-o` as it was typed. */
   place: string | undefined;
-  /** Not `ignore`: then there is nothing to choose from. */
-  earlier: Exclude<Earlier, "ignore">;
+  earlier: Earlier;
   /** Only attempts of AI agents count for one, and never for anybody else. */
   mcp?: boolean | undefined;
   now: Date;
@@ -35,84 +35,120 @@ export type Wanted = {
 /** How long an interrupted run is the same run. */
 const resumableMs = 12 * 3600_000;
 const reusableMs = 24 * 3600_000;
-/** An attempt has an outcome after this time: a request that was sent, and retried, takes less. */
-const startingMs = 3 * 60_000;
+/** An attempt has an outcome after this time: a request that was sent, and retried, takes up to 4 minutes. */
+const startingMs = 5 * 60_000;
 
-/** Whether an entry may matter to `chooseAttempt`. */
-export function isRecent(entry: Entry, now: Date): boolean {
-  return ageOf(entry, now) < reusableMs;
+/** Whether one of the entries, newest first, may matter to `chooseAttempt`. */
+export function hasRecent(entries: readonly Entry[], now: Date): boolean {
+  return datedEntries(entries, now).some(({ ageMs }) => ageMs < reusableMs);
 }
 
 /**
  * Chooses from the attempts of one service, newest first, by the rules of the same run. Throws `unknown` when one of them may have been
- * charged and its id never came: then another start could pay twice.
+ * charged and its id never came: then another start could pay twice; and `not_found` when the service has lost the generation of one.
  */
-export async function chooseAttempt(entries: Entry[], wanted: Wanted): Promise<Choice> {
+export async function chooseAttempt(entries: readonly Entry[], wanted: Wanted): Promise<Choice> {
   const { request, place, earlier, now, isHeld } = wanted;
-  const record = recordOf(request);
   // Attempts of a batch belong to its rows.
   const isOwn = (entry: Entry) => entry.batch === undefined && (entry.mcp ?? false) === (wanted.mcp ?? false);
-  const isSame = (entry: Entry) => isOwn(entry) && isDeepStrictEqual(entry.request, record);
-  const same = entries.filter((entry) => !entry.dismissed && isSame(entry));
-  if (earlier === "reuse") return chooseReusable(same, wanted);
+  const isSame = (entry: Entry) => isOwn(entry) && isDeepStrictEqual(entry.request, request);
+  const same = datedEntries(entries, now).filter(({ entry }) => !entry.dismissed && isSame(entry));
+  if (earlier === "reuse") return chooseReusable(same, isHeld);
   // A video that was paid for and is not saved may go to any place.
-  const isSameRun = (entry: Entry) => entry.place === place || (entry.status === "completed" && isOpen(entry));
+  const sameRun = same.filter(
+    ({ entry }) => entry.place === place || (entry.status === "completed" && isOpen(entry)),
+  );
   const dismissed: Entry[] = [];
-  for (const entry of same.filter(isSameRun).reverse()) {
-    if (ageOf(entry, now) >= resumableMs) continue;
-    const isUnknown = await isUnclear(entry, now, isHeld);
+  for (const dated of sameRun.filter(({ ageMs }) => ageMs < resumableMs).reverse()) {
+    const { entry } = dated;
+    const isLost = entry.status === "lost";
+    const isUnknown = await isUnclear(dated, isHeld);
     const isWaitedFor = isOpen(entry) && !entry.no_wait;
     const held = (isWaitedFor || entry.status === "starting") && (await isHeldBy(entry, isHeld));
     const isResumable = isWaitedFor && held === false;
     if (earlier === "again") {
-      if (isUnknown || isResumable) dismissed.push(entry);
+      if (isUnknown || isLost || isResumable) dismissed.push(entry);
     } else if (isUnknown) throw unclearError(entry);
+    else if (isLost) throw lostError(entry);
     else if (held === "unsure") return { kind: "wait", entry };
     else if (isResumable && isStarted(entry)) return { kind: "resume", entry };
   }
-  const older = same
-    .filter(isStarted)
-    .find((entry) => ageOf(entry, now) >= resumableMs && isSameRun(entry) && isOpen(entry));
+  const older = sameRun
+    .filter(({ entry, ageMs }) => ageMs >= resumableMs && isOpen(entry))
+    .map(({ entry }) => entry)
+    .find(isStarted);
   return { kind: "new", dismissed, older };
 }
 
-async function chooseReusable(same: Entry[], { now, isHeld }: Wanted): Promise<Choice> {
-  const recent = same.filter((entry) => isRecent(entry, now) && entry.status !== "failed");
-  const started = recent.find(isStarted);
+async function chooseReusable(same: readonly Dated[], isHeld: Wanted["isHeld"]): Promise<Choice> {
+  const recent = same.filter(({ ageMs }) => ageMs < reusableMs);
+  const started = recent.map(({ entry }) => entry).find(isStarted);
   if (started) return { kind: "resume", entry: started };
-  for (const entry of recent) {
-    if (await isUnclear(entry, now, isHeld)) throw unclearError(entry);
+  for (const dated of recent) {
+    const { entry } = dated;
+    if (await isUnclear(dated, isHeld)) throw unclearError(entry);
+    if (entry.status === "lost") throw lostError(entry);
     if (entry.status === "starting") return { kind: "wait", entry };
   }
   return { kind: "new", dismissed: [] };
 }
 
-/** Whether an attempt may have been charged although its id is unknown: its process has ended, or takes too long. */
-export async function isUnclear(entry: Entry, now: Date, isHeld: Wanted["isHeld"]): Promise<boolean> {
+/** An attempt and how long ago it was started, in milliseconds. */
+export type Dated = { entry: Entry; ageMs: number };
+
+/** The clocks of machines that share a journal may differ by as much. */
+const clockErrorMs = 10 * 60_000;
+/** No attempt is older than vidgen: a machine whose clock was not set says 1970. */
+const firstTime = Date.UTC(2025, 0, 1);
+
+/**
+ * The ages of entries, newest first. Where their order contradicts their times, a clock was wrong when they were written: such an attempt
+ * may be of this minute, and counts as new.
+ */
+export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
+  let latest = firstTime;
+  const oldestFirst = entries.toReversed().map((entry): Dated => {
+    const time = Date.parse(entry.at);
+    const ageMs = now.getTime() - time;
+    const isPlausible = time >= latest - clockErrorMs && ageMs >= -clockErrorMs;
+    if (isPlausible) latest = Math.max(latest, time);
+    return { entry, ageMs: isPlausible ? ageMs : 0 };
+  });
+  return oldestFirst.reverse();
+}
+
+/** Whether an attempt may have been charged although its id is unknown: its process has ended, or takes too long and may have ended. */
+export async function isUnclear({ entry, ageMs }: Dated, isHeld: Wanted["isHeld"]): Promise<boolean> {
   if (entry.status === "unknown") return true;
   if (entry.status !== "starting") return false;
-  return ageOf(entry, now) >= startingMs || (await isHeldBy(entry, isHeld)) === false;
+  const held = await isHeldBy(entry, isHeld);
+  return held === false || (held === "unsure" && ageMs >= startingMs);
 }
 
 export async function isHeldBy({ holder }: Entry, isHeld: Wanted["isHeld"]): ReturnType<Wanted["isHeld"]> {
   return holder !== undefined && isHeld(holder);
 }
 
+/** Whether an attempt has a generation, as far as the journal knows. */
 function isStarted(entry: Entry): entry is Started {
-  return entry.id !== undefined;
+  return entry.id !== undefined && (entry.status === "processing" || entry.status === "completed");
 }
 
-function ageOf({ at }: Entry, now: Date): number {
-  return now.getTime() - new Date(at).getTime();
-}
-
-function unclearError({ attempt, at }: Entry): VidgenError {
-  const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response: it may have been charged (attempt ${attempt}). Nothing was sent now.`;
+function unclearError({ attempt, at, id }: Entry): VidgenError {
+  const named = id === undefined ? "" : ` The answer named generation ${id}.`;
+  const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response: it may have been charged (attempt ${attempt}).${named} Nothing was sent now.`;
   return new VidgenError("unknown", message, {
     attempt,
+    id,
     hint: [
-      "Check your account for a generation from that time; `vidgen wait <id>` fetches it.",
+      `Check your account for a generation from that time; \`vidgen wait ${id ?? "<id>"}\` fetches it.`,
       `If there is none, run \`vidgen list --dismiss ${attempt}\` and try again. --again starts a new one in any case; it is charged.`,
     ].join("\n"),
   });
+}
+
+function lostError({ at, id }: Entry): VidgenError {
+  const message = `The same request was accepted at ${at.slice(0, 16)}Z as generation ${id}, which was charged and which the service no longer knows. Nothing was sent now.`;
+  const hint = `\`vidgen wait ${id}\` asks for it again. --again starts a new one; it is charged.`;
+  return new VidgenError("not_found", message, { id, hint });
 }

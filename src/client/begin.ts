@@ -1,9 +1,16 @@
-import { randomUUID } from "node:crypto";
 import { asVidgenError, usage } from "../errors.ts";
-import type { Clock } from "../io.ts";
-import { type Choice, chooseAttempt, type Earlier, isHeldBy, isRecent, type Started, type Wanted } from "./attempts.ts";
+import type { Io, Machine } from "../io.ts";
+import {
+  type Choice,
+  chooseAttempt,
+  type Earlier,
+  hasRecent,
+  isHeldBy,
+  type Started,
+  type Wanted,
+} from "./attempts.ts";
 import type { ClaimOptions, Claims } from "./claims.ts";
-import { type Line, recordOf } from "./history.ts";
+import type { Entry, Line } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
 import type { StartRequest } from "./schema.ts";
 import type { Target } from "./target.ts";
@@ -11,7 +18,6 @@ import type { Target } from "./target.ts";
 export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   /** Where the video is to be saved, as it was typed. */
   place?: string | undefined;
-  earlier: Earlier;
   /** The caller does not wait for the generation, so a later run does not resume it. */
   noWait?: boolean | undefined;
   /** The results file of the batch, and the row, that it is started for. */
@@ -21,24 +27,37 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   signal: AbortSignal;
 };
 
-export type Begun = {
-  /** The attempt that is to be sent, or is resumed. */
+type Begun = {
   attempt: string;
   /** When it was started; ISO 8601, UTC. */
   at: string;
-  /** The generation of an earlier attempt that is resumed: there is nothing to send. */
-  earlier: Started | undefined;
-  /** Where the video of that is saved already. */
-  file: string | undefined;
-  /** An attempt at the same that is still open, but too old to be resumed. */
-  older: Started | undefined;
   target: Target | undefined;
   /** Ends the claim of the place, and of the attempt. */
   release(): Promise<void>;
 };
 
+/** A new attempt, which is written down and is to be sent. */
+export type NewAttempt = Begun & {
+  kind: "new";
+  /** An attempt at the same that is still open, but too old to be resumed. */
+  older: Started | undefined;
+};
+
+/** An earlier attempt that is resumed: there is nothing to send. */
+export type ResumedAttempt = Begun & {
+  kind: "resumed";
+  earlier: Started;
+  /** Where its video is saved already. */
+  file: string | undefined;
+};
+
 type Known = {
   baseUrl: string;
+  account: string;
+  /** The request as the journal keeps it. */
+  record: StartRequest;
+  /** The place as the journal keeps it. */
+  placeRecord: string | undefined;
   journal: Omit<Journal, "path">;
   /** Those of this service. */
   entries: Journal["entries"];
@@ -46,26 +65,57 @@ type Known = {
   onNote(text: string): void;
 };
 
+type Options = BeginOptions & Known;
+
+type BeginIo = Pick<Machine, "date" | "sleep" | "uuid">;
+
 /** How often a start looks again at what another process does. */
 const pollMs = 250;
 const waitingNote =
-  "Another process has started the same: waiting for its id, or its end (up to 3 minutes). Until then nothing is sent.";
+  "Another process has started the same: waiting for its id, or its end (up to 5 minutes). Until then nothing is sent.";
 
 /**
  * Begins a start: chooses between an earlier attempt and a new one, claims the place, and writes down the claim or the intent. All of that
  * is under the journal's lock, so that two processes never choose the same. Sends nothing. Throws `unknown` when an earlier attempt may have
- * been charged, `output` when the place or the journal cannot be written, or the signal's reason.
+ * been charged, `not_found` when the service has lost the generation of one, `output` when the place or the journal cannot be written, or
+ * the signal's reason.
  */
-export async function begin(request: StartRequest, options: BeginOptions & Known, io: Clock): Promise<Begun> {
-  const { journal, claims, place, signal } = options;
+export function begin(
+  request: StartRequest,
+  options: Options & { earlier: Earlier },
+  io: BeginIo,
+): Promise<NewAttempt | ResumedAttempt> {
+  return underLock(options, io, async (locked) => {
+    const { record, placeRecord: place, earlier, mcp } = options;
+    const wanted = { request: record, place, earlier, mcp, now: io.date(), isHeld: options.journal.isHeld };
+    const choice = await choose(wanted, options.entries);
+    if (choice.kind === "wait") return undefined;
+    if (choice.kind === "resume") return resume(request, choice.entry, { ...options, ...locked });
+    return startAnew(request, choice, { ...options, ...locked }, io);
+  });
+}
+
+/** Begins a start whatever was started before. Throws as `begin` does. */
+export function beginNew(request: StartRequest, options: Options, io: BeginIo): Promise<NewAttempt> {
+  const choice = { dismissed: [], older: undefined };
+  return underLock(options, io, (locked) => startAnew(request, choice, { ...options, ...locked }, io));
+}
+
+type Locked = { hold: Hold; confirm(): Promise<void> };
+
+/** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
+async function underLock<Result>(
+  { journal, claims, place, signal, onNote }: Options,
+  io: BeginIo,
+  work: (locked: Locked) => Promise<Result | undefined>,
+): Promise<Result> {
   if (place === "") throw usage("The output path is empty.");
   const hold = await claims.hold();
-  const since = io.date();
   try {
     for (let looks = 1; ; looks++) {
-      const begun = await journal.lock(({ confirm }) => beginLocked(request, { ...options, hold, since, confirm }, io));
+      const begun = await journal.lock(({ confirm }) => work({ hold, confirm }), signal);
       if (begun) return begun;
-      if (looks === 2) options.onNote(waitingNote);
+      if (looks === 2) onNote(waitingNote);
       await io.sleep(pollMs, signal);
     }
   } catch (error) {
@@ -74,53 +124,78 @@ export async function begin(request: StartRequest, options: BeginOptions & Known
   }
 }
 
-type Locked = BeginOptions & Known & { hold: Hold; since: Date; confirm(): Promise<void> };
-
-const freshChoice: Choice = { kind: "new", dismissed: [] };
-
-/** `undefined` while it must wait for another process: see `Choice`. */
-async function beginLocked(request: StartRequest, options: Locked, io: Clock): Promise<Begun | undefined> {
-  const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, batch, mcp, hold, since, confirm } =
-    options;
-  const now = io.date();
-  const isHeld = (holder: string) => journal.isHeld(holder, since);
-  const isNew = earlier === "ignore";
-  const choice = isNew ? freshChoice : await choose({ request, place, earlier, mcp, now, isHeld }, entries);
-  if (choice.kind === "wait") return undefined;
-  const entry = choice.kind === "resume" ? choice.entry : undefined;
-  const attempt = entry?.attempt ?? randomUUID();
-  const at = entry?.at ?? now.toISOString();
-  const begun = { attempt, at, earlier: entry, older: choice.kind === "new" ? choice.older : undefined };
-  if (entry && place !== undefined && !overwrite) {
-    const file = await claims.findSaved(entry, place);
-    if (file !== undefined) return { ...begun, file, target: undefined, release: hold.release };
-  }
-  const claiming = { overwrite, id: entry?.id, entry, words: request, resume: true, hold };
-  const claimed = place === undefined ? undefined : claims.claim(place, claiming);
-  const target = await claimed?.catch((error) => {
-    // With the id, a program can go on with the generation that was paid for.
-    throw entry ? asVidgenError(error).with({ id: entry.id }) : error;
-  });
-  const release = async () => {
-    await target?.release();
-    await hold.release();
+/**
+ * Writes the intent of a new attempt. The lock is confirmed after that: a process that was suspended meanwhile, so that another one has the
+ * lock, ends here, and whoever has the lock sees the intent in the journal. Nothing is sent unless both have happened.
+ */
+async function startAnew(
+  request: StartRequest,
+  { dismissed, older }: { dismissed: readonly Entry[]; older?: Started | undefined },
+  options: Options & Locked,
+  io: BeginIo,
+): Promise<NewAttempt> {
+  const { journal, claims, place, hold, overwrite, batch } = options;
+  const [attempt, at] = [io.uuid(), io.date().toISOString()];
+  const claiming = { overwrite, id: undefined, entry: undefined, words: request, resume: true, hold };
+  const target = place === undefined ? undefined : await claims.claim(place, claiming);
+  const intent: Line = {
+    kind: "intent",
+    attempt,
+    base_url: options.baseUrl,
+    account: options.account,
+    request: options.record,
+    place,
+    no_wait: options.noWait,
+    batch: batch?.path,
+    row: batch?.row,
+    mcp: options.mcp,
+    holder: hold.holder,
   };
-  const { holder } = hold;
-  const intent = { attempt, base_url: baseUrl, request: recordOf(request), place, no_wait: noWait, holder };
-  const line: Line = entry
-    ? { kind: "claim", attempt, holder }
-    : { kind: "intent", ...intent, batch: batch?.path, row: batch?.row, mcp };
   try {
-    await confirm();
-    for (const { attempt } of choice.kind === "new" ? choice.dismissed : [])
-      await journal.append({ kind: "dismissed", attempt });
-    // What another process waits for stays that one's: `reuse` only waits beside it.
-    if (!entry || (await isHeldBy(entry, isHeld)) === false) await journal.append(line);
+    await journal.append(intent);
+    await options.confirm().catch(async (error) => {
+      const { message: reason, code } = asVidgenError(error);
+      await journal.append({ kind: "unsent", attempt, reason, code });
+      throw error;
+    });
+    for (const entry of dismissed) await journal.append({ kind: "dismissed", attempt: entry.attempt });
   } catch (error) {
     await target?.release();
     throw error;
   }
-  return { ...begun, file: undefined, target, release };
+  return { kind: "new", attempt, at, older, target, release: releaseBoth(target, hold) };
+}
+
+/** Claims an earlier attempt, so that no other process resumes it, unless its video is saved already. */
+async function resume(request: StartRequest, earlier: Started, options: Options & Locked): Promise<ResumedAttempt> {
+  const { journal, claims, place, overwrite, hold } = options;
+  const { attempt, at, id } = earlier;
+  const file = place === undefined || overwrite ? undefined : await claims.findSaved(earlier, place);
+  if (file !== undefined)
+    return { kind: "resumed", attempt, at, earlier, file, target: undefined, release: hold.release };
+  const claiming = { overwrite, id, entry: earlier, words: request, resume: true, hold };
+  const claimed = place === undefined ? undefined : claims.claim(place, claiming);
+  const target = await claimed?.catch((error) => {
+    // With the id, a program can go on with the generation that was paid for.
+    throw asVidgenError(error).with({ id });
+  });
+  try {
+    // What another process waits for stays that one's: `reuse` only waits beside it.
+    if ((await isHeldBy(earlier, journal.isHeld)) === false)
+      await journal.append({ kind: "claim", attempt, holder: hold.holder });
+    await options.confirm();
+  } catch (error) {
+    await target?.release();
+    throw error;
+  }
+  return { kind: "resumed", attempt, at, earlier, file, target, release: releaseBoth(target, hold) };
+}
+
+function releaseBoth(target: Target | undefined, hold: Hold): () => Promise<void> {
+  return async () => {
+    await target?.release();
+    await hold.release();
+  };
 }
 
 /** What a process writes just before it ends must count: chooses again when a holder has ended since the journal was read. */
@@ -133,7 +208,7 @@ async function choose(wanted: Wanted, entries: Journal["entries"]): Promise<Choi
   };
   for (;;) {
     const before = ended.size;
-    const known = await entries((part) => part.some((entry) => isRecent(entry, wanted.now)));
+    const known = await entries((part) => hasRecent(part, wanted.now));
     const [choice] = await Promise.allSettled([chooseAttempt(known, { ...wanted, isHeld })]);
     if (ended.size > before) continue;
     if (choice.status === "rejected") throw choice.reason;

@@ -1,19 +1,21 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { asVidgenError } from "../errors.ts";
+import { isDeepStrictEqual } from "node:util";
+import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Clock, Io } from "../io.ts";
 import { createApi } from "./api.ts";
-import { type BeginOptions, type Begun, begin } from "./begin.ts";
+import type { Earlier } from "./attempts.ts";
+import { type BeginOptions, begin, beginNew, type NewAttempt, type ResumedAttempt } from "./begin.ts";
 import { type ClaimOptions, createClaims } from "./claims.ts";
-import { checkApiKey, checkBaseUrl, createRedaction } from "./credentials.ts";
+import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { type Completed, failedError, follow, readTimes } from "./follow.ts";
-import { type Entry, type Line, recordOf } from "./history.ts";
+import { accountOf, type Entry, isOpen, type Line, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
 import { guessModel } from "./models.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
-import type { Generation, Started, StartRequest } from "./schema.ts";
+import { type Generation, isSameId, type Started, type StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start } from "./start.ts";
 import type { Target } from "./target.ts";
 import type { Version } from "./version.ts";
@@ -31,9 +33,9 @@ export type ClientOptions = {
   onNote?: ((text: string) => void) | undefined;
 };
 
-/** A start that has done all that can fail before it is paid for. */
-export type ReadyStart = Begun & {
-  /** Sends the paid request (interface 4.1); only without `earlier`. Rejects with the error that `start.ts` returns. */
+/** A new start that has done all that can fail before it is paid for. */
+export type ReadyStart = NewAttempt & {
+  /** Sends the paid request (interface 4.1). Rejects with the error that `start.ts` returns. */
   send(options: SendOptions): Promise<SentStart>;
   /** The same, but resolves however it ended. */
   sendUntilKnown(options: SendOptions): Promise<End>;
@@ -69,8 +71,13 @@ export type DownloadOptions = FollowOptions & {
 
 export type Client = {
   baseUrl: string;
-  /** Does all of a start that can fail before it is paid for, and sends nothing: see `begin.ts`. Rejects as that does. */
-  begin(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
+  /**
+   * Does all of a start that can fail before it is paid for, and sends nothing: see `begin.ts`. What is resumed cannot be sent. Rejects as
+   * that does.
+   */
+  begin(request: StartRequest, options: BeginOptions & { earlier: Earlier }): Promise<ReadyStart | ResumedAttempt>;
+  /** The same, whatever was started before. */
+  beginNew(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
@@ -87,63 +94,95 @@ export type Client = {
   addInfo(id: string, file: string, options: { signal: AbortSignal }): Promise<void>;
 };
 
+/** For this long after a generation has completed its video may be downloaded, however little of the time to wait is left. */
+const downloadMs = 5 * 60_000;
+
+/** How many generations that nobody follows a client remembers to have started, and how many models that a note was given about. */
+const maxRemembered = 1_000;
+
 /** A client of the service, for the CLI and for the library. Throws `usage` for an address or a key that cannot be used. */
 export function createClient(options: ClientOptions, io: ClientIo): Client {
   const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
   const apiKey = checkApiKey(options.apiKey);
   const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
+  const account = accountOf(baseUrl, apiKey);
   const { hide, redact } = createRedaction();
   hide(apiKey);
   const journal = withoutSecrets(options.journal ?? noJournal, redact);
+  /** As the journal has it. */
+  const service = redact(baseUrl);
   const onNote = options.onNote ?? (() => {});
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
   const fresh = new Map<string, Entry>();
   const claims = createClaims(journal, io);
   /** The models that a note was given about: a batch sends the same one a thousand times. */
-  const doubted = new Set<string>();
-  /** Cached: a command that follows a thousand generations looks each of them up. */
-  let recent: Promise<Entry[]> | undefined;
-  let all: Promise<Entry[]> | undefined;
+  const doubted = new Map<string, true>();
 
-  async function sendUntilKnown(request: StartRequest, { attempt, at }: Begun, how: SendOptions): Promise<End> {
+  async function sendUntilKnown(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {
+    const { attempt, at } = begun;
     const guess = guessModel(request.model);
     if (guess !== undefined && !doubted.has(request.model))
       onNote(`Unknown model "${request.model}"; did you mean ${guess}? Sent as typed.`);
-    doubted.add(request.model);
+    remember(doubted, request.model, true);
     const leave = how.leave ?? new AbortController().signal;
-    const end = await start(api, request, { ...how, leave, attempt, journal, onNote }, io);
+    const record = redactValue(recordOf(request), redact);
+    const isForeign = async (id: string) =>
+      (await entriesOf(id)).some((entry) => entry.attempt !== attempt && !isDeepStrictEqual(entry.request, record));
+    const end = await start(api, request, { ...how, leave, attempt, isForeign, journal, onNote }, io);
     if (end.kind !== "accepted") return end;
     const { generation, remaining_credits } = end.started;
-    const entry = { attempt, at, base_url: baseUrl, request: recordOf(request), remaining_credits };
-    fresh.set(generation.id, { ...entry, id: generation.id, status: "processing" });
+    const entry = { attempt, at, base_url: service, account, request: record, remaining_credits };
+    remember(fresh, generation.id, { ...entry, id: generation.id, status: "processing" });
     return end;
   }
 
-  async function send(request: StartRequest, begun: Begun, how: SendOptions): Promise<SentStart> {
+  async function send(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<SentStart> {
     const end = await sendUntilKnown(request, begun, how);
     if (end.kind !== "accepted") throw end.error;
     return { ...end.started, attempt: begun.attempt };
   }
 
-  const entries: Journal["entries"] = async (goOn) =>
-    (await journal.entries(goOn)).filter((entry) => entry.base_url === baseUrl);
-  const find = async (id: string) => {
-    const isIt = (entry: Entry) => entry.id === id;
-    const started = fresh.get(id);
-    if (started) return started;
-    recent ??= entries(() => false);
-    const found = (await recent).find(isIt);
-    if (found) return found;
-    all ??= entries();
-    return (await all).find(isIt);
+  const ready = (request: StartRequest, begun: NewAttempt): ReadyStart => ({
+    ...begun,
+    send: (how) => send(request, begun, how),
+    sendUntilKnown: (how) => sendUntilKnown(request, begun, how),
+  });
+  const forBegin = (request: StartRequest, how: BeginOptions) => {
+    const record = redactValue(recordOf(request), redact);
+    const placeRecord = how.place === undefined ? undefined : redact(how.place);
+    return { ...how, baseUrl: service, account, record, placeRecord, journal, entries, claims, onNote };
   };
+
+  const isOurs = (entry: Entry) => entry.base_url === service;
+  const entries: Journal["entries"] = async (goOn) => (await journal.entries(goOn)).filter(isOurs);
+  const entriesOf = async (id: string) => (await journal.entriesOf(id)).filter(isOurs);
+  const find = async (id: string) => fresh.get(id) ?? (await entriesOf(id))[0];
   /** Appends a line about what has happened already, so a failure to write is only a note. */
   const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
+
+  /** Whether an attempt was started with the key of this client; yes where an earlier version has written nothing about that. */
+  const isOwnAccount = (entry: Entry) => entry.account === undefined || entry.account === account;
+
+  /** A 404 means something for what this key has started alone: it is lost then, and stays so until it is found or started again. */
+  async function explainNotFound(error: VidgenError, id: string, entry: Entry | undefined): Promise<VidgenError> {
+    if (error.code !== "not_found" || entry === undefined) return error;
+    if (!isOwnAccount(entry)) {
+      const message = `The service has no generation ${id} for this key (account ${account}); it was started with another one (account ${entry.account}).`;
+      const hint = "Nothing was changed: use the key that it was started with.";
+      return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
+    }
+    if (!isOpen(entry)) return error;
+    await record({ kind: "lost", id });
+    const message = `The service has accepted generation ${id}, and no longer knows it: it is lost.`;
+    const hint = `It was charged. \`vidgen wait ${id}\` asks again; the same command starts no other one without --again.`;
+    return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
+  }
 
   async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const isNew = fresh.has(id);
-    const isKnown = isNew || (await find(id).catch(() => undefined)) !== undefined;
+    const entry = await find(id).catch(() => undefined);
+    const isKnown = entry !== undefined && isOwnAccount(entry);
     let isWatched = isNew;
     const onState = (status: string, percent?: number) => {
       isWatched = true;
@@ -155,15 +194,10 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       .catch(async (thrown) => {
         const error = asVidgenError(thrown);
         if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
-        // The next start of the same request, and `wait --all`, must not stop at it for ever.
-        if (error.code === "not_found" && (await find(id).catch(() => undefined)))
-          await record({ kind: "failed", id, reason: "the service no longer has it" });
-        throw error;
+        throw await explainNotFound(error, id, entry);
       })
-      .finally(() => {
-        // From here on the journal has it.
-        if (fresh.delete(id)) recent = all = undefined;
-      });
+      // From here on the journal has it.
+      .finally(() => fresh.delete(id));
     how.onState?.("completed");
     await record({ kind: "completed", id, ...(isWatched ? { watched: true } : {}) });
     return completed;
@@ -193,7 +227,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
         await record({ kind: "part", id, file, holder: hold.holder, inode, ...version });
       };
       const version = await claims.versionIn(target);
-      const leftMs = timeoutMs - (io.now() - start);
+      const leftMs = Math.max(timeoutMs - (io.now() - start), downloadMs);
       const options = { target, entry, version, timeoutMs: leftMs, signal, onVersion, freshUrl };
       const file = await save(completed, { ...options, onProgress: how.onProgress ?? (() => {}), onNote }, io);
       if (target.place === "-") return { ...completed, file };
@@ -209,22 +243,25 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   return {
     baseUrl,
     async begin(request, how) {
-      const begun = await begin(request, { ...how, baseUrl, journal, entries, claims, onNote }, io);
-      const sent = (how: SendOptions) => send(request, begun, how);
-      return { ...begun, send: sent, sendUntilKnown: (how) => sendUntilKnown(request, begun, how) };
+      const begun = await begin(request, { ...forBegin(request, how), earlier: how.earlier }, io);
+      return begun.kind === "resumed" ? begun : ready(request, begun);
     },
+    beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
     async status(id, { signal }) {
-      const generation = await pollUntilAnswered(api, id, io, signal, onNote);
+      const entry = await find(id).catch(() => undefined);
+      const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch((error) => {
+        const isOther = entry !== undefined && !isOwnAccount(entry);
+        // One look tells too little to call it lost.
+        throw isOther ? explainNotFound(asVidgenError(error), id, entry) : error;
+      });
       const { status } = generation;
       if (status !== "completed" && status !== "failed") return generation;
-      const entry = await find(id).catch(() => undefined);
-      if (entry?.status !== "processing") return generation;
-      // The journal still has it as running.
+      if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
+      // The journal does not have its end yet.
       const reason = failedError(id, generation).message;
       const line: Line = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
       await journal.append(line).catch(() => {});
       fresh.delete(id);
-      recent = all = undefined;
       return generation;
     },
     follow: followAndRecord,
@@ -247,4 +284,11 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       await writeInfo(file, { id, entry: await find(id), generation }, { redact });
     },
   };
+}
+
+/** Adds to a map, which never has more than the newest thousand. */
+function remember<Value>(map: Map<string, Value>, key: string, value: Value): void {
+  map.set(key, value);
+  const [oldest] = map.keys();
+  if (map.size > maxRemembered && oldest !== undefined) map.delete(oldest);
 }

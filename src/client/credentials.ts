@@ -40,6 +40,16 @@ export function createRedaction() {
   };
 }
 
+/** A copy of a value of JSON with every text in it redacted. */
+export function redactValue<Value>(value: Value, redact: (text: string) => string): Value {
+  const redacted = (_: string, inner: unknown): unknown => {
+    if (typeof inner === "string") return redact(inner);
+    if (typeof inner !== "object" || inner === null || Array.isArray(inner)) return inner;
+    return Object.fromEntries(Object.entries(inner).map(([name, each]) => [redact(name), each]));
+  };
+  return JSON.parse(JSON.stringify(value, redacted));
+}
+
 /** A secret as it is, percent-encoded, in base64, and in JSON. */
 function formsOf(secret: string): string[] {
   const bytes = Buffer.from(secret);

@@ -1,7 +1,7 @@
 import type { ErrorCode, VidgenError } from "../errors.ts";
 
-/** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs. */
-export type EndStatus = "completed" | "failed" | "refused" | "unsent" | "unknown" | "processing";
+/** How a generation, or a row of a batch, has ended for this run; `processing` when it still runs, `lost` when the service does not know it. */
+export type EndStatus = "completed" | "failed" | "lost" | "refused" | "unsent" | "unknown" | "processing";
 
 /** An error as `--json` and `--events` show it. */
 export type ErrorFields = {
@@ -53,7 +53,7 @@ export type EventCounts = {
   failed: number;
   refused: number;
   unsent: number;
-  /** May have been charged. */
+  /** May have been charged, or was, and is lost. */
   unknown: number;
 };
 

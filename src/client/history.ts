@@ -13,6 +13,8 @@ export type Line =
       kind: "intent";
       attempt: string;
       base_url: string;
+      /** The account that pays, as `accountOf` gives it. */
+      account?: string | undefined;
       /** As `recordOf` gives it. */
       request: StartRequest;
       place?: string | undefined;
@@ -26,14 +28,25 @@ export type Line =
       mcp?: boolean | undefined;
     }
   | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
-  | { kind: "refused" | "unsent" | "unknown"; attempt: string; reason: string; code?: ErrorCode | undefined }
+  /** `id` is set when the answer named a generation without accepting the start. */
+  | {
+      kind: "refused" | "unsent" | "unknown";
+      attempt: string;
+      id?: string | undefined;
+      reason: string;
+      code?: ErrorCode | undefined;
+    }
   /** Another process goes on with the attempt. */
   | { kind: "claim"; attempt: string; holder: string }
+  /** A line of a newer version about an attempt: what has become of that is not known. Never written. */
+  | { kind: "newer"; attempt: string; id?: string | undefined }
   /** The user has dealt with the attempt: it does not stop another start any more. */
   | { kind: "dismissed"; attempt: string }
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
   | { kind: "completed"; id: string; watched?: boolean | undefined }
   | { kind: "failed"; id: string; reason: string }
+  /** The service has accepted it, and no longer knows it. */
+  | { kind: "lost"; id: string }
   /** Whose bytes a partial file holds from here on, and who writes it; the newest line about a file counts. */
   | PartLine
   | SavedLine;
@@ -52,36 +65,48 @@ export type PartLine = Version & {
 
 export type DatedLine = Line & { at: string };
 
-const texts: Record<Line["kind"], readonly string[]> = {
+/** The fields of each line that must be there, as text. */
+const fields: Record<Line["kind"], readonly string[]> = {
   intent: ["attempt", "base_url"],
   accepted: ["attempt", "id"],
   refused: ["attempt", "reason"],
   unsent: ["attempt", "reason"],
   unknown: ["attempt", "reason"],
   claim: ["attempt", "holder"],
+  newer: ["attempt"],
   dismissed: ["attempt"],
   completed: ["id"],
   failed: ["id", "reason"],
+  lost: ["id"],
   part: ["file", "holder"],
   saved: ["id", "file"],
 };
 
-/** `undefined` for a line that cannot be read: torn by a crash, or written by another version. Not zod: a long journal has 400,000 lines. */
+/**
+ * `undefined` for a line that cannot be read, such as one that a crash has torn. A line of a newer version about an attempt is `newer`. Not
+ * zod: a long journal has 400,000 lines.
+ */
 export function parseLine(text: string): DatedLine | undefined {
   let line: unknown;
   try {
-    line = JSON.parse(text);
+    // Some editors put a byte order mark at the beginning of a file.
+    line = JSON.parse(text.startsWith("\ufeff") ? text.slice(1) : text);
   } catch {
     return undefined;
   }
   if (!isRecord(line) || typeof line.at !== "string") return undefined;
-  const fields = Object.hasOwn(texts, String(line.kind)) ? texts[line.kind as Line["kind"]] : undefined;
-  if (!fields?.every((field) => typeof line[field] === "string")) return undefined;
+  if (!Object.hasOwn(fields, String(line.kind))) return readNewer(line);
+  if (!fields[line.kind as Line["kind"]].every((field) => typeof line[field] === "string")) return readNewer(line);
   if (line.kind === "intent") {
-    if (Number.isNaN(Date.parse(line.at)) || !URL.canParse(String(line.base_url))) return undefined;
+    if (!URL.canParse(String(line.base_url))) return undefined;
     line.request = readRequest(line.request);
   }
   return line as DatedLine;
+}
+
+function readNewer({ attempt, id, at }: Record<string, unknown>): DatedLine | undefined {
+  if (typeof attempt !== "string") return undefined;
+  return { kind: "newer", attempt, id: typeof id === "string" ? id : undefined, at: String(at) };
 }
 
 /** A prompt or a model of the wrong type reads as text, since it is only shown. */
@@ -100,6 +125,7 @@ export const statuses = [
   "processing",
   "completed",
   "failed",
+  "lost",
   "unknown",
   "dismissed",
   "unsent",
@@ -112,6 +138,8 @@ export type Entry = {
   /** When it was started; ISO 8601, UTC. */
   at: string;
   base_url: string;
+  /** The account that pays; absent in lines of earlier versions. */
+  account?: string | undefined;
   request: StartRequest;
   place?: string | undefined;
   no_wait?: boolean | undefined;
@@ -156,16 +184,32 @@ export function createFolding(): (line: DatedLine) => Entry | undefined {
   };
   return (line) => {
     if (line.kind === "intent") return foldEntry(line, take(line.attempt).reverse());
-    if (line.kind === "accepted") for (const each of [...take(line.id), line]) remember(line.attempt, each);
-    else if (line.kind !== "part") remember("attempt" in line ? line.attempt : line.id, line);
+    if ("attempt" in line) {
+      // From here on, lines about this id are about this attempt.
+      if ("id" in line && line.id !== undefined) for (const each of take(line.id)) remember(line.attempt, each);
+      remember(line.attempt, line);
+    } else if (line.kind !== "part") remember(line.id, line);
     return undefined;
   };
 }
 
 /** An attempt from its intent and the lines after that, the oldest first. */
 function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): Entry {
-  const { attempt, at, base_url, request, place, no_wait, batch, row, mcp, holder } = intent;
-  const entry: Entry = { attempt, at, base_url, request, place, no_wait, batch, row, mcp, holder, status: "starting" };
+  const { attempt, at, base_url, account, request, place, no_wait, batch, row, mcp, holder } = intent;
+  const entry: Entry = {
+    attempt,
+    at,
+    base_url,
+    account,
+    request,
+    place,
+    no_wait,
+    batch,
+    row,
+    mcp,
+    holder,
+    status: "starting",
+  };
   for (const line of lines) fold(entry, line);
   return entry;
 }
@@ -181,16 +225,23 @@ function fold(entry: Entry, line: DatedLine): void {
     case "unsent":
     case "unknown":
       if (entry.id !== undefined || entry.dismissed) break;
+      if (line.id !== undefined) entry.id = line.id;
       entry.status = line.kind;
       entry.reason = line.reason;
       entry.code = line.code;
+      break;
+    case "newer":
+      if (entry.dismissed) break;
+      if (line.id !== undefined) entry.id ??= line.id;
+      if (entry.status !== "processing" && entry.status !== "completed") entry.status = "unknown";
+      entry.reason = "a newer version of vidgen has written about it";
       break;
     case "claim":
       entry.holder = line.holder;
       break;
     case "dismissed":
       entry.dismissed = true;
-      if (entry.status === "starting" || entry.status === "unknown") entry.status = "dismissed";
+      if (["starting", "unknown", "lost"].includes(entry.status)) entry.status = "dismissed";
       break;
     case "completed":
       if (entry.status === "completed") break;
@@ -201,6 +252,9 @@ function fold(entry: Entry, line: DatedLine): void {
       if (entry.status === "completed") break;
       entry.status = "failed";
       entry.reason = line.reason;
+      break;
+    case "lost":
+      if (isOpen(entry)) entry.status = "lost";
       break;
     case "saved":
       entry.file = line.file;
@@ -218,13 +272,13 @@ export function isOpen(entry: Entry): boolean {
 
 /**
  * A request as the journal keeps it, enough to recognise it again: an address with a query or a password, or an image, may be a secret, and
- * is replaced by a hash.
+ * is replaced by a hash. The prompt is kept as it is.
  */
-export function recordOf(request: StartRequest): StartRequest {
-  const text = JSON.stringify(request, (_, value) =>
+export function recordOf({ prompt, ...fields }: StartRequest): StartRequest {
+  const text = JSON.stringify(fields, (_, value) =>
     typeof value === "string" && isSecret(value) ? hash(value) : value,
   );
-  return JSON.parse(text);
+  return { prompt, ...JSON.parse(text) };
 }
 
 function isSecret(value: string): boolean {
@@ -236,6 +290,11 @@ function isSecret(value: string): boolean {
 
 function hash(value: string): string {
   return `sha256:${createHash("sha256").update(value).digest("base64url")}`;
+}
+
+/** The account that a key stands for at a service, by a short hash: it tells two accounts apart, and does not give the key away. */
+export function accountOf(baseUrl: string, apiKey: string): string {
+  return createHash("sha256").update(`${new URL(baseUrl).origin} ${apiKey}`).digest("hex").slice(0, 12);
 }
 
 /** A median of fewer says little. */

@@ -1,11 +1,13 @@
-import { randomUUID } from "node:crypto";
-import { type FileHandle, open, rmdir } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
-import { acquireLease, type Lease, type LockIo, readHolder, withLock } from "../lease.ts";
-import { shortenAddresses } from "./credentials.ts";
+import type { Disk } from "../io.ts";
+import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../lease.ts";
+import { redactValue, shortenAddresses } from "./credentials.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
 import { appendLine } from "./lines.ts";
+import { isSameId } from "./schema.ts";
+import { createTurns } from "./turns.ts";
 
 export type Journal = {
   path: string;
@@ -16,22 +18,30 @@ export type Journal = {
    * returns whether older ones are wanted too. Lines that a crash has torn are skipped.
    */
   entries(goOn?: (part: Entry[]) => boolean): Promise<Entry[]>;
+  /** The attempts that have a generation of this id, at any service, newest first. Reads the whole file, but only lines that name them. */
+  entriesOf(id: string): Promise<Entry[]>;
   /** The newest line that `isWanted` accepts. */
   findLast<Wanted extends DatedLine>(isWanted: (line: DatedLine) => line is Wanted): Promise<Wanted | undefined>;
-  /** Runs `work` while no other process does: for looking and writing in one step. Throws `output` when the lock cannot be written. */
-  lock<Result>(work: (lock: Pick<Lease, "confirm">) => Promise<Result>): Promise<Result>;
+  /**
+   * Runs `work` while no other process does: for looking and writing in one step. Those of this process take turns. Throws `output` when the
+   * lock cannot be written, or the signal's reason while it waits.
+   */
+  lock<Result>(work: (lock: Pick<Lease, "confirm">) => Promise<Result>, signal?: AbortSignal): Promise<Result>;
   /** Acquires a lease under a name of its own, to hold attempts and partial files by; the lines about them name it. */
   hold(): Promise<Hold>;
   /**
-   * Whether a live process has a lease; "unsure" when that process is elsewhere and has not refreshed it after `since`. Only inside of
-   * `lock`: it removes a lease whose process has ended.
+   * Whether a live process has a lease; "unsure" while that process is elsewhere and has not been seen to refresh it: further looks tell,
+   * within a minute. Only inside of `lock`: it removes a lease whose process has ended.
    */
-  isHeld(holder: string, since?: Date): Promise<boolean | "unsure">;
+  isHeld(holder: string): Promise<boolean | "unsure">;
   /** Overwrites the lines of an attempt with spaces. Only inside of `lock`. */
   forget(entry: Pick<Entry, "attempt" | "id">): Promise<void>;
 };
 
 export type Hold = { holder: string } & Lease;
+
+/** `signal` ends the wait for the lock where a call has none of its own; `onNote` says what it waits for. */
+export type JournalIo = LockIo & { signal?: AbortSignal | undefined; onNote?: ((text: string) => void) | undefined };
 
 const chunkBytes = 1_000_000;
 
@@ -39,9 +49,15 @@ const chunkBytes = 1_000_000;
  * The journal at a path; the first line creates the file. Several processes may append at once: no line ever moves. `earlier` is the path of
  * a journal that can no longer be written: lines about its attempts go to this one.
  */
-export function openJournal(path: string, io: LockIo, earlier?: string): Journal {
+export function openJournal(path: string, io: JournalIo, earlier?: string): Journal {
+  const { disk } = io;
   const leaseOf = (holder: string, journal = path) => join(`${journal}.leases`, holder);
-  const sources = () => [linesBackwards(path), ...(earlier === undefined ? [] : [readableLines(earlier)])];
+  const sources = (words?: readonly string[]) => [
+    linesBackwards(path, disk, words),
+    ...(earlier === undefined ? [] : [readableLines(earlier, disk, words)]),
+  ];
+  const inTurn = createTurns();
+  const watch: Watch = new Map();
   const asOutputError = (error: unknown) => {
     if (error instanceof VidgenError || systemCode(error) === undefined) throw error;
     throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
@@ -52,7 +68,7 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
   return {
     path,
     async append(line) {
-      await appendLine(path, { at: io.date().toISOString(), ...line }).catch(asOutputError);
+      await appendLine(path, { at: io.date().toISOString(), ...line }, disk).catch(asOutputError);
     },
     async entries(goOn = () => true) {
       const fold = createFolding();
@@ -65,6 +81,20 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
         }
       return entries;
     },
+    async entriesOf(id) {
+      const ids = [...new Set([id, id.toLowerCase(), id.toUpperCase()])];
+      const attempts = new Set<string>();
+      for (const source of sources(ids))
+        for await (const lines of source)
+          for (const line of lines)
+            if ("attempt" in line && "id" in line && isSameId(line.id ?? "", id)) attempts.add(line.attempt);
+      if (attempts.size === 0) return [];
+      const fold = createFolding();
+      const entries: Entry[] = [];
+      for (const source of sources([...ids, ...attempts]))
+        for await (const lines of source) entries.push(...lines.flatMap((line) => fold(line) ?? []));
+      return entries.filter(({ attempt }) => attempts.has(attempt));
+    },
     async findLast(isWanted) {
       for (const source of sources())
         for await (const lines of source) {
@@ -73,39 +103,43 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
         }
       return undefined;
     },
-    lock: (work) => withLock(`${path}.lock`, io, work).catch(asOutputError),
+    lock: (work, signal = io.signal) =>
+      inTurn(() => withLock(`${path}.lock`, { io, signal, onNote: io.onNote }, work), signal).catch(asOutputError),
     async hold() {
-      const holder = randomUUID();
-      const acquired = await acquireLease(leaseOf(holder), io).catch(asOutputError);
+      const holder = io.uuid();
+      const acquired = await tryLease(leaseOf(holder), io, watch).catch(asOutputError);
       if (acquired.kind === "held") throw new Error(`the lease ${holder} is held`);
       const release = async () => {
         await acquired.lease.release();
         // Fails as long as other processes hold leases.
-        await rmdir(dirname(leaseOf(holder))).catch(() => {});
+        await disk.rmdir(dirname(leaseOf(holder))).catch(() => {});
       };
       return { ...acquired.lease, holder, release };
     },
-    async isHeld(holder, since) {
+    async isHeld(holder) {
       if (earlier !== undefined && (await readHolder(leaseOf(holder, earlier), io).catch(() => {}))) return true;
-      const acquired = await acquireLease(leaseOf(holder), io).catch(asOutputError);
-      if (acquired.kind === "held")
-        return since && (acquired.holder.refreshedMs ?? Number.POSITIVE_INFINITY) <= since.getTime() ? "unsure" : true;
+      const acquired = await tryLease(leaseOf(holder), io, watch).catch(asOutputError);
+      if (acquired.kind === "held") return acquired.holder.isSure || "unsure";
       await acquired.lease.release();
       return false;
     },
     async forget({ attempt, id }) {
       const isGone = (line: DatedLine) =>
         "attempt" in line ? line.attempt === attempt : line.id !== undefined && line.id === id;
-      await blank(path, isGone).catch(asOutputError);
+      await blank(path, disk, isGone).catch(asOutputError);
     },
   };
 }
 
-/** The lines from the newest to the oldest, a chunk at a time; none where there is no file. */
-async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
+/**
+ * The lines from the newest to the oldest, a chunk at a time; none where there is no file. With `words` only lines that hold one of them:
+ * the others are not parsed.
+ */
+async function* linesBackwards(path: string, disk: Disk, words?: readonly string[]): AsyncGenerator<DatedLine[]> {
+  const isWanted = (text: string) => text !== "" && (words === undefined || words.some((word) => text.includes(word)));
   let file: FileHandle | undefined;
   try {
-    file = await open(path, "r");
+    file = await disk.open(path, "r");
     let end = (await file.stat()).size;
     /** The end of a line that begins in an earlier chunk, with its newline. */
     let rest = Buffer.alloc(0);
@@ -116,8 +150,9 @@ async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
       const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1;
       rest = bytes.subarray(0, first);
       end = start;
+      if (words && !words.some((word) => bytes.includes(word))) continue;
       const texts = bytes.toString("utf8", first).split("\n").reverse();
-      yield texts.flatMap((text) => (text === "" ? [] : (parseLine(text) ?? [])));
+      yield texts.flatMap((text) => (isWanted(text) ? (parseLine(text) ?? []) : []));
     }
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return;
@@ -128,15 +163,15 @@ async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
 }
 
 /** The same as far as the file can be read. */
-async function* readableLines(path: string): AsyncGenerator<DatedLine[]> {
+async function* readableLines(path: string, disk: Disk, words?: readonly string[]): AsyncGenerator<DatedLine[]> {
   try {
-    yield* linesBackwards(path);
+    yield* linesBackwards(path, disk, words);
   } catch {}
 }
 
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */
-async function blank(path: string, isGone: (line: DatedLine) => boolean): Promise<void> {
-  const file = await open(path, "r+");
+async function blank(path: string, disk: Disk, isGone: (line: DatedLine) => boolean): Promise<void> {
+  const file = await disk.open(path, "r+");
   try {
     const bytes = await file.readFile();
     for (let start = 0; start < bytes.length; ) {
@@ -156,6 +191,7 @@ async function blank(path: string, isGone: (line: DatedLine) => boolean): Promis
 export const noJournal: Omit<Journal, "path"> = {
   append: async () => {},
   entries: async () => [],
+  entriesOf: async () => [],
   findLast: async () => undefined,
   lock: (work) => work({ confirm: async () => {} }),
   hold: async () => ({
@@ -168,12 +204,17 @@ export const noJournal: Omit<Journal, "path"> = {
   forget: async () => {},
 };
 
-/** The reasons in the lines are the service's own words, which may repeat the key, or an address or image of the request. */
+/**
+ * A journal into which no key is written, wherever in a line it stands: a prompt, a path or the service's own words may have it in them.
+ * These words may also repeat an address or an image of the request.
+ */
 export function withoutSecrets(
   journal: Omit<Journal, "path">,
   redact: (text: string) => string,
 ): Omit<Journal, "path"> {
-  const redacted = (line: Line): Line =>
-    "reason" in line ? { ...line, reason: shortenAddresses(redact(line.reason)) } : line;
+  const redacted = (line: Line): Line => {
+    const hidden = redactValue(line, redact);
+    return "reason" in hidden ? { ...hidden, reason: shortenAddresses(hidden.reason) } : hidden;
+  };
   return { ...journal, append: (line) => journal.append(redacted(line)) };
 }

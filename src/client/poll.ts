@@ -3,7 +3,7 @@ import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
 import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
 import { freeRetryMs, isFinalConnectFailure, isTransient, retryAfterMs } from "./retry.ts";
-import { errorText, type Generation, normalizeGeneration, readGeneration, saysNo } from "./schema.ts";
+import { errorText, type Generation, isRecord, normalizeGeneration, readGeneration, saysNo } from "./schema.ts";
 
 /** What one poll shows. `trouble` is a failure that a retry, which is free, may overcome, though hardly when `isFinal`; `refused` is an answer that says no. */
 export type PollResult =
@@ -65,16 +65,17 @@ type Asked = { id: string; baseUrl: string; now: Date };
 
 function readPoll(reply: Reply, { id, baseUrl, now }: Asked): PollResult {
   const { status } = reply;
-  if (status === 404) {
+  if (status === 404 && isRecord(reply.json)) {
     const message = `The service has no generation ${id}.`;
     return { kind: "refused", error: new VidgenError("not_found", message, { id, httpStatus: 404 }) };
   }
-  if (isTransient(status)) {
+  // A 404 that is not the service's own JSON is that of a gateway, as during a deploy: it says nothing about the generation.
+  if (isTransient(status) || status === 404) {
     const after = retryAfterMs(reply.retryAfter, now);
     return { kind: "trouble", reason: describeReply(reply), httpStatus: status, retryAfterMs: after };
   }
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
-  if (generation?.id === id) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
+  if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
   const saysWhy = saysNo(reply.json) && errorText(reply.json) !== undefined;
   if (status >= 300 || saysWhy) return { kind: "refused", error: refusal(reply).with({ id }) };
   return { kind: "trouble", reason: `an unusable response (HTTP ${status})`, httpStatus: status };

@@ -1,50 +1,74 @@
-import { isRecord, parseJson, readStarted, type Started, saysNo } from "./schema.ts";
+import { asGeneration, isRecord, isUsableId, parseJson, type Started } from "./schema.ts";
+
+/** What a start reply tells, as far as it came. `saysNo` is set for `"success": false`. */
+export type StartReply = { started: Started | undefined; saysNo: boolean };
 
 /**
- * Reads a start reply whose body was cut; `undefined` unless the id inside its `data` arrived whole. An id anywhere else does not count: a
- * prompt that is echoed may hold anything.
+ * Reads a start reply (interface 2.3): whole, cut anywhere, or with values that are no JSON, such as NaN. The id is taken from inside `data`
+ * and nowhere else, since an echoed prompt may hold anything, and in the words in which it came, a number too. A cut id is none.
  */
-export function salvageStarted(text: string): Started | undefined {
-  const json = parseJson(repairJson(text));
-  if (!isRecord(json) || !isRecord(json.data) || saysNo(json)) return undefined;
-  return readStarted({ success: true, data: json.data, remaining_credits: json.remaining_credits });
+export function readStartReply(text: string): StartReply {
+  const { id, success, remaining_credits } = scanStartReply(text);
+  const saysNo = success === "false";
+  if (id === undefined || !isUsableId(id)) return { started: undefined, saysNo };
+  const json = parseJson(text);
+  const data = isRecord(json) && isRecord(json.data) ? json.data : {};
+  const status = typeof data.status === "string" ? data.status : "processing";
+  // A generation without its other fields, where these cannot be read.
+  const generation = asGeneration({ ...data, id, status }) ?? { id, status };
+  const credits = Number(remaining_credits ?? "NaN");
+  return { started: { generation, remaining_credits: Number.isNaN(credits) ? undefined : credits }, saysNo };
 }
 
-/** The beginning of a JSON text, cut back to its last whole string or bracket and closed there. */
-function repairJson(text: string): string {
-  let open: Open | undefined;
-  let isValue = false;
-  let whole: { end: number; open: Open | undefined } = { end: 0, open };
-  for (let i = 0; i < text.length; i++) {
-    const letter = text[i] ?? "";
-    if (letter === '"') {
-      i = endOfString(text, i);
-      if (i === -1) break;
-      if (isValue) whole = { end: i + 1, open };
-    } else if (letter === "{" || letter === "[") open = { closing: letter === "{" ? "}" : "]", outer: open };
-    else if (letter === "}" || letter === "]") {
-      open = open?.outer;
-      whole = { end: i + 1, open };
+/** The words of the fields that are wanted, without their quotes. */
+type Scanned = { id?: string; success?: string; remaining_credits?: string };
+
+/** A string (its closing quote is missing where the text is cut), a bracket, a colon or comma, or any other word, such as a number. */
+const tokens = /"[^"\\]*(?:\\.[^"\\]*)*("?)|[{}[\]:,]|[^\s{}[\]:,"]+/gs;
+
+/** An open bracket; `key` is that of the member of an object which is being read, set once its colon has come. */
+type Level = { isObject: boolean; name?: string | undefined; key?: string | undefined };
+
+function scanStartReply(text: string): Scanned {
+  const found: Scanned = {};
+  const levels: Level[] = [];
+  for (const { 0: token, 1: quote, index } of text.matchAll(tokens)) {
+    const level = levels.at(-1);
+    if (token === "{" || token === "[") levels.push({ isObject: token === "{" });
+    else if (level === undefined) return {};
+    else if (token === "}" || token === "]") {
+      levels.pop();
+      // What follows the first JSON document is not part of the reply.
+      if (levels.length === 0) return found;
+    } else if (token === ",") {
+      level.name = level.key = undefined;
+    } else if (token === ":") level.key = level.name;
+    else {
+      // A word at the end of the text may be cut.
+      const isWhole = token.startsWith('"') ? quote === '"' : index + token.length < text.length;
+      if (!isWhole) return found;
+      if (level.isObject && level.key === undefined) level.name = readWord(token);
+      else take(token, levels, found);
     }
-    if (letter === ":") isValue = true;
-    else if (/[,{"]/.test(letter)) isValue = false;
   }
-  return text.slice(0, whole.end) + close(whole.open);
+  return found;
 }
 
-/** An open bracket, by the one that closes it, and the open brackets around it. */
-type Open = { closing: string; outer: Open | undefined };
-
-function endOfString(text: string, start: number): number {
-  for (let i = start + 1; i < text.length; i++) {
-    if (text[i] === "\\") i++;
-    else if (text[i] === '"') return i;
-  }
-  return -1;
+function take(token: string, levels: readonly Level[], found: Scanned): void {
+  const [top, second, third] = levels;
+  if (!top?.isObject || third !== undefined) return;
+  const isId = second?.isObject && top.key === "data" && second.key === "id";
+  if (isId && (token.startsWith('"') || isNumber(token))) found.id = readWord(token);
+  if (second !== undefined) return;
+  if (top.key === "success") found.success = token;
+  if (top.key === "remaining_credits" && isNumber(token)) found.remaining_credits = token;
 }
 
-function close(innermost: Open | undefined): string {
-  const closing: string[] = [];
-  for (let open = innermost; open; open = open.outer) closing.push(open.closing);
-  return closing.join("");
+function isNumber(token: string): boolean {
+  return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(token);
+}
+
+/** What a string stands for; "" for one that is not valid JSON. Any other word as it is. */
+function readWord(token: string): string {
+  return token.startsWith('"') ? String(parseJson(token) ?? "") : token;
 }

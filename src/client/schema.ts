@@ -26,7 +26,7 @@ const optionalText = z.catch(z.nullish(z.string()), null);
 
 /** Strict about `id` and `status`, which the client needs; further fields are kept. */
 const generationSchema: z.ZodMiniType<Generation> = z.looseObject({
-  id: z.string().check(z.regex(/^[^\s\p{C}]{1,200}$/u)),
+  id: z.string().check(z.refine(isUsableId)),
   status: z.string(),
   video_url: optionalText,
   thumbnail_url: optionalText,
@@ -36,37 +36,45 @@ const generationSchema: z.ZodMiniType<Generation> = z.looseObject({
   prompt: optionalText,
 });
 
-function asGeneration(value: unknown): Generation | undefined {
+/** The generation that a value describes, without what has the wrong type; `undefined` when it has no usable id or no status. */
+export function asGeneration(value: unknown): Generation | undefined {
   return generationSchema.safeParse(value).data;
 }
 
-const credits = z.catch(z.optional(z.number()), undefined);
+/** Whether a text can be a generation's id: up to 200 characters, none of them white space or a control character. */
+export function isUsableId(text: string): boolean {
+  return /^[^\s\p{C}]{1,200}$/u.test(text);
+}
 
+/** Whether two ids are the same one: letter case makes no difference in a UUID. */
+export function isSameId(a: string, b: string): boolean {
+  return a === b || (isUuid(a) && a.toLowerCase() === b.toLowerCase());
+}
+
+export function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+}
+
+/** What the service has told at a start. */
 export type Started = { generation: Generation; remaining_credits: number | undefined };
 
-/** Reads the start reply (interface 2.3), also without its envelope; `undefined` when it has no usable id. */
-export function readStarted(json: unknown): Started | undefined {
-  if (!isRecord(json)) return undefined;
-  const generation = asGeneration(withStatus(json.data)) ?? asGeneration(withStatus(json));
-  return generation && { generation, remaining_credits: credits.parse(json.remaining_credits) };
-}
-
-/** A start reply with an id but no readable status is accepted: a generation starts as `processing`. */
-function withStatus(started: unknown): unknown {
-  if (!isRecord(started) || typeof started.status === "string") return started;
-  return { ...started, status: "processing" };
-}
-
 /**
- * Reads the status reply (interface 4.2), flat or inside `data`; `undefined` when it is neither. A reply without an id counts as one about
- * `askedId`.
+ * Reads the status reply (interface 4.2) about `askedId`, flat or inside `data`; `undefined` when it is neither, or about another
+ * generation. A reply without an id counts as one about `askedId`.
  */
 export function readGeneration(json: unknown, askedId: string): Generation | undefined {
   for (const candidate of isRecord(json) ? [json, json.data] : []) {
-    const generation = isRecord(candidate) ? asGeneration({ id: askedId, ...candidate }) : undefined;
+    if (!isRecord(candidate) || !isAbout(askedId, candidate.id)) continue;
+    const generation = asGeneration({ ...candidate, id: askedId });
     if (generation) return generation;
   }
   return undefined;
+}
+
+/** A number may have more digits than JavaScript keeps. */
+function isAbout(askedId: string, id: unknown): boolean {
+  if (typeof id === "number") return Number(askedId) === id;
+  return id === undefined || (typeof id === "string" && isSameId(id, askedId));
 }
 
 /**

@@ -5,8 +5,8 @@ import type { Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, describeValues, lacksCredits, type Reply, refusal } from "./reply.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
-import { salvageStarted } from "./salvage.ts";
-import { errorText, readStarted, type Started, type StartRequest, saysNo } from "./schema.ts";
+import { readStartReply } from "./salvage.ts";
+import { errorText, type Started, type StartRequest } from "./schema.ts";
 
 export type StartOptions = {
   /** The attempt's id, a UUID: the Idempotency-Key, and its name in the journal and in errors. */
@@ -16,6 +16,8 @@ export type StartOptions = {
   signal: AbortSignal;
   /** Aborts at the second Ctrl-C, which ends those 10 s. */
   leave: AbortSignal;
+  /** Whether the id belongs to another request: a gateway may replay a reply. */
+  isForeign(id: string): Promise<boolean>;
   /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
   retriesNotNow?: boolean | undefined;
   onNote(text: string): void;
@@ -54,7 +56,7 @@ const interruptLimitMs = 10_000;
  */
 export async function start(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {
   const { attempt, journal } = options;
-  const end = await startUntilKnown(api, request, options, io);
+  const end = await startUntilKnown(api, request, options, io).then((end) => unlessForeign(end, options));
   // The outcome is reported even where the journal can no longer be written.
   await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));
   // A process that ends after an unknown outcome, however it ends, ends with exit 6.
@@ -62,8 +64,19 @@ export async function start(api: Api, request: StartRequest, options: StartOptio
   return end;
 }
 
+/** The id of another request is not taken for this one's: its video would be saved under the wrong name. */
+async function unlessForeign(end: End, { attempt, isForeign }: StartOptions): Promise<End> {
+  if (end.kind !== "accepted") return end;
+  const { id } = end.started.generation;
+  if (!(await isForeign(id).catch(() => false))) return end;
+  return unknownOutcome(`it named generation ${id}, which another request has started`, attempt);
+}
+
 function outcomeLine(end: End, attempt: string): Line {
-  if (end.kind !== "accepted") return { kind: end.kind, attempt, reason: end.error.message, code: end.error.code };
+  if (end.kind !== "accepted") {
+    const { message: reason, code, id } = end.error;
+    return { kind: end.kind, attempt, id, reason, code };
+  }
   const { generation, remaining_credits } = end.started;
   return { kind: "accepted", attempt, id: generation.id, remaining_credits };
 }
@@ -134,29 +147,38 @@ function createAnswerLimit(options: StartOptions, clock: Clock) {
   return { signal: controller.signal, clear };
 }
 
-/** What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. */
+/**
+ * What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. An id is never thrown away:
+ * whatever the status, the outcome has it.
+ */
 export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const { status } = reply;
+  const { started, saysNo } = readStartReply(reply.text);
+  const id = started?.generation.id;
+  const isSuccess = status >= 200 && status < 300;
+  if (started && !saysNo && (isSuccess || isNotNow(status))) return { kind: "accepted", started };
   const reason = describeReply(reply);
-  if (isNotNow(status) && !lacksCredits(reply))
+  if (isNotNow(status) && id === undefined && !lacksCredits(reply))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
-  if (status >= 400 && status < 500 && status !== 408) return refusedOutcome(reply);
-  if (status < 200 || status >= 300) return unknownOutcome(reason, attempt, status);
-  // Some servers end a truncated body as if it were whole: JSON that does not parse is salvaged too.
-  const salvaged = reply.cut !== undefined || reply.json === undefined ? salvageStarted(reply.text) : undefined;
-  if (salvaged) return { kind: "accepted", started: salvaged };
-  if (reply.cut !== undefined)
-    return unknownOutcome(`the response was cut off: ${describeFailure(reply.cut)}`, attempt, status);
-  if (saysNo(reply.json) && errorText(reply.json) !== undefined) return refusedOutcome(reply);
-  const started = readStarted(reply.json);
-  if (started) return { kind: "accepted", started };
-  return unknownOutcome(`a response without an id: ${describeValues(reply)}`, attempt, status);
+  if (status >= 400 && status < 500 && status !== 408 && !(isNotNow(status) && started)) return refusedOutcome(reply, id);
+  if (id !== undefined) return unknownOutcome(`${reason}, though with an id`, attempt, { httpStatus: status, id });
+  if (!isSuccess) return unknownOutcome(reason, attempt, { httpStatus: status });
+  if (reply.cut !== undefined) {
+    const cut = `the response was cut off: ${describeFailure(reply.cut)}`;
+    return unknownOutcome(cut, attempt, { httpStatus: status });
+  }
+  if (saysNo && errorText(reply.json) !== undefined) return refusedOutcome(reply);
+  return unknownOutcome(`a response without an id: ${describeValues(reply)}`, attempt, { httpStatus: status });
 }
 
-function refusedOutcome(reply: Reply): Final {
+function refusedOutcome(reply: Reply, id?: string): Final {
   const error = refusal(reply);
   const hint = "See `vidgen generate --help` for the flags and `vidgen models` for the models.";
-  return { kind: "refused", error: error.hint === undefined ? error.with({ hint }) : error };
+  const explained = error.hint === undefined ? error.with({ hint }) : error;
+  if (id === undefined) return { kind: "refused", error: explained };
+  const { code, message, httpStatus } = explained;
+  const named = new VidgenError(code, `${message} It named generation ${id} all the same.`, { httpStatus, id });
+  return { kind: "refused", error: named.with({ hint: `\`vidgen status ${id}\` shows whether there is one.` }) };
 }
 
 /** Whether a byte of the request was written; yes where `fetch` does not say, since a retry could charge twice. */
@@ -164,11 +186,16 @@ function wasSent(error: unknown): boolean {
   return !(error instanceof Error && "sent" in error && error.sent === false);
 }
 
-function unknownOutcome(reason: string, attempt: string, httpStatus?: number): Final {
-  const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).`;
-  const hint =
-    "Check your account for it before retrying; `vidgen wait <id>` fetches it. `vidgen list --status unknown` shows the attempt, which was not sent again.";
-  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, hint, attempt }) };
+type UnknownDetails = { httpStatus?: number; id?: string };
+
+/** The outcome of a start that may have been charged. `id` is that of a generation which the answer named without accepting the start. */
+export function unknownOutcome(reason: string, attempt: string, details: UnknownDetails = {}): Final {
+  const { httpStatus, id } = details;
+  const named = id === undefined ? "" : ` It named generation ${id}.`;
+  const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).${named}`;
+  const fetches = id === undefined ? "`vidgen wait <id>` fetches it" : `\`vidgen wait ${id}\` fetches it`;
+  const hint = `Check your account for it before retrying; ${fetches}. \`vidgen list --status unknown\` shows the attempt, which was not sent again.`;
+  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, id, hint, attempt }) };
 }
 
 /** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */

@@ -20,14 +20,16 @@ export async function printDryRun(
   if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   if (reuse) {
     const { findJournal } = await import("../context.ts");
-    const { chooseAttempt, isRecent } = await import("../../client/attempts.ts");
+    const { recordOf } = await import("../../client/history.ts");
+    const { chooseAttempt, hasRecent } = await import("../../client/attempts.ts");
     const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;
     const now = io.date();
-    const entries = await journal.entries((part) => part.some((entry) => isRecent(entry, now)));
+    const entries = await journal.entries((part) => hasRecent(part, now));
     const known = entries.filter((entry) => entry.base_url === origin);
-    const wanted = { request, place: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
+    const record = recordOf(request);
+    const wanted = { request: record, place: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
     const choice = await journal.lock(() => chooseAttempt(known, wanted));
     if (choice.kind === "resume") {
       const text = `Would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;

@@ -100,12 +100,12 @@ async function generate(typed: string | undefined, options: Options, context: Ge
     throw beforePaying(error);
   });
   if (!ready) return;
-  const { session, begun, earlier, place, times } = ready;
-  const { id, document } = earlier ?? (await startOnce(ready, context));
+  const { session, target, place, times } = ready;
+  const { id, document } = await ready.startOrResume();
   try {
     if (!options.wait) return await printId(session, { id, document }, context);
     const { onState: onStatus, onProgress } = teller.follow(id);
-    const follow = () => session.collect(id, { ...times, target: begun.target, onStatus, onProgress });
+    const follow = () => session.collect(id, { ...times, target, onStatus, onProgress });
     const collected = await ringAfter(options.bell ?? false, follow, io);
     const print = { place, extra: document, open: options.open ?? false, output };
     const result = collectedResult(collected, session.isInProcess(), output);
@@ -144,25 +144,26 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const begin = { place, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
   const begun = await session.client.begin(request, begin);
   defer(begun.release);
-  const { older } = begun;
-  if (older)
-    output.note(`The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`);
-  const earlier = begun.earlier && { id: begun.earlier.id, document: earlierDocument(begun.earlier) };
-  if (begun.earlier) {
-    const { id, attempt, request } = begun.earlier;
-    teller.started({ id, attempt, model: request.model, resumed: true });
-    const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
-    output.note(`Resuming ${begun.earlier.id}, started ${formatAge(begun.earlier, io)} ago; ${outcome}.`);
+  const ready = { session, request, target: begun.target, place: begun.target?.place ?? place, times };
+  if (begun.kind === "new") {
+    const { older } = begun;
+    if (older)
+      output.note(`The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`);
+    return { ...ready, startOrResume: () => startOnce({ session, begun, request }, context) };
   }
-  if (earlier && begun.file !== undefined) {
-    output.note(`${earlier.id} is already saved.`);
-    if (options.writeInfoJson) await session.client.addInfo(earlier.id, begun.file, io);
-    const result = savedResult(earlier.id, begun.file);
-    await printResult(result, { place, extra: earlier.document, open, output }, io);
-    teller.ended(earlier.id, result, { isNew: false });
-    return undefined;
-  }
-  return { session, request, begun, earlier, place: begun.target?.place ?? place, times };
+  const { earlier, file } = begun;
+  const { id, attempt } = earlier;
+  const document = earlierDocument(earlier);
+  teller.started({ id, attempt, model: earlier.request.model, resumed: true });
+  const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
+  output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
+  if (file === undefined) return { ...ready, startOrResume: async (): Promise<StartResult> => ({ id, document }) };
+  output.note(`${id} is already saved.`);
+  if (options.writeInfoJson) await session.client.addInfo(id, file, io);
+  const result = savedResult(id, file);
+  await printResult(result, { place, extra: document, open, output }, io);
+  teller.ended(id, result, { isNew: false });
+  return undefined;
 }
 
 function howEarlier({ again, reuse }: Options): Earlier {

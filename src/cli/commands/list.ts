@@ -75,24 +75,31 @@ export async function listEntries(
 
 async function settleStarting(entries: Entry[], journal: Journal, io: Io): Promise<Entry[]> {
   if (!entries.some(({ status }) => status === "starting")) return entries;
-  const { isUnclear } = await import("../../client/attempts.ts");
-  const settle = async (entry: Entry): Promise<Entry> =>
-    (await isUnclear(entry, io.date(), journal.isHeld)) ? { ...entry, status: "unknown" } : entry;
+  const { datedEntries, isUnclear } = await import("../../client/attempts.ts");
   return journal.lock(async () => {
     const settled: Entry[] = [];
-    for (const entry of entries) settled.push(await settle(entry));
+    for (const dated of datedEntries(entries, io.date())) {
+      const isUnknown = await isUnclear(dated, journal.isHeld);
+      settled.push(isUnknown ? { ...dated.entry, status: "unknown" } : dated.entry);
+    }
     return settled;
   });
 }
 
 async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
-  const { isUnclear } = await import("../../client/attempts.ts");
+  const { datedEntries, isUnclear } = await import("../../client/attempts.ts");
+  const isOver = async (entry: Entry) => {
+    const [dated] = datedEntries([entry], io.date());
+    return entry.status === "lost" || (dated !== undefined && (await isUnclear(dated, journal.isHeld)));
+  };
   const attempt = await journal.lock(async () => {
-    await isUnclear(await findEntry(typed, journal), io.date(), journal.isHeld);
+    await isOver(await findEntry(typed, journal));
     // Read again now that the lease has been asked: a process may have written its outcome just before it ended.
     const entry = await findEntry(typed, journal);
-    if (!(await isUnclear(entry, io.date(), journal.isHeld)))
-      throw usage(`${typed} is ${entry.status}: only an attempt whose outcome is unknown can be dismissed.`);
+    if (!(await isOver(entry)))
+      throw usage(
+        `${typed} is ${entry.status}: only an attempt that is lost, or whose outcome is unknown, can be dismissed.`,
+      );
     await journal.append({ kind: "dismissed", attempt: entry.attempt });
     return entry.attempt;
   });

@@ -1,4 +1,5 @@
 import type { Journal } from "../../client/journal.ts";
+import { createTurns } from "../../client/turns.ts";
 import type { Context } from "../command.ts";
 import {
   createSession,
@@ -42,14 +43,4 @@ export async function openServices(options: SessionOptions, { io, defer }: Conte
   }
 
   return { journal: shared.journal, open: (baseUrl) => inTurn(() => open(baseUrl)) };
-}
-
-/** Runs what it is given one after the other, in the order of the calls. */
-export function createTurns(): <Result>(work: () => Promise<Result>) => Promise<Result> {
-  let last: Promise<unknown> = Promise.resolve();
-  return (work) => {
-    const result = last.then(work);
-    last = result.catch(() => {});
-    return result;
-  };
 }

@@ -1,10 +1,11 @@
 import { type Budget, type Costs, checkBudget, createCosts } from "../../client/batch/costs.ts";
 import type { StartRequest } from "../../client/schema.ts";
+import { createTurns } from "../../client/turns.ts";
 import { asVidgenError, beforePaying, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Session } from "../context.ts";
 import { explainLocalCredits } from "../local.ts";
-import { createTurns, type Services } from "./services.ts";
+import type { Services } from "./services.ts";
 
 export type StartOptions = {
   /** Starts a new generation whatever was started before. */
@@ -66,11 +67,11 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     const { session, costs, overrun, begun } = await prepare(request, options).catch((error) => {
       throw beforePaying(error);
     });
-    const { attempt, at: started_at, earlier } = begun;
+    const { attempt, at: started_at } = begun;
     const { model } = request;
     try {
-      if (earlier) {
-        const { id, status, remaining_credits = null } = earlier;
+      if (begun.kind === "resumed") {
+        const { id, status, remaining_credits = null } = begun.earlier;
         return { id, status, model, resumed: true, started_at, remaining_credits, session };
       }
       const stop = overrun ?? (options.cancelled.aborted ? cancelledError() : undefined);

@@ -36,7 +36,7 @@ export function createTeller(output: Pick<Output, "event">, { now }: Pick<Io, "n
   return {
     started: (started) => tell({ event: "started", ...started }),
     notStarted(status, error) {
-      tell({ event: "ended", id: null, status, ...nothing, error: errorFieldsOf(error) });
+      tell({ event: "ended", id: error.id ?? null, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
     follow: (id) => createEventListeners(id, tell),
@@ -47,10 +47,14 @@ export function createTeller(output: Pick<Output, "event">, { now }: Pick<Io, "n
     },
     stopped(id, thrown) {
       const error = asVidgenError(thrown).with({ id });
-      const isFailed = error.code === "failed" || error.code === "not_found";
-      const last = completed.has(id) ? "completed" : "processing";
-      tell({ event: "ended", id, status: isFailed ? "failed" : last, ...nothing, error: errorFieldsOf(error) });
+      const status = statusOf(error) ?? (completed.has(id) ? "completed" : "processing");
+      tell({ event: "ended", id, status, ...nothing, error: errorFieldsOf(error) });
       return error;
     },
   };
+}
+
+function statusOf({ code }: VidgenError): EndStatus | undefined {
+  if (code === "not_found") return "lost";
+  return code === "failed" ? code : undefined;
 }

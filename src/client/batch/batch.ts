@@ -65,7 +65,7 @@ export type Batch = {
 };
 
 type Known = {
-  client: Pick<Client, "baseUrl" | "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
+  client: Pick<Client, "baseUrl" | "beginNew" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
   journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };

@@ -33,7 +33,7 @@ export type Sent =
 type Line = Omit<ResultLine, "at">;
 
 type Known = {
-  client: Pick<Client, "begin" | "claim" | "download" | "follow">;
+  client: Pick<Client, "beginNew" | "claim" | "download" | "follow">;
   journal: Pick<Journal, "append"> | undefined;
   costs: Costs;
   results: ResultsFile;
@@ -74,7 +74,7 @@ export function createWork({ client, journal, costs, results, confirm, clock }: 
         const request = await row.load();
         if (hashRequest(recordOf(request)) !== row.hash)
           throw usage("An image has changed since the file was checked. Nothing was sent.");
-        begun = await client.begin(request, { overwrite, earlier: "ignore", place: row.place, batch, signal });
+        begun = await client.beginNew(request, { overwrite, place: row.place, batch, signal });
       } catch (error) {
         return { kind: "ended", ...(await end(row, line, { status: "unsent", error: asVidgenError(error) })) };
       }
@@ -145,7 +145,8 @@ export function createWork({ client, journal, costs, results, confirm, clock }: 
 
 /** How far a generation is that could not be collected. */
 function statusOf({ code }: VidgenError): EndStatus {
-  if (code === "failed" || code === "not_found") return "failed";
+  if (code === "not_found") return "lost";
+  if (code === "failed") return code;
   return code === "output" ? "completed" : "processing";
 }
 
