@@ -55,9 +55,7 @@ export async function chooseAttempt(entries: readonly Entry[], wanted: Wanted): 
   const same = datedEntries(entries, now).filter(({ entry }) => !entry.dismissed && isSame(entry));
   if (earlier === "reuse") return chooseReusable(same, isHeld);
   // A video that was paid for and is not saved may go to any place.
-  const sameRun = same.filter(
-    ({ entry }) => entry.place === place || (entry.status === "completed" && isOpen(entry)),
-  );
+  const sameRun = same.filter(({ entry }) => entry.place === place || (entry.status === "completed" && isOpen(entry)));
   const dismissed: Entry[] = [];
   for (const dated of sameRun.filter(({ ageMs }) => ageMs < resumableMs).reverse()) {
     const { entry } = dated;

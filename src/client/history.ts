@@ -294,7 +294,10 @@ function hash(value: string): string {
 
 /** The account that a key stands for at a service, by a short hash: it tells two accounts apart, and does not give the key away. */
 export function accountOf(baseUrl: string, apiKey: string): string {
-  return createHash("sha256").update(`${new URL(baseUrl).origin} ${apiKey}`).digest("hex").slice(0, 12);
+  return createHash("sha256")
+    .update(`${new URL(baseUrl).origin} ${apiKey}`)
+    .digest("hex")
+    .slice(0, 12);
 }
 
 /** A median of fewer says little. */

@@ -160,7 +160,8 @@ export function classify(reply: Reply, attempt: string, now: Date): Outcome {
   const reason = describeReply(reply);
   if (isNotNow(status) && id === undefined && !lacksCredits(reply))
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
-  if (status >= 400 && status < 500 && status !== 408 && !(isNotNow(status) && started)) return refusedOutcome(reply, id);
+  if (status >= 400 && status < 500 && status !== 408 && !(isNotNow(status) && started))
+    return refusedOutcome(reply, id);
   if (id !== undefined) return unknownOutcome(`${reason}, though with an id`, attempt, { httpStatus: status, id });
   if (!isSuccess) return unknownOutcome(reason, attempt, { httpStatus: status });
   if (reply.cut !== undefined) {

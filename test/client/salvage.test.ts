@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { salvageStarted } from "../../src/client/salvage.ts";
+import { readStartReply } from "../../src/client/salvage.ts";
 
 const id = "0b9c6a52-1f6e-4a35-9c0e-3a6f0f2a7d11";
+const readId = (text: string) => readStartReply(text).started?.generation.id;
 const prompt = 'a fox says "id":"wrong", {\\ and leaves';
 
 /** The start reply of interface 2.3, its fields in each of several orders. */
@@ -27,27 +28,45 @@ describe.each([
     const text = JSON.stringify(reply, null, indent);
     const end = text.indexOf(`"${id}"`) + id.length + 2;
     for (let length = 0; length <= text.length; length++) {
-      expect(salvageStarted(text.slice(0, length))?.generation.id, text.slice(0, length)).toBe(
-        length < end ? undefined : id,
-      );
+      expect(readId(text.slice(0, length)), text.slice(0, length)).toBe(length < end ? undefined : id);
     }
   });
 });
 
 test.each([
   ["an id outside data", `{"id":"${id}","x":1`],
-  ["a refusal", `{"success":false,"data":{"id":"${id}"`],
-  ["an id that is no text", '{"data":{"id":12345,"status":"processing"'],
+  ["a number that may be cut", '{"data":{"id":12345'],
+  ["what follows the reply", `{"success":true}{"data":{"id":"${id}"}}`],
   ["an empty id", '{"data":{"id":"","status":"processing"'],
   ["a list", `[{"data":{"id":"${id}"`],
   ["text around it", `<html>{"data":{"id":"${id}"`],
   ["nothing", ""],
 ])("nothing is taken from %s", (_, text) => {
-  expect(salvageStarted(text)).toBeUndefined();
+  expect(readId(text)).toBeUndefined();
 });
 
 test("an id before a thousand open brackets is found", () => {
   const deep = `{"data":{"id":"${id}","x":${'[{"y":'.repeat(500)}"z"`;
-  expect(salvageStarted(deep)?.generation.id).toBe(id);
-  expect(salvageStarted(`${deep}${"}]".repeat(300)}`)?.generation.id).toBe(id);
+  expect(readId(deep)).toBe(id);
+  expect(readId(`${deep}${"}]".repeat(300)}`)).toBe(id);
+});
+
+test.each([
+  ["NaN", `{"success":true,"data":{"id":"${id}"},"remaining_credits":NaN}`],
+  ["a word that is no JSON before it", `{"eta":Infinity,"data":{"queue":undefined,"id":"${id}"}}`],
+  ["a byte order mark", `\ufeff{"data":{"id":"${id}"}}`],
+  ["text after it", `{"data":{"id":"${id}"}}<!-- cached -->`],
+  ["escapes", `{"d\\u0061ta":{"\\u0069d":"${id.replace("-", "\\u002d")}"}}`],
+])("%s hides no id", (_, text) => {
+  expect(readId(text)).toBe(id);
+});
+
+test("it is told whether the reply says no, also where it is cut, and what credits are left", () => {
+  const { started, saysNo } = readStartReply(`{"success":false,"remaining_credits":41,"data":{"id":"${id}","mo`);
+  expect([started?.remaining_credits, saysNo]).toEqual([41, true]);
+});
+
+test("a megabyte of brackets, quotes or words is read at once", () => {
+  for (const part of ["[", "{", '"', '\\"', "a ", ":", '{"a":[', "1"])
+    readId(`{"x":${part.repeat(1_000_000 / part.length)}`);
 });

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import type { Reply } from "../../src/client/reply.ts";
+import { parseJson } from "../../src/client/schema.ts";
 import { classify } from "../../src/client/start.ts";
 
 const now = new Date("2026-01-01T00:00:00Z");
@@ -11,9 +12,8 @@ const started = {
 
 /** What `classify` makes of an answer; a body is sent as JSON unless it is a text. */
 function outcomeOf(status: number, body: unknown, details: Partial<Reply> = {}) {
-  const isText = typeof body === "string";
-  const text = isText ? body : JSON.stringify(body);
-  return classify({ status, retryAfter: null, text, json: isText ? undefined : body, ...details }, "attempt-1", now);
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  return classify({ status, retryAfter: null, text, json: parseJson(text), ...details }, "attempt-1", now);
 }
 
 test.each([200, 201, 202])("%i with an id is accepted", (status) => {
@@ -46,7 +46,7 @@ test.each([
 
 test.each([
   [{ task_id: 12345, state: "queued" }, "a response without an id: task_id 12345, state queued (HTTP 200)"],
-  [{ success: true, data: { id: 7 } }, "a response without an id: success true, id 7 (HTTP 200)"],
+  [{ success: true, id: "7" }, "a response without an id: success true, id 7 (HTTP 200)"],
   [{ success: false }, "a response without an id: success false (HTTP 200)"],
   [
     { message: "Queued; see\n your dashboard" },
@@ -86,6 +86,32 @@ test("a 200 that broke off after the id inside `data` is accepted (submit.md)", 
 });
 
 test.each([
+  [200, "success: false", { ...started, success: false }],
+  [200, "success: false, and why", { ...started, success: false, error: "no" }],
+  [200, "a cut success: false", `{"success":false,"data":{"id":"${started.data.id}","mo`],
+  [302, "a redirect", started],
+  [408, "a timeout", started],
+  [429, "success: false", { ...started, success: false }],
+  [500, "an error", { ...started, error: "oops" }],
+  [503, "later", started],
+])("%i, %s, with an id in `data` is unknown, and the id is told", (status, _, body) => {
+  const { id } = started.data;
+  const error = { code: "unknown", id, httpStatus: status, hint: expect.stringContaining(`vidgen wait ${id}`) };
+  expect(outcomeOf(status, body)).toMatchObject({ kind: "unknown", error });
+});
+
+test.each([200, 429, 421, 425])("%i with an id in `data` is accepted", (status) => {
+  const outcome = { kind: "accepted", started: { generation: { id: started.data.id } } };
+  expect(outcomeOf(status, { ...started, success: undefined })).toMatchObject(outcome);
+});
+
+test.each([400, 402, 403, 404, 409, 422])("%i with an id in `data` is refused, and the id is told", (status) => {
+  const { id } = started.data;
+  const outcome = outcomeOf(status, { ...started, error: "no" });
+  expect(outcome).toMatchObject({ kind: "refused", error: { id, message: expect.stringContaining(id) } });
+});
+
+test.each([
   [400, { error: "bad prompt" }, "rejected"],
   [401, { error: "bad key" }, "auth"],
   [402, {}, "credits"],
@@ -114,7 +140,6 @@ test.each([
   [400, { error: "Say 'no credits at the end' in another way" }, "rejected"],
   [200, { success: false, error: "the prompt is not allowed" }, "rejected"],
   [200, { success: false, message: "insufficient credits" }, "credits"],
-  [200, { success: false, error: "no", data: started.data }, "rejected"],
 ])("%i %j is refused: %s", (httpStatus, body, code) => {
   expect(outcomeOf(httpStatus, body)).toMatchObject({ kind: "refused", error: { code, httpStatus } });
 });

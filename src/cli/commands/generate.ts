@@ -148,7 +148,9 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   if (begun.kind === "new") {
     const { older } = begun;
     if (older)
-      output.note(`The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`);
+      output.note(
+        `The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`,
+      );
     return { ...ready, startOrResume: () => startOnce({ session, begun, request }, context) };
   }
   const { earlier, file } = begun;
