@@ -14,7 +14,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { BeginOptions } from "../../src/client/begin.ts";
 import { createClient } from "../../src/client/client.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
-import type { FetchInit } from "../../src/io.ts";
+import { type FetchInit, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
 
@@ -56,7 +56,7 @@ function createWorld() {
       self: async () => ({ machine: "boot", namespace: "1", pid, start: "0" }),
       startOf: async (other: number) => (running.includes(other) ? "0" : undefined),
     };
-    const io = { ...createVirtualClock(), processes, fetch, unsettled: new Set<string>() };
+    const io = { ...systemMachine, ...createVirtualClock(), processes, fetch, unsettled: new Set<string>() };
     const client = createClient({ baseUrl, apiKey, journal: { ...openJournal(journal, io), ...how } }, io);
     const start = async (options: Partial<BeginOptions> = {}) => {
       const begun = await client.begin(request, { earlier: "ignore", signal, ...options });
