@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { systemCode, VidgenError } from "./errors.ts";
-import { type Machine, type ProcessId, unknownStart } from "./io.ts";
+import { type Disk, type Io, type ProcessId, unknownStart } from "./io.ts";
 
 /** The lease of a thing that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
@@ -16,7 +16,9 @@ export type Holder = ProcessId & { isSure: boolean };
 
 export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: Holder };
 
-export type LeaseIo = Pick<Machine, "date" | "now" | "sleep" | "limit" | "processes" | "disk" | "uuid">;
+export type HolderIo = Pick<Io, "now" | "disk" | "processes">;
+
+export type LeaseIo = HolderIo & Pick<Io, "date" | "sleep" | "limit" | "uuid">;
 
 const refreshMs = 10_000;
 /** For so long this process must see a lease unchanged before it takes its holder elsewhere for ended. */
@@ -74,14 +76,14 @@ export async function acquireLease(path: string, io: LeaseIo, { signal, onNote }
 }
 
 /** The process that holds the lease at a path, or may do so; `undefined` when none does. */
-export async function readHolder(path: string, io: LeaseIo): Promise<Holder | undefined> {
+export async function readHolder(path: string, io: HolderIo): Promise<Holder | undefined> {
   return (await findHolder(path, io, new Map())).holder;
 }
 
 /** A holder elsewhere that was killed keeps the lock until it is stale. */
 const lockLimitMs = staleMs + 30_000;
 
-export type LockIo = LeaseIo & Pick<Machine, "random">;
+export type LockIo = LeaseIo & Pick<Io, "random">;
 
 type Work<Result> = (lock: Lease) => Promise<Result>;
 
@@ -122,7 +124,7 @@ async function createLease(path: string, name: string, io: LeaseIo): Promise<boo
     await (await disk.open(join(fresh, name), "wx", 0o600)).close();
     await refresh(join(fresh, name), io);
     // A release leaves an empty folder for a moment, and other programs leave files there, such as .DS_Store.
-    for (const other of await namesIn(path, io))
+    for (const other of await namesIn(path, io.disk))
       if (!parseName(other)) await disk.rm(join(path, other), { recursive: true, force: true });
     await disk.rmdir(path).catch(() => {});
     await disk.rename(fresh, path);
@@ -132,7 +134,7 @@ async function createLease(path: string, name: string, io: LeaseIo): Promise<boo
     const code = systemCode(error);
     if (code === "ENOTEMPTY" || code === "EEXIST") return false;
     // Windows answers EPERM when the folder exists.
-    if (code === "EPERM" && (await exists(path, io))) return false;
+    if (code === "EPERM" && (await exists(path, io.disk))) return false;
     throw error;
   }
 }
@@ -193,8 +195,8 @@ async function refresh(file: string, { date, disk }: Pick<LeaseIo, "date" | "dis
 }
 
 /** The process that holds the lease at a path, else the file of one that has ended, which is to be replaced. */
-async function findHolder(path: string, io: LeaseIo, watch: Watch): Promise<{ holder?: Holder; stale?: string }> {
-  const names = (await namesIn(path, io)).filter(parseName).sort();
+async function findHolder(path: string, io: HolderIo, watch: Watch): Promise<{ holder?: Holder; stale?: string }> {
+  const names = (await namesIn(path, io.disk)).filter(parseName).sort();
   for (const name of names) {
     const holder = await findLiving(path, name, { io, watch });
     if (holder) return { holder };
@@ -203,7 +205,7 @@ async function findHolder(path: string, io: LeaseIo, watch: Watch): Promise<{ ho
   return names[0] === undefined ? {} : { stale: names[0] };
 }
 
-type Looking = { io: LeaseIo; watch: Watch };
+type Looking = { io: HolderIo; watch: Watch };
 
 /** The process that a file names; `undefined` when it has ended or the lease is stale. */
 async function findLiving(path: string, name: string, { io, watch }: Looking): Promise<Holder | undefined> {
@@ -236,7 +238,7 @@ function look(before: Seen | undefined, mtimeMs: number, now: number): Seen {
   return { ...before, lookedAt: now, unchangedMs };
 }
 
-async function namesIn(path: string, { disk }: Pick<LeaseIo, "disk">): Promise<string[]> {
+async function namesIn(path: string, disk: Disk): Promise<string[]> {
   try {
     return await disk.readdir(path);
   } catch (error) {
@@ -245,7 +247,7 @@ async function namesIn(path: string, { disk }: Pick<LeaseIo, "disk">): Promise<s
   }
 }
 
-async function exists(path: string, { disk }: Pick<LeaseIo, "disk">): Promise<boolean> {
+async function exists(path: string, disk: Disk): Promise<boolean> {
   return disk.stat(path).then(
     () => true,
     () => false,

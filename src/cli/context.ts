@@ -2,11 +2,10 @@ import { isAbsolute } from "node:path";
 import { type Client, createClient } from "../client/client.ts";
 import type { Completed } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
-import { type Journal, openJournal } from "../client/journal.ts";
+import { type Journal, type JournalIo, openJournal } from "../client/journal.ts";
 import type { Target } from "../client/target.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { LockIo } from "../lease.ts";
 import { findServiceFolder, type Local, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
@@ -169,7 +168,7 @@ export async function resolveService(options: Pick<SessionOptions, "baseUrl">, i
 /** The user's journal. `note` is set when the journal, or with `isLocal` the local service's state, is not in its usual folder. */
 export async function findJournal(
   isLocal: boolean,
-  io: Io & Pick<LockIo, "onNote">,
+  io: Io & Pick<JournalIo, "onNote">,
 ): Promise<{ journal: Journal; note: string | undefined }> {
   const storage = await findStorage("state", io).catch(asVidgenError);
   if (storage instanceof VidgenError) return { journal: noJournal(storage), note: storage.message };
@@ -186,7 +185,7 @@ function noJournal(error: VidgenError): Journal {
     throw error;
   };
   const writing = { append: refuse, lock: refuse, hold: refuse, isHeld: refuse, forget: refuse };
-  return { path: "", ...writing, entries: async () => [], findLast: async () => undefined };
+  return { path: "", ...writing, entries: async () => [], entriesOf: async () => [], findLast: async () => undefined };
 }
 
 export type ResumeOptions = Omit<SessionOptions, "output"> & {

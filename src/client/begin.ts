@@ -1,5 +1,5 @@
 import { asVidgenError, usage } from "../errors.ts";
-import type { Io, Machine } from "../io.ts";
+import type { Io } from "../io.ts";
 import {
   type Choice,
   chooseAttempt,
@@ -67,7 +67,7 @@ type Known = {
 
 type Options = BeginOptions & Known;
 
-type BeginIo = Pick<Machine, "date" | "sleep" | "uuid">;
+type BeginIo = Pick<Io, "date" | "sleep" | "uuid">;
 
 /** How often a start looks again at what another process does. */
 const pollMs = 250;

@@ -1,8 +1,7 @@
-import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { asVidgenError, VidgenError } from "../errors.ts";
-import type { Clock, Io } from "../io.ts";
+import type { Io, Machine } from "../io.ts";
 import { createApi } from "./api.ts";
 import type { Earlier } from "./attempts.ts";
 import { type BeginOptions, begin, beginNew, type NewAttempt, type ResumedAttempt } from "./begin.ts";
@@ -15,13 +14,13 @@ import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
 import { guessModel } from "./models.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
-import { type Generation, isSameId, type Started, type StartRequest } from "./schema.ts";
+import type { Generation, Started, StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start } from "./start.ts";
 import type { Target } from "./target.ts";
 import type { Version } from "./version.ts";
 
 /** What a client may use of the outside world. */
-export type ClientIo = Clock & Pick<Io, "fetch" | "unsettled">;
+export type ClientIo = Machine & Pick<Io, "fetch" | "unsettled">;
 
 export type ClientOptions = {
   /** The service's address; https, except on this machine. */
@@ -231,9 +230,9 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       const options = { target, entry, version, timeoutMs: leftMs, signal, onVersion, freshUrl };
       const file = await save(completed, { ...options, onProgress: how.onProgress ?? (() => {}), onNote }, io);
       if (target.place === "-") return { ...completed, file };
-      await record({ kind: "saved", id, file: resolve(file), size: (await stat(file)).size });
+      await record({ kind: "saved", id, file: resolve(file), size: (await io.disk.stat(file)).size });
       const known = { id, entry, generation: completed.generation, credits: how.credits };
-      if (how.infoJson) await writeInfo(file, known, { overwrite: how.overwrite, redact });
+      if (how.infoJson) await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
       return { ...completed, file };
     } finally {
       await hold?.release();
@@ -277,11 +276,11 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       return entry && claims.findSaved({ ...entry, id }, place);
     },
     async addInfo(id, file, { signal }) {
-      if (await hasInfo(file, id)) return;
+      if (await hasInfo(file, id, io.disk)) return;
       // The journal knows enough when the service cannot be asked.
       const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(() => undefined);
       signal.throwIfAborted();
-      await writeInfo(file, { id, entry: await find(id), generation }, { redact });
+      await writeInfo(file, { id, entry: await find(id), generation }, { redact }, io);
     },
   };
 }

@@ -1,11 +1,10 @@
-import type { FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
-import type { Disk } from "../io.ts";
+import type { Disk, DiskFile } from "../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../lease.ts";
 import { redactValue, shortenAddresses } from "./credentials.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
-import { appendLine } from "./lines.ts";
+import { appendLine, readLines } from "./lines.ts";
 import { isSameId } from "./schema.ts";
 import { createTurns } from "./turns.ts";
 
@@ -126,7 +125,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     async forget({ attempt, id }) {
       const isGone = (line: DatedLine) =>
         "attempt" in line ? line.attempt === attempt : line.id !== undefined && line.id === id;
-      await blank(path, disk, isGone).catch(asOutputError);
+      await blank(path, isGone, disk).catch(asOutputError);
     },
   };
 }
@@ -137,7 +136,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
  */
 async function* linesBackwards(path: string, disk: Disk, words?: readonly string[]): AsyncGenerator<DatedLine[]> {
   const isWanted = (text: string) => text !== "" && (words === undefined || words.some((word) => text.includes(word)));
-  let file: FileHandle | undefined;
+  let file: DiskFile | undefined;
   try {
     file = await disk.open(path, "r");
     let end = (await file.stat()).size;
@@ -170,16 +169,12 @@ async function* readableLines(path: string, disk: Disk, words?: readonly string[
 }
 
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */
-async function blank(path: string, disk: Disk, isGone: (line: DatedLine) => boolean): Promise<void> {
+async function blank(path: string, isGone: (line: DatedLine) => boolean, disk: Disk): Promise<void> {
   const file = await disk.open(path, "r+");
   try {
-    const bytes = await file.readFile();
-    for (let start = 0; start < bytes.length; ) {
-      const newline = bytes.indexOf(0x0a, start);
-      const end = newline === -1 ? bytes.length : newline;
-      const line = parseLine(bytes.toString("utf8", start, end));
-      if (line && isGone(line)) await file.write(Buffer.alloc(end - start, " "), 0, end - start, start);
-      start = end + 1;
+    for await (const { text, start, length } of readLines(file)) {
+      const line = parseLine(text);
+      if (line && isGone(line)) await file.write(Buffer.alloc(length, " "), 0, length, start);
     }
     await file.datasync();
   } finally {

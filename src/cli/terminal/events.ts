@@ -39,5 +39,6 @@ export function createEventLog(print: (event: PrintedEvent) => void, { date }: P
 
 function countOf({ status, error }: GenerationEvent & { event: "ended" }): keyof EventCounts {
   if (status === "completed") return error === null ? "done" : "running";
+  if (status === "lost") return "unknown";
   return status === "processing" ? "running" : status;
 }

@@ -32,7 +32,7 @@ export function createCounts(plan: Plan): { counts: BatchCounts; take(event: Gen
       // A completed generation whose video is not saved is still to be collected.
       if (status === "completed" && error === null) counts.done++;
       else if (status === "processing" || status === "completed") counts.running++;
-      else counts[status]++;
+      else counts[status === "lost" ? "unknown" : status]++;
     },
   };
 }
