@@ -13,7 +13,7 @@ import { openJournal } from "./client/journal.ts";
 import { checkModel } from "./client/models.ts";
 import { checkPrompt, type Generation, isRecord, parseJson, type Started, type StartRequest } from "./client/schema.ts";
 import { asVidgenError, usage, VidgenError } from "./errors.ts";
-import { systemClock, systemProcesses } from "./io.ts";
+import { systemMachine } from "./io.ts";
 
 export { defaultModel, type Model, models } from "./client/models.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";
@@ -86,13 +86,7 @@ export function createClient(options: ClientOptions): Client {
   hide(apiKey.trim());
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the exit of the process belong to the program that uses the library.
-  const io = {
-    ...systemClock,
-    pid: process.pid,
-    fetch: createFetch(process.env),
-    unsettled: new Set<string>(),
-    processes: systemProcesses(process.pid),
-  };
+  const io = { ...systemMachine, fetch: createFetch(process.env), unsettled: new Set<string>() };
   const baseUrl = String(options.baseUrl);
   const opened = journal === undefined ? undefined : openJournal(resolve(journal), io);
   const client = createSharedClient({ baseUrl, apiKey, journal: opened, onNote }, io);

@@ -1,4 +1,6 @@
-import { readFile, readlink } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { writeSync } from "node:fs";
+import * as files from "node:fs/promises";
 import { hostname } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { systemCode } from "./errors.ts";
@@ -42,7 +44,34 @@ export type Processes = {
   startOf(pid: number): Promise<string | undefined>;
 };
 
-/** Everything of the outside world, passed in: the streams, the environment, the network, the clock and the signals. */
+/** An open file. */
+export type DiskFile = Pick<
+  files.FileHandle,
+  "fd" | "read" | "write" | "stat" | "chmod" | "truncate" | "sync" | "datasync" | "close"
+>;
+
+/** The calls of `node:fs/promises` that the client and the leases use, and no more: each one has to be right in a simulated disk. */
+export type Disk = Pick<
+  typeof files,
+  | "access"
+  | "constants"
+  | "link"
+  | "lstat"
+  | "mkdir"
+  | "readdir"
+  | "realpath"
+  | "rename"
+  | "rm"
+  | "rmdir"
+  | "stat"
+  | "utimes"
+> & {
+  open(path: string, flags: string, mode?: number): Promise<DiskFile>;
+  /** Of `node:fs`, for a download, which must not wait between two chunks: see `unlimitedBytes` in `http.ts`. */
+  writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number): number;
+};
+
+/** Everything of the outside world, passed in: the streams, the environment, the network, the disk, the clock and the signals. */
 export type Io = {
   stdin: Readable & Terminal;
   stdout: Writable & Terminal;
@@ -68,6 +97,11 @@ export type Io = {
   /** Resolves after `ms`; rejects with the signal's reason when that aborts first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   limit(ms: number, parent: AbortSignal, reason: Error): Limit;
+  /** A random number from 0 to below 1. */
+  random(): number;
+  /** A new random UUID. */
+  uuid(): string;
+  disk: Disk;
   /** The processes of this machine, for the leases. */
   processes: Processes;
   /** Starts a detached program without a shell. Rejects when it cannot be started. */
@@ -82,6 +116,9 @@ export type Io = {
 
 /** The part of `Io` that waits and tells the time. */
 export type Clock = Pick<Io, "now" | "date" | "sleep" | "limit">;
+
+/** What the client uses of the machine that it runs on; what it does follows from that and from the service's answers. */
+export type Machine = Clock & Pick<Io, "random" | "uuid" | "disk" | "processes">;
 
 /** Node keeps a timer's delay in 31 bits; a longer delay would fire at once. */
 const maxTimerMs = 2 ** 31 - 1;
@@ -139,7 +176,7 @@ export function systemProcesses(pid: number): Processes {
   };
   const readSelf = async () => {
     const boot = await readOptional("/proc/sys/kernel/random/boot_id");
-    const namespace = await readlink("/proc/self/ns/pid").catch(() => "-");
+    const namespace = await files.readlink("/proc/self/ns/pid").catch(() => "-");
     return {
       machine: (boot ?? hostname()).trim().replace(/[^\w.-]|_/g, "-"),
       namespace: namespace.replace(/\D/g, "") || "-",
@@ -157,7 +194,7 @@ export function systemProcesses(pid: number): Processes {
 }
 
 async function readOptional(path: string): Promise<string | undefined> {
-  return readFile(path, "utf8").catch(() => undefined);
+  return files.readFile(path, "utf8").catch(() => undefined);
 }
 
 /** Whether a process with this id runs on this machine. */
@@ -168,3 +205,12 @@ function isRunning(pid: number): boolean {
     return systemCode(error) === "EPERM";
   }
 }
+
+/** The real machine. */
+export const systemMachine: Machine = {
+  ...systemClock,
+  random: Math.random,
+  uuid: randomUUID,
+  disk: { ...files, writeSync },
+  processes: systemProcesses(process.pid),
+};

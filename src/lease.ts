@@ -1,8 +1,6 @@
-import { randomUUID } from "node:crypto";
-import { mkdir, readdir, rename, rm, rmdir, stat, unlink, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { systemCode, VidgenError } from "./errors.ts";
-import { type Clock, type Io, type ProcessId, unknownStart } from "./io.ts";
+import { type Disk, type Io, type ProcessId, unknownStart } from "./io.ts";
 
 /** The lease of a thing that one process uses at a time, such as a folder. It ends when the process releases it or exits. */
 export type Lease = {
@@ -18,7 +16,9 @@ export type Holder = ProcessId & { refreshedMs?: number };
 
 export type Acquired = { kind: "acquired"; lease: Lease } | { kind: "held"; holder: Holder };
 
-export type LeaseIo = Pick<Io, "date" | "limit" | "processes">;
+export type HolderIo = Pick<Io, "date" | "disk" | "processes">;
+
+export type LeaseIo = HolderIo & Pick<Io, "limit" | "uuid">;
 
 const refreshMs = 10_000;
 /** Only the time of the last refresh tells whether a holder on another machine, or in another container, still runs. */
@@ -32,7 +32,7 @@ const staleMs = 60_000;
  * succeeds for one process only. Hard links are not used because many mounted folders do not support them.
  */
 export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired> {
-  const name = formatName(await io.processes.self());
+  const name = formatName(await io.processes.self(), io.uuid());
   for (;;) {
     const { holder, stale } = await findHolder(path, io);
     if (holder) return { kind: "held", holder };
@@ -45,7 +45,7 @@ export async function acquireLease(path: string, io: LeaseIo): Promise<Acquired>
 }
 
 /** The process that holds the lease at a path; `undefined` when none does. */
-export async function readHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
+export async function readHolder(path: string, io: HolderIo): Promise<Holder | undefined> {
   return (await findHolder(path, io)).holder;
 }
 
@@ -56,7 +56,7 @@ const quietWaitMs = 2_000;
 
 type WaitOptions = { signal?: AbortSignal; onNote?: (text: string) => void };
 
-export type LockIo = LeaseIo & Pick<Clock, "now" | "sleep"> & WaitOptions;
+export type LockIo = LeaseIo & Pick<Io, "now" | "sleep" | "random"> & WaitOptions;
 
 type Work<Result> = (lock: Lease) => Promise<Result>;
 
@@ -79,29 +79,31 @@ export async function withLock<Result>(path: string, io: LockIo, work: Work<Resu
       );
       noteMs = Number.POSITIVE_INFINITY;
     }
-    await io.sleep(waitMs * (0.5 + Math.random()), io.signal);
+    await io.sleep(waitMs * (0.5 + io.random()), io.signal);
   }
 }
 
 /** Renames a new lease to `path`; false when there is one already. */
 async function createLease(path: string, name: string, io: LeaseIo): Promise<boolean> {
-  const fresh = `${path}.${randomUUID()}`;
-  await mkdir(fresh, { recursive: true, mode: 0o700 });
+  const { disk } = io;
+  const fresh = `${path}.${io.uuid()}`;
+  await disk.mkdir(fresh, { recursive: true, mode: 0o700 });
   try {
-    await writeFile(join(fresh, name), "", { mode: 0o600 });
+    const file = await disk.open(join(fresh, name), "wx", 0o600);
+    await file.close();
     await refresh(join(fresh, name), io);
     // A release leaves an empty folder for a moment, and other programs leave files there, such as .DS_Store.
-    for (const other of await namesIn(path))
-      if (!parseName(other)) await rm(join(path, other), { recursive: true, force: true });
-    await rmdir(path).catch(() => {});
-    await rename(fresh, path);
+    for (const other of await namesIn(path, disk))
+      if (!parseName(other)) await disk.rm(join(path, other), { recursive: true, force: true });
+    await disk.rmdir(path).catch(() => {});
+    await disk.rename(fresh, path);
     return true;
   } catch (error) {
-    await rm(fresh, { recursive: true, force: true });
+    await disk.rm(fresh, { recursive: true, force: true });
     const code = systemCode(error);
     if (code === "ENOTEMPTY" || code === "EEXIST") return false;
     // Windows answers EPERM when the folder exists.
-    if (code === "EPERM" && (await exists(path))) return false;
+    if (code === "EPERM" && (await exists(path, disk))) return false;
     throw error;
   }
 }
@@ -111,7 +113,7 @@ async function replaceHolder(path: string, { from, to }: { from: string; to: str
   try {
     // Refreshed before the rename: with the old time, the new holder would look stale to another container.
     await refresh(join(path, from), io);
-    await rename(join(path, from), join(path, to));
+    await io.disk.rename(join(path, from), join(path, to));
     return true;
   } catch (error) {
     if (systemCode(error) === "ENOENT") return false;
@@ -144,8 +146,8 @@ function refreshUntilReleased(file: string, path: string, io: LeaseIo): Lease {
     },
     async release() {
       over.abort();
-      await unlink(file).catch(() => {});
-      await rmdir(path).catch(() => {});
+      await io.disk.rm(file).catch(() => {});
+      await io.disk.rmdir(path).catch(() => {});
     },
   };
 }
@@ -159,13 +161,13 @@ function nextRefresh(io: LeaseIo, over: AbortSignal): Promise<void> {
   }).finally(limit.clear);
 }
 
-async function refresh(file: string, { date }: Pick<LeaseIo, "date">): Promise<void> {
-  await utimes(file, date(), date());
+async function refresh(file: string, { date, disk }: Pick<LeaseIo, "date" | "disk">): Promise<void> {
+  await disk.utimes(file, date(), date());
 }
 
 /** The process that holds the lease at a path, else the file of one that has ended, which is to be replaced. */
-async function findHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<{ holder?: Holder; stale?: string }> {
-  const names = (await namesIn(path)).filter(parseName).sort();
+async function findHolder(path: string, io: HolderIo): Promise<{ holder?: Holder; stale?: string }> {
+  const names = (await namesIn(path, io.disk)).filter(parseName).sort();
   for (const name of names) {
     const holder = await findLiving(path, name, io);
     if (holder) return { holder };
@@ -175,7 +177,7 @@ async function findHolder(path: string, io: Omit<LeaseIo, "limit">): Promise<{ h
 }
 
 /** The process that a file names; `undefined` when it has ended or the lease is stale. */
-async function findLiving(path: string, name: string, io: Omit<LeaseIo, "limit">): Promise<Holder | undefined> {
+async function findLiving(path: string, name: string, io: HolderIo): Promise<Holder | undefined> {
   const holder = parseName(name);
   const self = await io.processes.self();
   const isHere = holder?.machine === self.machine && holder.namespace === self.namespace;
@@ -184,32 +186,32 @@ async function findLiving(path: string, name: string, io: Omit<LeaseIo, "limit">
     // Without its start time, a process of that PID may be another one, which does not refresh the lease.
     if (holder.start !== unknownStart) return holder;
   }
-  const modified = await stat(join(path, name)).catch(() => undefined);
+  const modified = await io.disk.stat(join(path, name)).catch(() => undefined);
   // A time in the future is stale too: the clock that wrote it was wrong, and nobody may wait for it for days.
   const isStale = !modified || Math.abs(io.date().getTime() - modified.mtimeMs) > staleMs;
   if (isStale || !holder) return undefined;
   return isHere ? holder : { ...holder, refreshedMs: modified.mtimeMs };
 }
 
-async function namesIn(path: string): Promise<string[]> {
+async function namesIn(path: string, disk: Disk): Promise<string[]> {
   try {
-    return await readdir(path);
+    return await disk.readdir(path);
   } catch (error) {
     if (systemCode(error) === "ENOENT") return [];
     throw error;
   }
 }
 
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
+async function exists(path: string, disk: Disk): Promise<boolean> {
+  return disk.stat(path).then(
     () => true,
     () => false,
   );
 }
 
 /** The token at the end tells two leases of one process apart. */
-function formatName({ machine, namespace, pid, start }: ProcessId): string {
-  return [machine, namespace, pid, start, randomUUID()].join("_");
+function formatName({ machine, namespace, pid, start }: ProcessId, token: string): string {
+  return [machine, namespace, pid, start, token].join("_");
 }
 
 function parseName(name: string): ProcessId | undefined {

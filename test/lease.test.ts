@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { type Processes, systemClock, systemProcesses } from "../src/io.ts";
+import { type Processes, systemMachine } from "../src/io.ts";
 import { type Acquired, acquireLease, type Lease } from "../src/lease.ts";
 import { createVirtualClock } from "./clock.ts";
 import { compile } from "./compiled.ts";
@@ -27,7 +27,7 @@ function container(starts: Record<number, string>, namespace = "1") {
 }
 
 function worldOf(processes: Processes, clock = createVirtualClock()) {
-  return { ...clock, processes };
+  return { ...systemMachine, ...clock, processes };
 }
 
 function leaseOf(acquired: Acquired): Lease {
@@ -157,17 +157,15 @@ test("what a killed process held is free at once", async () => {
   const path = makePath();
 
   const script = await compile(`
-    import { systemClock, systemProcesses } from "../src/io.ts";
+    import { systemMachine } from "../src/io.ts";
     import { acquireLease } from "../src/lease.ts";
-    const processes = systemProcesses(process.pid);
-    const acquired = await acquireLease(process.argv[2], { ...systemClock, processes });
+    const acquired = await acquireLease(process.argv[2], systemMachine);
     console.log(acquired.kind);
   `);
   const child = spawn(process.execPath, [script, path], { stdio: ["ignore", "pipe", "inherit"] });
   await once(child.stdout, "data");
-  const world = { ...systemClock, processes: systemProcesses(process.pid) };
-  expect(await acquireLease(path, world)).toMatchObject({ kind: "held", holder: { pid: child.pid } });
+  expect(await acquireLease(path, systemMachine)).toMatchObject({ kind: "held", holder: { pid: child.pid } });
   child.kill("SIGKILL");
   await once(child, "exit");
-  await leaseOf(await acquireLease(path, world)).release();
+  await leaseOf(await acquireLease(path, systemMachine)).release();
 });

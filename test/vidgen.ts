@@ -8,7 +8,7 @@ import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
 import { main } from "../src/cli/main.ts";
 import { VidgenError } from "../src/errors.ts";
-import type { FetchInit, Io } from "../src/io.ts";
+import { type FetchInit, type Io, systemMachine } from "../src/io.ts";
 import { prepareLocalAccount } from "../src/server/api/accounts.ts";
 import { createSecret } from "../src/server/callbacks/signature.ts";
 import { openFolder } from "../src/server/media/folder.ts";
@@ -152,6 +152,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     return { ...io, pid: self, processes, limit, fetch: whileAlive(io.fetch), sleep: whileAlive(io.sleep) };
   };
   const io: Io = {
+    ...systemMachine,
     ...clock,
     stdin: Readable.from([]),
     stdout: new PassThrough(),

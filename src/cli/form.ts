@@ -83,7 +83,7 @@ async function askPlace(check: (place: string) => void, io: Io): Promise<string 
     await askText("Where to save it? (Enter: the current folder; none: only print its URL)", validate, io),
   );
   if (place === "none") return undefined;
-  const isBare = /(^|\/)[^/.]+$/.test(place) && place !== "-" && !(await isFolder(place));
+  const isBare = /(^|\/)[^/.]+$/.test(place) && place !== "-" && !(await isFolder(place, io.disk));
   return isBare ? `${place}.mp4` : place || ".";
 }
 

@@ -2,7 +2,7 @@ import { setMaxListeners } from "node:events";
 import { constants, homedir } from "node:os";
 import { createFetch } from "../client/http.ts";
 import { asVidgenError, exits, VidgenError } from "../errors.ts";
-import { type Io, systemClock, systemProcesses } from "../io.ts";
+import { type Io, systemMachine } from "../io.ts";
 
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {
@@ -20,11 +20,10 @@ export function systemIo(): Io {
     platform: process.platform,
     nodeVersion: process.versions.node,
     pid: process.pid,
-    processes: systemProcesses(process.pid),
     uid: process.getuid?.(),
     home: findHome(),
     fetch: createFetch(process.env, { nodeVersion: process.versions.node }),
-    ...systemClock,
+    ...systemMachine,
     launch,
     signal,
     leave,

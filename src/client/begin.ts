@@ -1,6 +1,5 @@
-import { randomUUID } from "node:crypto";
 import { asVidgenError, usage } from "../errors.ts";
-import type { Clock } from "../io.ts";
+import type { Io } from "../io.ts";
 import { type Choice, chooseAttempt, type Earlier, isHeldBy, isRecent, type Started, type Wanted } from "./attempts.ts";
 import type { ClaimOptions, Claims } from "./claims.ts";
 import { type Line, recordOf } from "./history.ts";
@@ -46,6 +45,8 @@ type Known = {
   onNote(text: string): void;
 };
 
+type BeginIo = Pick<Io, "date" | "sleep" | "uuid">;
+
 /** How often a start looks again at what another process does. */
 const pollMs = 250;
 const waitingNote =
@@ -56,7 +57,7 @@ const waitingNote =
  * is under the journal's lock, so that two processes never choose the same. Sends nothing. Throws `unknown` when an earlier attempt may have
  * been charged, `output` when the place or the journal cannot be written, or the signal's reason.
  */
-export async function begin(request: StartRequest, options: BeginOptions & Known, io: Clock): Promise<Begun> {
+export async function begin(request: StartRequest, options: BeginOptions & Known, io: BeginIo): Promise<Begun> {
   const { journal, claims, place, signal } = options;
   if (place === "") throw usage("The output path is empty.");
   const hold = await claims.hold();
@@ -79,7 +80,7 @@ type Locked = BeginOptions & Known & { hold: Hold; since: Date; confirm(): Promi
 const freshChoice: Choice = { kind: "new", dismissed: [] };
 
 /** `undefined` while it must wait for another process: see `Choice`. */
-async function beginLocked(request: StartRequest, options: Locked, io: Clock): Promise<Begun | undefined> {
+async function beginLocked(request: StartRequest, options: Locked, io: BeginIo): Promise<Begun | undefined> {
   const { baseUrl, journal, entries, claims, place, overwrite, earlier, noWait, batch, mcp, hold, since, confirm } =
     options;
   const now = io.date();
@@ -88,7 +89,7 @@ async function beginLocked(request: StartRequest, options: Locked, io: Clock): P
   const choice = isNew ? freshChoice : await choose({ request, place, earlier, mcp, now, isHeld }, entries);
   if (choice.kind === "wait") return undefined;
   const entry = choice.kind === "resume" ? choice.entry : undefined;
-  const attempt = entry?.attempt ?? randomUUID();
+  const attempt = entry?.attempt ?? io.uuid();
   const at = entry?.at ?? now.toISOString();
   const begun = { attempt, at, earlier: entry, older: choice.kind === "new" ? choice.older : undefined };
   if (entry && place !== undefined && !overwrite) {

@@ -1,5 +1,3 @@
-import { randomUUID } from "node:crypto";
-import { lstat, rm, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -7,7 +5,7 @@ import type { Started } from "./attempts.ts";
 import type { DatedLine, Entry, PartLine, SavedLine } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
 import { fillWords, type Words } from "./naming.ts";
-import { claimPlace, findPlace } from "./place.ts";
+import { claimPlace, findPlace, type PlaceOptions } from "./place.ts";
 import { wordsOf } from "./save.ts";
 import type { Target } from "./target.ts";
 import { type Version, validatorOf } from "./version.ts";
@@ -45,7 +43,8 @@ export type Claims = {
 };
 
 /** The claims of one client: which partial files it writes, in a way that no other process writes them too. */
-export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date">): Claims {
+export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date" | "disk" | "uuid">): Claims {
+  const { disk } = io;
   /** The partial files of this client, and what each one held when it was claimed. */
   const parts = new Map<string, Version & { inode?: number | undefined }>();
 
@@ -55,10 +54,10 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     const before = found.exists && hold ? await journal.findLast((line) => isPart(line, file)) : undefined;
     const isFree = async (holder: string) => holder === hold?.holder || !(await journal.isHeld(holder));
     if (found.exists && !(resume && before && (await isFree(before.holder)))) return false;
-    const isIts = before?.id !== undefined && before.id === found.id && before.inode === (await lstat(file)).ino;
+    const isIts = before?.id !== undefined && before.id === found.id && before.inode === (await disk.lstat(file)).ino;
     const isResumable = isIts && validatorOf(before) !== undefined;
     // A new file, because other names may stand for the old one, and a process that was suspended may still write into it.
-    if (found.exists && !isResumable) await rm(file);
+    if (found.exists && !isResumable) await disk.rm(file);
     const { etag, last_modified, total, inode } = isResumable ? before : {};
     const version = { etag, last_modified, total, inode };
     // Without this line no later process can take the file over; the video itself does not need it.
@@ -78,14 +77,20 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     const disown = (except?: string) => {
       for (const file of owned) if (file !== except && owned.delete(file)) parts.delete(file);
     };
-    const target = await claimPlace(place, {
-      ...{ overwrite, unique: randomUUID(), naming, words, first, date: dayOf(entry, io) },
+    const options: PlaceOptions = {
+      overwrite,
+      unique: io.uuid(),
+      naming,
+      words,
+      first,
+      date: dayOf(entry, io),
       async own(file, found) {
         const isOwn = await own(file, found, claiming);
         if (isOwn) owned.add(file);
         return isOwn;
       },
-    }).catch((error) => {
+    };
+    const target = await claimPlace(place, options, disk).catch((error) => {
       disown();
       throw error;
     });
@@ -140,8 +145,8 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       // With `{n}` each download gets a new file.
       if (place === "-" || place.includes("{n}")) return undefined;
       const words = wordsOf(entry);
-      const file = await findPlace(fillWords(place, words, dayOf(entry, io)), { id, ...words });
-      const found = await stat(file).catch(() => undefined);
+      const file = await findPlace(fillWords(place, words, dayOf(entry, io)), { id, ...words }, disk);
+      const found = await disk.stat(file).catch(() => undefined);
       if (!found?.isFile()) return undefined;
       const path = resolve(file);
       // The newest line about the file tells whose it is. A process may have died between the rename of its partial file and that line.

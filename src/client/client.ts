@@ -1,7 +1,6 @@
-import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { asVidgenError } from "../errors.ts";
-import type { Clock, Io } from "../io.ts";
+import type { Io, Machine } from "../io.ts";
 import { createApi } from "./api.ts";
 import { type BeginOptions, type Begun, begin } from "./begin.ts";
 import { type ClaimOptions, createClaims } from "./claims.ts";
@@ -19,7 +18,7 @@ import type { Target } from "./target.ts";
 import type { Version } from "./version.ts";
 
 /** What a client may use of the outside world. */
-export type ClientIo = Clock & Pick<Io, "fetch" | "unsettled">;
+export type ClientIo = Machine & Pick<Io, "fetch" | "unsettled">;
 
 export type ClientOptions = {
   /** The service's address; https, except on this machine. */
@@ -197,9 +196,9 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       const options = { target, entry, version, timeoutMs: leftMs, signal, onVersion, freshUrl };
       const file = await save(completed, { ...options, onProgress: how.onProgress ?? (() => {}), onNote }, io);
       if (target.place === "-") return { ...completed, file };
-      await record({ kind: "saved", id, file: resolve(file), size: (await stat(file)).size });
+      await record({ kind: "saved", id, file: resolve(file), size: (await io.disk.stat(file)).size });
       const known = { id, entry, generation: completed.generation, credits: how.credits };
-      if (how.infoJson) await writeInfo(file, known, { overwrite: how.overwrite, redact });
+      if (how.infoJson) await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
       return { ...completed, file };
     } finally {
       await hold?.release();
@@ -240,11 +239,11 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
       return entry && claims.findSaved({ ...entry, id }, place);
     },
     async addInfo(id, file, { signal }) {
-      if (await hasInfo(file, id)) return;
+      if (await hasInfo(file, id, io.disk)) return;
       // The journal knows enough when the service cannot be asked.
       const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(() => undefined);
       signal.throwIfAborted();
-      await writeInfo(file, { id, entry: await find(id), generation }, { redact });
+      await writeInfo(file, { id, entry: await find(id), generation }, { redact }, io);
     },
   };
 }

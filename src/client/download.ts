@@ -1,10 +1,8 @@
-import { writeSync } from "node:fs";
-import type { FileHandle } from "node:fs/promises";
 import { asVidgenError, VidgenError } from "../errors.ts";
-import type { Clock, HttpResponse, Io } from "../io.ts";
+import type { Disk, DiskFile, HttpResponse, Io } from "../io.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { describeFailure } from "./reply.ts";
-import { backoffMs, freeRetryMs, isTransient, retryAfterMs } from "./retry.ts";
+import { backoffMs, freeRetryMs, isTransient, type RetryIo, retryAfterMs } from "./retry.ts";
 import { outputError } from "./target.ts";
 import { isSameVersion, rangeHeaders, readVersion, type Version } from "./version.ts";
 
@@ -21,7 +19,7 @@ export type DownloadOptions = {
   onNote(text: string): void;
 };
 
-type DownloadIo = Clock & Pick<Io, "fetch">;
+export type DownloadIo = RetryIo & Pick<Io, "fetch"> & { disk: Pick<Disk, "writeSync"> };
 
 type Outcome =
   | { kind: "whole" }
@@ -53,7 +51,7 @@ const progressBytes = 1_000_000;
  * note. The address gets no Authorization header. Throws `output` when the video cannot be fetched or written, with `httpStatus` when its
  * address is of no use; or the signal's reason.
  */
-export async function download(url: string, file: FileHandle, options: DownloadOptions, io: DownloadIo): Promise<void> {
+export async function download(url: string, file: DiskFile, options: DownloadOptions, io: DownloadIo): Promise<void> {
   const { size } = await onDisk(file.stat());
   const have: Part = { size, version: { ...options.version }, furthest: 0, wasUnknownFormat: false };
   let from = url;
@@ -75,7 +73,7 @@ export async function download(url: string, file: FileHandle, options: DownloadO
         throw new VidgenError("output", `The video URL has expired: HTTP ${status}.`, { httpStatus: status });
       from = await requestFreshUrl(status, options);
       if (++expirations === 2) options.onNote(`The video URL does not work yet (HTTP ${status}); retrying.`);
-      await io.sleep(backoffMs(expirations), options.signal);
+      await io.sleep(backoffMs(expirations, io.random()), options.signal);
       continue;
     }
     if (have.furthest - triedFrom >= progressBytes) {
@@ -84,7 +82,7 @@ export async function download(url: string, file: FileHandle, options: DownloadO
     }
     if (++tries >= maxTries) throw new VidgenError("output", `Could not download the video: ${outcome.reason}.`);
     if (tries === 2) options.onNote(`Could not download the video yet (${outcome.reason}); retrying.`);
-    await io.sleep(freeRetryMs(tries, outcome.waitMs), options.signal);
+    await io.sleep(freeRetryMs(tries, io.random(), outcome.waitMs), options.signal);
   }
 }
 
@@ -101,7 +99,7 @@ async function requestFreshUrl(status: number, options: DownloadOptions): Promis
 
 async function fetchOnce(
   url: string,
-  file: FileHandle,
+  file: DiskFile,
   have: Part,
   { options, io }: { options: DownloadOptions; io: DownloadIo },
 ): Promise<Outcome> {
@@ -112,7 +110,7 @@ async function fetchOnce(
     const response = await fetchMedia(url, rangeHeaders(have.size, have.version), { signal, fetch: io.fetch });
     const next = await prepare(response, file, have, options);
     if (next === "no video") return readFailure(response, io);
-    if (next === "body") await writeBody(response, file, have, { options, onBytes: limit.restart });
+    if (next === "body") await writeBody(response, file, have, { options, onBytes: limit.restart, disk: io.disk });
     const isLengthKnown = have.version.total !== undefined;
     const fault = await onDisk(faultOfMp4(file, { isLengthKnown }));
     if (fault === undefined) return { kind: "whole" };
@@ -146,7 +144,7 @@ async function fetchOnce(
  */
 async function prepare(
   response: HttpResponse,
-  file: FileHandle,
+  file: DiskFile,
   have: Part,
   options: DownloadOptions,
 ): Promise<"body" | "complete" | "no video"> {
@@ -170,13 +168,13 @@ async function prepare(
   return "body";
 }
 
-async function restart(file: FileHandle, have: Part): Promise<void> {
+async function restart(file: DiskFile, have: Part): Promise<void> {
   await onDisk(file.truncate(0));
   have.size = 0;
   have.version = {};
 }
 
-function readFailure(response: HttpResponse, io: Clock): Outcome {
+function readFailure(response: HttpResponse, io: Pick<Io, "date">): Outcome {
   const { status, headers } = response;
   if (isTransient(status)) {
     const waitMs = retryAfterMs(headers.get("Retry-After"), io.date());
@@ -207,14 +205,14 @@ async function fetchMedia(
   }
 }
 
-type Writing = { options: DownloadOptions; onBytes(): void };
+type Writing = { options: DownloadOptions; onBytes(): void; disk: DownloadIo["disk"] };
 
-async function writeBody(response: HttpResponse, file: FileHandle, have: Part, writing: Writing): Promise<void> {
-  const { options, onBytes } = writing;
+async function writeBody(response: HttpResponse, file: DiskFile, have: Part, writing: Writing): Promise<void> {
+  const { options, onBytes, disk } = writing;
   const { total } = have.version;
   for await (const chunk of response.body ?? []) {
     onBytes();
-    writeChunk(chunk, file, have);
+    writeChunk(chunk, file, have, disk);
     options.onProgress(have.size, total);
   }
   if (total !== undefined && have.size !== total) {
@@ -225,10 +223,10 @@ async function writeBody(response: HttpResponse, file: FileHandle, have: Part, w
 }
 
 /** Writes synchronously, so that nothing is received while the disk is busy: see `unlimitedBytes` in `http.ts`. */
-function writeChunk(chunk: Uint8Array, file: FileHandle, have: Part): void {
+function writeChunk(chunk: Uint8Array, file: DiskFile, have: Part, disk: DownloadIo["disk"]): void {
   try {
     for (let done = 0; done < chunk.byteLength; ) {
-      const written = writeSync(file.fd, chunk, done, chunk.byteLength - done, have.size);
+      const written = disk.writeSync(file.fd, chunk, done, chunk.byteLength - done, have.size);
       done += written;
       have.size += written;
     }

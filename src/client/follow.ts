@@ -1,9 +1,8 @@
 import { doctorHint, usage, VidgenError } from "../errors.ts";
-import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
 import { isLoopback } from "./credentials.ts";
 import { type PollResult, poll } from "./poll.ts";
-import { freeRetryMs } from "./retry.ts";
+import { freeRetryMs, type RetryIo } from "./retry.ts";
 import { errorText, type Generation, states } from "./schema.ts";
 
 /** A generation that is `completed`, with the address of its video. */
@@ -61,7 +60,7 @@ export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, bas
  * timeout, when no poll had an answer), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and names no video), or the
  * signal's reason.
  */
-export async function follow(api: Api, id: string, options: FollowOptions, clock: Clock): Promise<Completed> {
+export async function follow(api: Api, id: string, options: FollowOptions, clock: RetryIo): Promise<Completed> {
   const start = clock.now();
   const timeout = new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; still generating.`, {
     id,
@@ -90,7 +89,7 @@ function formatLimit(ms: number): string {
 }
 
 /** Interprets each poll, with what the polls before it have shown. */
-function createJudge(id: string, options: FollowOptions, clock: Clock) {
+function createJudge(id: string, options: FollowOptions, clock: RetryIo) {
   const statuses = new Set<string>(states);
   let failures = 0;
   let trouble = "no response";
@@ -146,7 +145,7 @@ function createJudge(id: string, options: FollowOptions, clock: Clock) {
       return undefined;
     },
     waitMs(result: PollResult, intervalMs: number): number {
-      if (result.kind === "trouble") return freeRetryMs(failures, result.retryAfterMs);
+      if (result.kind === "trouble") return freeRetryMs(failures, clock.random(), result.retryAfterMs);
       if (result.kind === "refused") return Math.min(intervalMs, refusedIntervalMs);
       if (completedSince === undefined) return intervalMs;
       // Polls once more when the tolerance is over, however long the interval.

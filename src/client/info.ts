@@ -1,7 +1,6 @@
-import { randomUUID } from "node:crypto";
-import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemReason, VidgenError } from "../errors.ts";
+import type { Disk, Io } from "../io.ts";
 import type { Entry } from "./history.ts";
 import { wordsOf } from "./save.ts";
 import { type Generation, isRecord, parseJson } from "./schema.ts";
@@ -30,30 +29,58 @@ type WriteOptions = {
  * credits; null is what nobody knows. Replaces an earlier info of the same generation, and anything else only with `overwrite`. Throws
  * `output` when it cannot be written.
  */
-export async function writeInfo(video: string, known: Known, { overwrite, redact }: WriteOptions): Promise<void> {
+export async function writeInfo(
+  video: string,
+  known: Known,
+  { overwrite, redact }: WriteOptions,
+  { disk, uuid }: Pick<Io, "disk" | "uuid">,
+): Promise<void> {
   const path = infoPath(video);
-  const temporary = join(dirname(path), `.vidgen-${randomUUID()}.part`);
+  const temporary = join(dirname(path), `.vidgen-${uuid()}.part`);
   try {
-    const mayReplace = (await hasInfo(video, known.id)) || (overwrite && (await kindOf(path)) === "file");
-    await writeFile(temporary, redact(`${JSON.stringify(infoOf(known), null, 2)}\n`), { flag: "wx", flush: true });
-    await (mayReplace ? rename : renameNew)(temporary, path);
+    const mayReplace = (await hasInfo(video, known.id, disk)) || (overwrite && (await kindOf(path, disk)) === "file");
+    await writeNew(temporary, redact(`${JSON.stringify(infoOf(known), null, 2)}\n`), disk);
+    await (mayReplace ? disk.rename(temporary, path) : renameNew(temporary, path, disk));
   } catch (error) {
-    await rm(temporary, { force: true }).catch(() => {});
+    await disk.rm(temporary, { force: true }).catch(() => {});
     throw infoError(error, video);
   }
 }
 
 /** Whether the info file beside a video is there and about this generation. */
-export async function hasInfo(video: string, id: string): Promise<boolean> {
+export async function hasInfo(video: string, id: string, disk: Disk): Promise<boolean> {
   const path = infoPath(video);
-  const found = await stat(path).catch(() => undefined);
+  const found = await disk.stat(path).catch(() => undefined);
   if (!found?.isFile() || found.size > maxInfoBytes) return false;
-  const json = parseJson(await readFile(path, "utf8").catch(() => ""));
+  const json = parseJson(await readText(path, disk).catch(() => ""));
   return isRecord(json) && json.id === id;
 }
 
 /** A longer file is none of ours: the command line that a request comes from is shorter. */
 const maxInfoBytes = 10_000_000;
+
+async function readText(path: string, disk: Disk): Promise<string> {
+  const file = await disk.open(path, "r");
+  try {
+    const { size } = await file.stat();
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, 0);
+    return buffer.toString("utf8", 0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Resolves when the file is on the disk. */
+async function writeNew(path: string, text: string, disk: Disk): Promise<void> {
+  const file = await disk.open(path, "wx");
+  try {
+    const bytes = Buffer.from(text);
+    for (let done = 0; done < bytes.length; ) done += (await file.write(bytes, done)).bytesWritten;
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
 
 function infoPath(video: string): string {
   return `${video}.json`;

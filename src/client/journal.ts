@@ -1,11 +1,10 @@
-import { randomUUID } from "node:crypto";
-import { type FileHandle, open, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
+import type { Disk, DiskFile } from "../io.ts";
 import { acquireLease, type Lease, type LockIo, readHolder, withLock } from "../lease.ts";
 import { shortenAddresses } from "./credentials.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
-import { appendLine } from "./lines.ts";
+import { appendLine, readLines } from "./lines.ts";
 
 export type Journal = {
   path: string;
@@ -41,7 +40,8 @@ const chunkBytes = 1_000_000;
  */
 export function openJournal(path: string, io: LockIo, earlier?: string): Journal {
   const leaseOf = (holder: string, journal = path) => join(`${journal}.leases`, holder);
-  const sources = () => [linesBackwards(path), ...(earlier === undefined ? [] : [readableLines(earlier)])];
+  const { disk } = io;
+  const sources = () => [linesBackwards(path, disk), ...(earlier === undefined ? [] : [readableLines(earlier, disk)])];
   const asOutputError = (error: unknown) => {
     if (error instanceof VidgenError || systemCode(error) === undefined) throw error;
     throw new VidgenError("output", `Cannot write the journal ${path}: ${systemReason(error)}.`, {
@@ -52,7 +52,7 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
   return {
     path,
     async append(line) {
-      await appendLine(path, { at: io.date().toISOString(), ...line }).catch(asOutputError);
+      await appendLine(path, { at: io.date().toISOString(), ...line }, disk).catch(asOutputError);
     },
     async entries(goOn = () => true) {
       const fold = createFolding();
@@ -75,13 +75,13 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
     },
     lock: (work) => withLock(`${path}.lock`, io, work).catch(asOutputError),
     async hold() {
-      const holder = randomUUID();
+      const holder = io.uuid();
       const acquired = await acquireLease(leaseOf(holder), io).catch(asOutputError);
       if (acquired.kind === "held") throw new Error(`the lease ${holder} is held`);
       const release = async () => {
         await acquired.lease.release();
         // Fails as long as other processes hold leases.
-        await rmdir(dirname(leaseOf(holder))).catch(() => {});
+        await disk.rmdir(dirname(leaseOf(holder))).catch(() => {});
       };
       return { ...acquired.lease, holder, release };
     },
@@ -96,16 +96,16 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
     async forget({ attempt, id }) {
       const isGone = (line: DatedLine) =>
         "attempt" in line ? line.attempt === attempt : line.id !== undefined && line.id === id;
-      await blank(path, isGone).catch(asOutputError);
+      await blank(path, isGone, disk).catch(asOutputError);
     },
   };
 }
 
 /** The lines from the newest to the oldest, a chunk at a time; none where there is no file. */
-async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
-  let file: FileHandle | undefined;
+async function* linesBackwards(path: string, disk: Disk): AsyncGenerator<DatedLine[]> {
+  let file: DiskFile | undefined;
   try {
-    file = await open(path, "r");
+    file = await disk.open(path, "r");
     let end = (await file.stat()).size;
     /** The end of a line that begins in an earlier chunk, with its newline. */
     let rest = Buffer.alloc(0);
@@ -128,23 +128,19 @@ async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
 }
 
 /** The same as far as the file can be read. */
-async function* readableLines(path: string): AsyncGenerator<DatedLine[]> {
+async function* readableLines(path: string, disk: Disk): AsyncGenerator<DatedLine[]> {
   try {
-    yield* linesBackwards(path);
+    yield* linesBackwards(path, disk);
   } catch {}
 }
 
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */
-async function blank(path: string, isGone: (line: DatedLine) => boolean): Promise<void> {
-  const file = await open(path, "r+");
+async function blank(path: string, isGone: (line: DatedLine) => boolean, disk: Disk): Promise<void> {
+  const file = await disk.open(path, "r+");
   try {
-    const bytes = await file.readFile();
-    for (let start = 0; start < bytes.length; ) {
-      const newline = bytes.indexOf(0x0a, start);
-      const end = newline === -1 ? bytes.length : newline;
-      const line = parseLine(bytes.toString("utf8", start, end));
-      if (line && isGone(line)) await file.write(Buffer.alloc(end - start, " "), 0, end - start, start);
-      start = end + 1;
+    for await (const { text, start, length } of readLines(file)) {
+      const line = parseLine(text);
+      if (line && isGone(line)) await file.write(Buffer.alloc(length, " "), 0, length, start);
     }
     await file.datasync();
   } finally {

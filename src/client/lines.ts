@@ -1,14 +1,14 @@
-import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
+import type { Disk, DiskFile } from "../io.ts";
 
 /**
  * Appends an object as a line of JSON, with one write; resolves when it is on the disk. Several processes may append at once. Rejects with
  * the system's error.
  */
-export async function appendLine(path: string, line: object): Promise<void> {
+export async function appendLine(path: string, line: object, disk: Disk): Promise<void> {
   const text = `${JSON.stringify(line)}\n`;
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const file = await open(path, "a+", 0o600);
+  await disk.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const file = await disk.open(path, "a+", 0o600);
   try {
     const { size, mode } = await file.stat();
     if ((mode & 0o077) !== 0) await file.chmod(0o600);
@@ -22,8 +22,33 @@ export async function appendLine(path: string, line: object): Promise<void> {
 }
 
 /** Whether a crash has left the last line without its newline. */
-async function endsTorn(file: FileHandle, size: number): Promise<boolean> {
+async function endsTorn(file: DiskFile, size: number): Promise<boolean> {
   if (size === 0) return false;
   const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1);
   return buffer[0] !== 0x0a;
+}
+
+const chunkBytes = 65_536;
+
+/** A line without its newline, and where its first byte is in the file. */
+type FoundLine = { text: string; start: number; length: number };
+
+/** The lines of a file from the first to the last, a chunk at a time. Rejects with the system's error. */
+export async function* readLines(file: DiskFile): AsyncGenerator<FoundLine> {
+  /** The beginning of a line that goes on in a later chunk, and where it is in the file. */
+  let rest = Buffer.alloc(0);
+  let start = 0;
+  for (let isEnd = false; !isEnd; ) {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(chunkBytes), 0, chunkBytes, start + rest.length);
+    isEnd = bytesRead === 0;
+    const bytes = Buffer.concat([rest, buffer.subarray(0, bytesRead)]);
+    let at = 0;
+    for (let end = bytes.indexOf("\n"); end !== -1; end = bytes.indexOf("\n", at)) {
+      yield { text: bytes.toString("utf8", at, end), start: start + at, length: end - at };
+      at = end + 1;
+    }
+    rest = bytes.subarray(at);
+    start += at;
+  }
+  if (rest.length > 0) yield { text: rest.toString("utf8"), start, length: rest.length };
 }

@@ -1,7 +1,9 @@
-import type { FileHandle } from "node:fs/promises";
+import type { DiskFile } from "../io.ts";
 
 /** What keeps a file from being a whole .mp4, in a few words. It may still be a video, of a kind or a make that we do not know. */
 export type Fault = { reason: string; mayBeVideo: boolean };
+
+type Reader = Pick<DiskFile, "read" | "stat">;
 
 /** The boxes that an .mp4 begins with: its type, or that of a segment, or padding, as QuickTime writes it too. */
 const firstTypes = ["ftyp", "styp", "free", "skip", "wide"];
@@ -12,7 +14,7 @@ const singleTypes = ["ftyp", "moov"];
  * Looks for what keeps a file from being a whole .mp4: its top-level boxes run exactly to the end of the file, with `moov` and `mdat` among
  * them (ISO/IEC 14496-12, section 4.2). Where its length is not known to be right, the last box has to say its size.
  */
-export async function faultOfMp4(file: FileHandle, { isLengthKnown = true } = {}): Promise<Fault | undefined> {
+export async function faultOfMp4(file: Reader, { isLengthKnown = true } = {}): Promise<Fault | undefined> {
   const { size } = await file.stat();
   if (size === 0) return { reason: "it is empty", mayBeVideo: false };
   if (await isText(file)) return { reason: "it is text", mayBeVideo: false };
@@ -32,12 +34,12 @@ export async function faultOfMp4(file: FileHandle, { isLengthKnown = true } = {}
 }
 
 /** Whether the file is HTML, JSON or the like: the first bytes of any video have some that are no text. */
-async function isText(file: FileHandle): Promise<boolean> {
+async function isText(file: Reader): Promise<boolean> {
   const { buffer, bytesRead } = await file.read(new Uint8Array(512), 0, 512, 0);
   return buffer.subarray(0, bytesRead).every((byte) => byte > 8);
 }
 
-async function readBox(file: FileHandle, at: number, end: number): Promise<{ type: string; size: number } | undefined> {
+async function readBox(file: Reader, at: number, end: number): Promise<{ type: string; size: number } | undefined> {
   const header = new DataView(new ArrayBuffer(16));
   const { bytesRead } = await file.read(header, 0, 16, at);
   if (bytesRead < 8) return undefined;

@@ -1,8 +1,7 @@
-import { constants } from "node:fs";
-import { access, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { systemCode } from "../errors.ts";
+import type { Disk } from "../io.ts";
 import { fileName, fillId, fillIn, fillWords, type Naming, type Words } from "./naming.ts";
 import {
   type ClaimOptions,
@@ -15,7 +14,7 @@ import {
   type Target,
 } from "./target.ts";
 
-type PlaceOptions = ClaimOptions & {
+export type PlaceOptions = ClaimOptions & {
   words: Words;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;
@@ -27,16 +26,16 @@ type PlaceOptions = ClaimOptions & {
  * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws as `claimTarget`
  * does.
  */
-export async function claimPlace(place: string, options: PlaceOptions): Promise<Target> {
+export async function claimPlace(place: string, options: PlaceOptions, disk: Disk): Promise<Target> {
   for (let n = options.first; ; n++) {
     const numbered = fillIn(place, new Map([["n", String(n)]]));
     const filled = fillWords(numbered, options.words, options.date);
     const isNumbered = numbered !== place;
     try {
-      if (isNumbered && (await kindOf(filled)) !== "none") continue;
+      if (isNumbered && (await kindOf(filled, disk)) !== "none") continue;
       // A folder that is missing is a typing error, unless its name comes from the template.
-      if (dirname(numbered) !== dirname(filled)) await mkdir(dirname(filled), { recursive: true });
-      return { ...(await claimTarget(filled, options)), place: numbered };
+      if (dirname(numbered) !== dirname(filled)) await disk.mkdir(dirname(filled), { recursive: true });
+      return { ...(await claimTarget(filled, options, disk)), place: numbered };
     } catch (error) {
       // Another process may be saving under this number.
       if (!isNumbered || !isExistsError(error)) throw outputError(error, filled);
@@ -48,35 +47,35 @@ export async function claimPlace(place: string, options: PlaceOptions): Promise<
  * Claims a file, a folder (one that exists, or a name that ends in a slash), or for "-" a temporary file, which the caller streams to
  * stdout. Only `{id}` is filled in. Throws `output` when the file cannot be written, or exists and `overwrite` is not set.
  */
-export async function claimTarget(output: string, options: ClaimOptions): Promise<Target> {
+export async function claimTarget(output: string, options: ClaimOptions, disk: Disk): Promise<Target> {
   try {
-    if (output === "-") return await claimTemporary();
+    if (output === "-") return await claimTemporary(options.unique, disk);
     if (output.includes("{id}"))
-      return await claimLater(dirname(output), { output, nameOf: ({ id }) => fillId(output, id) }, options);
-    if (/[/\\]$/.test(output)) await mkdir(output, { recursive: true });
+      return await claimLater(dirname(output), { output, nameOf: ({ id }) => fillId(output, id) }, options, disk);
+    if (/[/\\]$/.test(output)) await disk.mkdir(output, { recursive: true });
     const nameOf = (naming: Naming) => join(output, fileName(naming));
-    if ((await kindOf(output)) === "folder") return await claimLater(output, { output, nameOf }, options);
-    return await claimFile(output, { output, nameOf: () => output }, options);
+    if ((await kindOf(output, disk)) === "folder") return await claimLater(output, { output, nameOf }, options, disk);
+    return await claimFile(output, { output, nameOf: () => output }, options, disk);
   } catch (error) {
     throw outputError(error, output);
   }
 }
 
 /** Claims a file that is named after its generation. Until that has an id, the `.part` has a temporary name. */
-async function claimLater(folder: string, named: Named, options: ClaimOptions): Promise<Target> {
-  if (options.naming) return claimFile(named.nameOf(options.naming), named, options);
-  return claimPart(join(folder, `.vidgen-${options.unique}.part`), named, options);
+async function claimLater(folder: string, named: Named, options: ClaimOptions, disk: Disk): Promise<Target> {
+  if (options.naming) return claimFile(named.nameOf(options.naming), named, options, disk);
+  return claimPart(join(folder, `.vidgen-${options.unique}.part`), named, options, disk);
 }
 
-async function claimFile(path: string, named: Named, options: ClaimOptions): Promise<Target> {
-  await checkFree(path, options.overwrite);
-  await access(dirname(path), constants.W_OK).catch((error) => {
+async function claimFile(path: string, named: Named, options: ClaimOptions, disk: Disk): Promise<Target> {
+  await checkFree(path, options.overwrite, disk);
+  await disk.access(dirname(path), disk.constants.W_OK).catch((error) => {
     throw withFolderHint(error, path);
   });
-  const target = await claimPart(`${path}.part`, named, options);
+  const target = await claimPart(`${path}.part`, named, options, disk);
   try {
     // The process that wrote an earlier `.part` may have finished the video since the first check.
-    await checkFree(path, options.overwrite);
+    await checkFree(path, options.overwrite, disk);
     return target;
   } catch (error) {
     await target.release();
@@ -84,23 +83,24 @@ async function claimFile(path: string, named: Named, options: ClaimOptions): Pro
   }
 }
 
-async function claimTemporary(): Promise<Target> {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-"));
+async function claimTemporary(unique: string, disk: Disk): Promise<Target> {
+  const folder = join(tmpdir(), `vidgen-${unique}`);
+  await disk.mkdir(folder, { mode: 0o700 });
   const named = { output: "-", nameOf: () => join(folder, "video.mp4") };
-  const options = { overwrite: true, unique: "", own: async () => true };
-  const target = await claimPart(join(folder, "video.part"), named, options);
+  const options = { overwrite: true, unique, own: async () => true };
+  const target = await claimPart(join(folder, "video.part"), named, options, disk);
   return {
     ...target,
     async release() {
       await target.release();
-      await rm(folder, { recursive: true, force: true });
+      await disk.rm(folder, { recursive: true, force: true });
     },
   };
 }
 
 /** Whether `output` names a folder: one that exists, or a name that ends in a slash. */
-export async function isFolder(output: string): Promise<boolean> {
-  return /[/\\]$/.test(output) || (await kindOf(output)) === "folder";
+export async function isFolder(output: string, disk: Disk): Promise<boolean> {
+  return /[/\\]$/.test(output) || (await kindOf(output, disk)) === "folder";
 }
 
 /** Adds a hint for a file whose folder does not exist. */
@@ -115,7 +115,7 @@ function withFolderHint(error: unknown, path: string): unknown {
 }
 
 /** Where `output` saves the video of a generation; only `{id}` is filled in. */
-export async function findPlace(output: string, naming: Naming): Promise<string> {
+export async function findPlace(output: string, naming: Naming, disk: Disk): Promise<string> {
   const byId = fillId(output, naming.id);
-  return (await isFolder(byId)) ? join(byId, fileName(naming)) : byId;
+  return (await isFolder(byId, disk)) ? join(byId, fileName(naming)) : byId;
 }

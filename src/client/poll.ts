@@ -2,7 +2,7 @@ import { doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
 import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
-import { freeRetryMs, isFinalConnectFailure, isTransient, retryAfterMs } from "./retry.ts";
+import { freeRetryMs, isFinalConnectFailure, isTransient, type RetryIo, retryAfterMs } from "./retry.ts";
 import { errorText, type Generation, normalizeGeneration, readGeneration, saysNo } from "./schema.ts";
 
 /** What one poll shows. `trouble` is a failure that a retry, which is free, may overcome, though hardly when `isFinal`; `refused` is an answer that says no. */
@@ -39,7 +39,7 @@ export async function poll(api: Api, id: string, clock: Clock, signal: AbortSign
 export async function pollUntilAnswered(
   api: Api,
   id: string,
-  clock: Clock,
+  clock: RetryIo,
   signal: AbortSignal,
   onNote: (text: string) => void = () => {},
 ): Promise<Generation> {
@@ -48,7 +48,7 @@ export async function pollUntilAnswered(
     const result = await poll(api, id, clock, signal);
     if (result.kind === "generation") return result.generation;
     if (result.kind === "refused") throw result.error;
-    const waitMs = freeRetryMs(failures, result.retryAfterMs);
+    const waitMs = freeRetryMs(failures, clock.random(), result.retryAfterMs);
     if (result.isFinal || clock.now() + waitMs > end) {
       throw new VidgenError("network", `No usable response from the service: ${result.reason}. Nothing was charged.`, {
         id,

@@ -1,7 +1,11 @@
+import type { Clock, Io } from "../io.ts";
 import { isLoopback } from "./credentials.ts";
 
-/** Back-off with full jitter, in milliseconds: random, below a bound that doubles with each failure, up to 15 s. */
-export function backoffMs(failures: number, random: number = Math.random()): number {
+/** What a retry uses: it waits for a random time. */
+export type RetryIo = Clock & Pick<Io, "random">;
+
+/** Back-off with full jitter, in milliseconds: `random`, from 0 to 1, of a bound that doubles with each failure, up to 15 s. */
+export function backoffMs(failures: number, random: number): number {
   return random * Math.min(15_000, 500 * 2 ** failures);
 }
 
@@ -9,8 +13,8 @@ export function backoffMs(failures: number, random: number = Math.random()): num
 const maxFreeWaitMs = 60_000;
 
 /** How long to wait before a free request (a poll, a download) is repeated, in milliseconds. */
-export function freeRetryMs(failures: number, retryAfterMs = 0): number {
-  return Math.max(Math.min(retryAfterMs, maxFreeWaitMs), backoffMs(failures));
+export function freeRetryMs(failures: number, random: number, retryAfterMs = 0): number {
+  return Math.max(Math.min(retryAfterMs, maxFreeWaitMs), backoffMs(failures, random));
 }
 
 /**

@@ -1,6 +1,5 @@
 import { VidgenError } from "../errors.ts";
-import type { Clock, Io } from "../io.ts";
-import { type DownloadOptions, download } from "./download.ts";
+import { type DownloadIo, type DownloadOptions, download } from "./download.ts";
 import type { Completed } from "./follow.ts";
 import type { Entry } from "./history.ts";
 import type { Words } from "./naming.ts";
@@ -19,11 +18,7 @@ type SaveOptions = DownloadOptions & {
  * Saves the video of a generation that has completed, and returns its path. Throws `output`, whose hint is the video's address unless that
  * is of no use, or the signal's reason.
  */
-export async function save(
-  { generation, videoUrl }: Completed,
-  options: SaveOptions,
-  io: Clock & Pick<Io, "fetch">,
-): Promise<string> {
+export async function save({ generation, videoUrl }: Completed, options: SaveOptions, io: DownloadIo): Promise<string> {
   const { target, entry } = options;
   const { id } = generation;
   const overdue = new VidgenError("output", "Timed out before the video was saved.");

@@ -4,7 +4,7 @@ import type { Api } from "./api.ts";
 import type { Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, describeValues, lacksCredits, type Reply, refusal } from "./reply.ts";
-import { backoffMs, isFinalConnectFailure, isNotNow, retryAfterMs } from "./retry.ts";
+import { backoffMs, isFinalConnectFailure, isNotNow, type RetryIo, retryAfterMs } from "./retry.ts";
 import { salvageStarted } from "./salvage.ts";
 import { errorText, readStarted, type Started, type StartRequest, saysNo } from "./schema.ts";
 
@@ -21,7 +21,7 @@ export type StartOptions = {
   onNote(text: string): void;
 };
 
-type StartIo = Clock & Pick<Io, "unsettled">;
+type StartIo = RetryIo & Pick<Io, "unsettled">;
 
 type Accepted = { kind: "accepted"; started: Started };
 type Final = { kind: "refused" | "unknown"; error: VidgenError };
@@ -81,7 +81,7 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
     if (outcome.kind === "not now") notNow = outcome;
     if (options.signal.aborted) return interruptedBetweenRequests(options.signal, notNow);
     const minimumMs = outcome.kind === "not now" ? Math.max(outcome.waitMs ?? 0, minWaitMs) : 0;
-    const waitMs = Math.max(minimumMs, backoffMs(failures));
+    const waitMs = Math.max(minimumMs, backoffMs(failures, io.random()));
     const isOver = io.now() + waitMs - begin > (notNow ? notNowLimitMs : unsentLimitMs);
     if (notNow && options.retriesNotNow === false) return { ...notAccepted(outcome, notNow), notNow };
     if (isOver || (outcome.kind === "unsent" && outcome.isFinal))

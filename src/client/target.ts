@@ -1,13 +1,13 @@
-import { type FileHandle, link, lstat, open, rename, rm, stat, unlink } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
+import type { Disk, DiskFile } from "../io.ts";
 import type { Naming } from "./naming.ts";
 
 /** A place for a video, claimed before anything is paid: the `.part` file exists and can be written. */
 export type Target = {
   /** `-o` for the command that resumes this one. */
   place: string;
-  part: FileHandle;
+  part: DiskFile;
   /** Where the `.part` is, as an absolute path. */
   partPath(): string;
   /** Renames the `.part` after the generation, once its id is known, so that a later process finds it. */
@@ -37,9 +37,14 @@ export type ClaimOptions = {
 export type Named = { output: string; nameOf(naming: Naming): string };
 
 /** Creates a `.part` file, or takes over one that an ended process has left. */
-export async function claimPart(firstPath: string, { output, nameOf }: Named, options: ClaimOptions): Promise<Target> {
+export async function claimPart(
+  firstPath: string,
+  { output, nameOf }: Named,
+  options: ClaimOptions,
+  disk: Disk,
+): Promise<Target> {
   let partPath = firstPath;
-  const part = await openPart(partPath, options);
+  const part = await openPart(partPath, options, disk);
   let isHeld = true;
   let isKept = false;
   return {
@@ -49,11 +54,11 @@ export async function claimPart(firstPath: string, { output, nameOf }: Named, op
     async settle(naming) {
       const lasting = `${nameOf(naming)}.part`;
       if (lasting === partPath) return;
-      const exists = (await kindOf(lasting)) !== "none";
+      const exists = (await kindOf(lasting, disk)) !== "none";
       // Under its first name the video can still be finished, though no later process would find it.
       if (!(await options.own(resolve(lasting), { exists, id: naming.id }))) return;
       try {
-        await rename(partPath, lasting);
+        await disk.rename(partPath, lasting);
       } catch (error) {
         throw outputError(error, nameOf(naming));
       }
@@ -66,8 +71,8 @@ export async function claimPart(firstPath: string, { output, nameOf }: Named, op
       const path = nameOf(naming);
       try {
         await part.sync();
-        if (options.overwrite) await rename(partPath, path);
-        else await renameNew(partPath, path);
+        if (options.overwrite) await disk.rename(partPath, path);
+        else await renameNew(partPath, path, disk);
       } catch (error) {
         throw outputError(error, path);
       }
@@ -79,30 +84,30 @@ export async function claimPart(firstPath: string, { output, nameOf }: Named, op
       if (!isHeld) return;
       isHeld = false;
       await part.close();
-      if (!isKept) await rm(partPath, { force: true });
+      if (!isKept) await disk.rm(partPath, { force: true });
     },
   };
 }
 
-async function openPart(path: string, { naming, own }: ClaimOptions): Promise<FileHandle> {
-  const exists = (await kindOf(path)) !== "none";
+async function openPart(path: string, { naming, own }: ClaimOptions, disk: Disk): Promise<DiskFile> {
+  const exists = (await kindOf(path, disk)) !== "none";
   if (!(await own(resolve(path), { exists, id: naming?.id })))
     throw Object.assign(new Error("claimed"), { code: "EEXIST", path });
-  const isLeft = exists && (await kindOf(path)) !== "none";
-  return open(path, isLeft ? "r+" : "wx+", 0o666);
+  const isLeft = exists && (await kindOf(path, disk)) !== "none";
+  return disk.open(path, isLeft ? "r+" : "wx+", 0o666);
 }
 
 /** Throws `output` when something exists there that must not be replaced. */
-export async function checkFree(path: string, overwrite: boolean): Promise<void> {
-  const kind = await kindOf(path);
+export async function checkFree(path: string, overwrite: boolean, disk: Disk): Promise<void> {
+  const kind = await kindOf(path, disk);
   if (kind === "none" || (kind === "file" && overwrite)) return;
   if (kind === "file") throw existsError(path);
   throw new VidgenError("output", `${path} is neither a file nor a folder.`);
 }
 
 /** A link counts as its target; a dangling one counts as a file, which must not be overwritten either. */
-export async function kindOf(path: string): Promise<"none" | "file" | "folder" | "other"> {
-  const found = (await unlessMissing(stat(path))) ?? (await unlessMissing(lstat(path)));
+export async function kindOf(path: string, disk: Disk): Promise<"none" | "file" | "folder" | "other"> {
+  const found = (await unlessMissing(disk.stat(path))) ?? (await unlessMissing(disk.lstat(path)));
   if (!found) return "none";
   if (found.isDirectory()) return "folder";
   return found.isFile() || found.isSymbolicLink() ? "file" : "other";
@@ -116,16 +121,16 @@ function unlessMissing<Found>(found: Promise<Found>): Promise<Found | undefined>
 }
 
 /** Renames, but never over a file that exists. Throws `output` then. */
-export async function renameNew(from: string, to: string): Promise<void> {
+export async function renameNew(from: string, to: string, disk: Disk): Promise<void> {
   try {
-    await link(from, to);
+    await disk.link(from, to);
   } catch (error) {
     if (systemCode(error) === "EEXIST") throw existsError(to);
     // A file system without hard links: a check just before the rename is the best there is.
-    await checkFree(to, false);
-    return rename(from, to);
+    await checkFree(to, false, disk);
+    return disk.rename(from, to);
   }
-  await unlink(from);
+  await disk.rm(from);
 }
 
 function existsError(path: string): VidgenError {

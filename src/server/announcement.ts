@@ -3,8 +3,7 @@ import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path";
 import * as z from "zod/mini";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
-import type { Io } from "../io.ts";
-import { type Acquired, acquireLease, readHolder } from "../lease.ts";
+import { type Acquired, acquireLease, type HolderIo, type LeaseIo, readHolder } from "../lease.ts";
 
 /** The content of `service.json`: the service's API key and webhook secret, and its addresses while it listens. */
 const schema = z.object({
@@ -38,7 +37,7 @@ export async function readAnnouncement(folder: string): Promise<Announcement | u
 }
 
 /** Whether a process runs the service of a folder. One that was killed leaves its addresses behind, where other programs may listen now. */
-export async function isRunning(folder: string, io: Pick<Io, "date" | "processes">): Promise<boolean> {
+export async function isRunning(folder: string, io: HolderIo): Promise<boolean> {
   return (await readHolder(leaseOf(folder), io)) !== undefined;
 }
 
@@ -60,7 +59,7 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
  * Makes this process the only one that uses a service folder, which is made where there is none, until it releases the lease or ends. Rejects
  * with the system's error.
  */
-export async function acquireFolder(folder: string, io: Pick<Io, "date" | "limit" | "processes">): Promise<Acquired> {
+export async function acquireFolder(folder: string, io: LeaseIo): Promise<Acquired> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   await chmod(folder, 0o700);
   return acquireLease(leaseOf(folder), io);

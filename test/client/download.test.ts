@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { type DownloadOptions, download } from "../../src/client/download.ts";
 import { VidgenError } from "../../src/errors.ts";
-import type { Clock, FetchInit, HttpResponse } from "../../src/io.ts";
+import { type Clock, type FetchInit, type HttpResponse, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
 
@@ -91,7 +91,7 @@ async function run(answers: Answer[], { from = url, ...options }: Scene = {}) {
       onNote: (text) => seen.notes.push(text),
       ...options,
     },
-    { ...clock, fetch },
+    { ...systemMachine, ...clock, fetch },
   ).then(
     () => "saved",
     (error) => error,
@@ -416,7 +416,7 @@ test("a file that cannot be written is an error at once: fetching again does not
     onProgress() {},
     onNote() {},
   };
-  const saving = download(url, file, options, { ...createVirtualClock(), fetch });
+  const saving = download(url, file, options, { ...systemMachine, ...createVirtualClock(), fetch });
   await expect(saving).rejects.toMatchObject({
     code: "output",
     message: expect.stringContaining("Cannot save the video"),

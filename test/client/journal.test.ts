@@ -1,11 +1,10 @@
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import type { DatedLine, Line, PartLine } from "../../src/client/history.ts";
 import { openJournal } from "../../src/client/journal.ts";
-import { systemClock, systemProcesses } from "../../src/io.ts";
+import { systemMachine } from "../../src/io.ts";
 
 const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";
@@ -13,8 +12,7 @@ const baseUrl = "https://api.video.example";
 function newJournal(date = now, earlier?: string) {
   const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  const io = { ...systemClock, date: () => date, processes: systemProcesses(process.pid) };
-  return openJournal(join(folder, "journal.jsonl"), io, earlier);
+  return openJournal(join(folder, "journal.jsonl"), { ...systemMachine, date: () => date }, earlier);
 }
 
 const isPart = (line: DatedLine): line is DatedLine & PartLine => line.kind === "part";

@@ -4,6 +4,7 @@ import { join, relative } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { checkTemplate } from "../../src/client/naming.ts";
 import { claimPlace } from "../../src/client/place.ts";
+import { systemMachine } from "../../src/io.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 
@@ -22,7 +23,7 @@ type Scene = { id?: string; prompt?: string; model?: string; first?: number };
 async function save(folder: string, template: string, scene: Scene = {}): Promise<string> {
   const { prompt = "A red fox", model = "wan-2.5", first = 1 } = scene;
   const options = { overwrite: false, unique: `u${Math.random()}`, date: "2026-01-31", first, own };
-  const target = await claimPlace(join(folder, template), { ...options, words: { prompt, model } });
+  const target = await claimPlace(join(folder, template), { ...options, words: { prompt, model } }, systemMachine.disk);
   const naming = { id: scene.id ?? id, prompt, model };
   await target.settle(naming);
   const path = await target.commit(naming);

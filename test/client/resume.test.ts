@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { download } from "../../src/client/download.ts";
 import type { Version } from "../../src/client/version.ts";
-import type { FetchInit } from "../../src/io.ts";
+import { type FetchInit, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
 
@@ -66,7 +66,11 @@ async function run(answers: Answer[], before: { bytes?: Uint8Array; version?: Ve
     onProgress() {},
     onNote() {},
   };
-  await download("https://media.video.example/fox.mp4", file, options, { ...createVirtualClock(), fetch });
+  await download("https://media.video.example/fox.mp4", file, options, {
+    ...systemMachine,
+    ...createVirtualClock(),
+    fetch,
+  });
   expect(new Uint8Array(await readFile(join(folder, "fox.part")))).toEqual(before.expected ?? video);
   return { asked, versions };
 }

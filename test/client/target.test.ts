@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { fileName } from "../../src/client/naming.ts";
 import { claimTarget } from "../../src/client/place.ts";
 import { outputError } from "../../src/client/target.ts";
+import { systemMachine } from "../../src/io.ts";
 
 const naming = { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", prompt: "A red fox runs", model: "wan-2.5" };
 const itsName = "a-red-fox-runs-wan-2.5-1b4e28ba.mp4";
@@ -21,7 +22,7 @@ async function createFolder(): Promise<string> {
 const own = async (_: string, { exists }: { exists: boolean }) => !exists;
 
 function claim(output: string, overwrite = false) {
-  return claimTarget(output, { overwrite, unique: "attempt-1", own });
+  return claimTarget(output, { overwrite, unique: "attempt-1", own }, systemMachine.disk);
 }
 
 test("a file is saved under its name, and nothing else is left", async () => {
@@ -56,8 +57,8 @@ test.each([
 test("two videos fit into one folder at the same time", async () => {
   const folder = await createFolder();
   const targets = [
-    await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }),
-    await claimTarget(folder, { overwrite: false, unique: "attempt-2", own }),
+    await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }, systemMachine.disk),
+    await claimTarget(folder, { overwrite: false, unique: "attempt-2", own }, systemMachine.disk),
   ];
   for (const [i, target] of targets.entries()) await target.commit({ ...naming, id: `id${i}` });
   expect(await readdir(folder)).toHaveLength(2);
@@ -139,7 +140,7 @@ test("a .part is written down before it comes into being, and before it gets its
   const folder = await createFolder();
   const seen: unknown[] = [];
   const own = async (file: string, found: object) => seen.push([basename(file), existsSync(file), found]) > 0;
-  const target = await claimTarget(folder, { overwrite: false, unique: "attempt-1", own });
+  const target = await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }, systemMachine.disk);
   await target.settle(naming);
   await target.release();
   expect(seen).toEqual([

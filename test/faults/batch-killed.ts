@@ -1,9 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { readResults } from "../../src/client/batch/results.ts";
 import { readStatus } from "../../src/client/batch/status.ts";
-import { systemClock, systemProcesses } from "../../src/io.ts";
+import { systemMachine } from "../../src/io.ts";
 import { ugliness } from "./client.ts";
 import { type Goal, portion, tally } from "./goal.ts";
 import { passingMedia } from "./media-faults.ts";
@@ -21,8 +20,6 @@ type Shot = { id: string; prompt: string };
 type Scene = { service: Service; folder: string; shots: Shot[]; random: Random };
 
 type Seen = { ends: string[]; faults: string[] };
-
-const system = { ...systemClock, processes: systemProcesses(process.pid) };
 
 const count = 1_000;
 const shards = 8;
@@ -82,7 +79,7 @@ export const batchShards: Goal = {
         if (kills < maxKills) random.pick([...running])?.kill("SIGKILL");
       const results = numbers.map(fileOf);
       const verdict = await judge(scene, results);
-      const { shards: found, double_rows, rows } = await readStatus(results, system);
+      const { shards: found, double_rows, rows } = await readStatus(results, systemMachine);
       const gaps = (found?.missing.length ?? shards) + (found?.double.length ?? 0) + double_rows.length;
       if (gaps > 0 || rows !== shots.length)
         verdict.faults.push(`${rows} rows, ${gaps} shards or rows missing or double`);
@@ -163,16 +160,16 @@ function charged({ service, shots }: Scene): number {
 
 /** Whether another run has something to do. */
 async function isOpen(results: string): Promise<boolean> {
-  const { source } = await readResults(results);
+  const { source } = await readResults(results, systemMachine.disk);
   if (source === undefined) return true;
-  const { done, failed, unknown } = await readStatus([results], system);
+  const { done, failed, unknown } = await readStatus([results], systemMachine);
   return done + failed + unknown < source.rows;
 }
 
 /** The service's word on each row, against its file and what the results say of it. */
 async function judge({ service, folder, shots }: Scene, results: string[]) {
   const { oracle } = service;
-  const { open, ...counts } = await readStatus(results, system);
+  const { open, ...counts } = await readStatus(results, systemMachine);
   const statuses = new Map(open.map((line) => [line.row, line.status]));
   const faults: string[] = [];
   const of = { twice: 0, lost: 0, wrong: 0 };

@@ -108,7 +108,7 @@ async function waitForAll(found: Found[], waiting: Waiting): Promise<void> {
   const { options, io, output, teller } = waiting;
   const { output: place } = options;
   const { isFolder } = await import("../../client/place.ts");
-  if (place !== undefined && !isDistinct(place) && !(await isFolder(place)))
+  if (place !== undefined && !isDistinct(place) && !(await isFolder(place, io.disk)))
     throw usage("Several videos need a folder or distinct names: -o folder/ or -o '{slug}-{id}.mp4'");
   if (found.length === 0) output.note("Nothing to wait for.");
   const show = async (result: Result) => {

@@ -34,7 +34,7 @@ const maxIdLength = 200;
 export function createRowCheck(
   { table, flags, eachNames, images }: CheckOptions,
   faults: Faults,
-  io: Pick<Io, "date" | "platform">,
+  io: Pick<Io, "date" | "platform" | "disk">,
 ) {
   const { columns } = table;
   const settings = readSettings(flags.set);

@@ -7,7 +7,7 @@ import type { Faults } from "./faults.ts";
 import type { Line, Table } from "./table.ts";
 
 /** Checks where the rows are saved: that a video can go there, and that no two rows have one file. */
-export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "platform">, faults: Faults) {
+export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "platform" | "disk">, faults: Faults) {
   const date = io.date().toISOString().slice(0, 10);
   const lines = new Map<string, number>();
   const folders = new Map<string, boolean>();
@@ -15,7 +15,7 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
   const keyOf = (path: string) => (/^(win32|darwin)$/.test(io.platform) ? path.normalize("NFC").toLowerCase() : path);
 
   const isKnownFolder = async (path: string) => {
-    const known = folders.get(path) ?? (await isFolder(path).catch(() => false));
+    const known = folders.get(path) ?? (await isFolder(path, io.disk).catch(() => false));
     folders.set(path, known);
     return known;
   };

@@ -28,7 +28,7 @@ export type ReadRows = {
 export async function readRows(
   file: string,
   options: RowOptions,
-  io: Pick<Io, "stdin" | "signal" | "date" | "platform">,
+  io: Pick<Io, "stdin" | "signal" | "date" | "platform" | "disk">,
 ): Promise<ReadRows> {
   const format = findFormat(file, options.format);
   const bytes = await readBytes(file, io);

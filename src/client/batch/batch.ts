@@ -1,7 +1,6 @@
-import { mkdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
-import type { Clock, Io } from "../../io.ts";
+import type { Disk, Machine } from "../../io.ts";
 import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
 import { createEventFilter, type GenerationEvent } from "../events.ts";
@@ -67,7 +66,7 @@ export type Batch = {
 type Known = {
   client: Pick<Client, "baseUrl" | "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
   journal: Pick<Journal, "append"> | undefined;
-  io: Clock & Pick<Io, "processes">;
+  io: Machine;
 };
 
 /**
@@ -76,16 +75,16 @@ type Known = {
  */
 export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
   const { client, journal, io } = known;
-  const path = await findResults(options.results);
+  const path = await findResults(options.results, io.disk);
   const lease = options.isDryRun ? undefined : await holdResults(path, io);
   try {
-    const found = await readResults(path);
+    const found = await readResults(path, io.disk);
     if (found.unreadable > 0) options.onNote(`${path}: ${found.unreadable} lines cannot be read, and are ignored.`);
     checkService(found.source, path, client.baseUrl);
     const entries = await client.entries();
     const attempts = mergeAttempts(found.attempts, entries, path);
-    const planned = await checkOutputs(await planRows(rows, attempts.open, options), options, known);
-    if (!options.isDryRun) await createFolders(planned);
+    const planned = await checkOutputs(await planRows(rows, attempts.open, options, io.disk), options, known);
+    if (!options.isDryRun) await createFolders(planned, io.disk);
     noteOrphans(planned, attempts.open, options.onNote);
     const costs = createCosts(attempts.all, entries, io.date());
     return {
@@ -110,7 +109,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
         const signal = lease ? AbortSignal.any([how.signal, lease.lost]) : how.signal;
         const confirm = async () => lease?.confirm();
         const work = createWork(
-          { client, journal, costs, results, confirm, clock: io },
+          { client, journal, costs, results, confirm, io },
           { ...how, signal, overwrite: options.overwrite, onEvent },
         );
         const toStart = planned.filter(({ state }) => state.kind === "new");
@@ -119,7 +118,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
         );
         const faultOf = () => listenerError;
         const failures = how.infoJson ? await addInfos(planned, client, signal) : [];
-        const end = await runRows({ running, toStart }, { ...how, signal }, { work, costs, clock: io, faultOf });
+        const end = await runRows({ running, toStart }, { ...how, signal }, { work, costs, io, faultOf });
         return { ...end, failures: [...failures, ...end.failures] };
       },
       close: async () => lease?.release(),
@@ -180,11 +179,11 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly ResultLine[], onNote
 }
 
 /** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
-async function createFolders(rows: readonly PlannedRow[]): Promise<void> {
+async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<void> {
   const folders = new Set(rows.flatMap(({ place }) => (place === undefined ? [] : dirname(place))));
   for (const folder of folders) {
     if (folder.includes("{")) continue;
-    await mkdir(folder, { recursive: true }).catch((cause) => {
+    await disk.mkdir(folder, { recursive: true }).catch((cause) => {
       throw new VidgenError("output", `Cannot create the folder ${folder}: ${systemReason(cause)}.`, { cause });
     });
   }

@@ -1,14 +1,13 @@
-import { readdir } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { systemCode } from "../../errors.ts";
-import type { Clock } from "../../io.ts";
+import type { Disk, Io } from "../../io.ts";
 import type { Client } from "../client.ts";
 import { fillWords } from "../naming.ts";
 import { findPlace, isFolder } from "../place.ts";
 import { kindOf } from "../target.ts";
 import { type PlannedRow, throwFaults } from "./plan.ts";
 
-type Known = { client: Pick<Client, "findSaved">; io: Pick<Clock, "date"> };
+type Known = { client: Pick<Client, "findSaved">; io: Pick<Io, "date" | "disk"> };
 
 /** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
 export async function checkOutputs(
@@ -20,12 +19,12 @@ export async function checkOutputs(
   const faults: string[] = [];
   const checked: PlannedRow[] = [];
   const today = io.date().toISOString().slice(0, 10);
-  const isListed = createListing();
+  const isListed = createListing(io.disk);
   for (const row of rows) {
     const { state, place } = row;
-    const file = place === undefined ? undefined : await findOutput(place, row, { today, isListed });
+    const file = place === undefined ? undefined : await findOutput(place, row, { today, isListed, disk: io.disk });
     const isWritten = state.kind === "new" || state.kind === "running";
-    if (!isWritten || file === undefined || (await kindOf(file)) === "none") {
+    if (!isWritten || file === undefined || (await kindOf(file, io.disk)) === "none") {
       checked.push(row);
       continue;
     }
@@ -42,20 +41,20 @@ export async function checkOutputs(
 async function findOutput(
   place: string,
   { record, state }: PlannedRow,
-  { today, isListed }: { today: string; isListed: ReturnType<typeof createListing> },
+  { today, isListed, disk }: { today: string; isListed: ReturnType<typeof createListing>; disk: Disk },
 ): Promise<string | undefined> {
   const words = { prompt: record.prompt, model: record.model };
   if (state.kind === "running") {
     const { id, started_at } = state.attempt;
-    return findPlace(fillWords(place, words, started_at.slice(0, 10)), { id, ...words });
+    return findPlace(fillWords(place, words, started_at.slice(0, 10)), { id, ...words }, disk);
   }
   if (/\{(id|n)\}/.test(place)) return undefined;
   const filled = fillWords(place, words, today);
-  return !(await isListed(filled)) || (await isFolder(filled)) ? undefined : filled;
+  return !(await isListed(filled)) || (await isFolder(filled, disk)) ? undefined : filled;
 }
 
 /** Tells whether a file may exist. Each folder is read once: a batch may have 100,000 rows, and looking at each file takes 20 s. */
-function createListing(): (file: string) => Promise<boolean> {
+function createListing(disk: Disk): (file: string) => Promise<boolean> {
   const folders = new Map<string, Promise<Set<string> | undefined>>();
   // On some systems letter case and the form of accents make no difference.
   const plain = (name: string) => name.normalize("NFC").toLowerCase();
@@ -63,7 +62,7 @@ function createListing(): (file: string) => Promise<boolean> {
     const folder = dirname(resolve(file));
     const listed =
       folders.get(folder) ??
-      readdir(folder).then(
+      disk.readdir(folder).then(
         (names) => new Set(names.map(plain)),
         (error) => (systemCode(error) === "ENOENT" ? new Set<string>() : undefined),
       );

@@ -1,6 +1,6 @@
-import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type ErrorCode, usage } from "../../errors.ts";
+import type { Disk } from "../../io.ts";
 import type { Entry } from "../history.ts";
 import type { ResultLine } from "./results.ts";
 import { hashRequest, type KeyedRow } from "./row.ts";
@@ -84,6 +84,7 @@ export async function planRows(
   rows: readonly KeyedRow[],
   attempts: readonly ResultLine[],
   options: PlanOptions,
+  disk: Disk,
 ): Promise<PlannedRow[]> {
   const byRow = new Map<string, ResultLine[]>();
   for (const attempt of attempts) {
@@ -100,7 +101,7 @@ export async function planRows(
       faults.push(`line ${row.line}: the id "${row.key.slice(0, 60)}" is that of line ${other} too`);
     lines.set(row.key, row.line);
     const known = byRow.get(row.key) ?? [];
-    const state = await stateOf(row, known, options);
+    const state = await stateOf(row, known, options, disk);
     const earlier = findDeciding(known);
     if (earlier && earlier.request !== row.hash && state.kind !== "new") faults.push(changedFault(row, earlier));
     planned.push({ ...row, state });
@@ -136,7 +137,7 @@ function factsOf({ status, id, file, error }: Pick<ResultLine, "status" | "id" |
   return [status, id, file === null, error === null].join();
 }
 
-async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions): Promise<RowState> {
+async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions, disk: Disk): Promise<RowState> {
   const attempt = findDeciding(known);
   if (attempt === undefined) return { kind: "new", dismissed: [] };
   const { id, status } = attempt;
@@ -149,14 +150,14 @@ async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions)
     if (!options.retryUnknown) return { kind: "unknown", attempt };
     return { kind: "new", dismissed: known.filter(isUnclear).map((each) => each.attempt) };
   }
-  const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt.file)));
+  const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt.file, disk)));
   if (isDone) return { kind: "done", id, file: attempt.file };
   return { kind: "running", attempt: { ...attempt, id } };
 }
 
-async function isThere(file: string | null): Promise<boolean> {
+async function isThere(file: string | null, disk: Disk): Promise<boolean> {
   if (file === null || file === "-") return false;
-  return stat(resolve(file)).then(
+  return disk.stat(resolve(file)).then(
     (found) => found.isFile() && found.size > 0,
     () => false,
   );

@@ -1,11 +1,8 @@
-import { createReadStream } from "node:fs";
-import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { createInterface } from "node:readline";
 import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
-import type { Clock } from "../../io.ts";
+import type { Disk, DiskFile, Io } from "../../io.ts";
 import type { EndStatus } from "../events.ts";
-import { appendLine } from "../lines.ts";
+import { appendLine, readLines } from "../lines.ts";
 import { isRecord, parseJson } from "../schema.ts";
 import { kindOf } from "../target.ts";
 
@@ -54,9 +51,9 @@ export function lockOf(path: string): string {
  * The real path of a results file, under which it is held and the journal names it, whatever links lead to it. Throws `usage` for a folder,
  * a pipe or a device: to read one may wait for ever.
  */
-export async function findResults(results: string): Promise<string> {
-  const path = await findRealPath(resolve(results));
-  const kind = await kindOf(path).catch((cause) => {
+export async function findResults(results: string, disk: Disk): Promise<string> {
+  const path = await findRealPath(resolve(results), disk);
+  const kind = await kindOf(path, disk).catch((cause) => {
     throw resultsError(path, cause);
   });
   if (kind === "folder" || kind === "other") throw usage(`${path} is not a file: the results cannot be written there.`);
@@ -64,15 +61,15 @@ export async function findResults(results: string): Promise<string> {
 }
 
 /** Also of a file that does not exist yet. */
-async function findRealPath(path: string): Promise<string> {
-  const found = await realpath(path).catch(() => undefined);
+async function findRealPath(path: string, disk: Disk): Promise<string> {
+  const found = await disk.realpath(path).catch(() => undefined);
   if (found !== undefined || dirname(path) === path) return found ?? path;
-  return join(await findRealPath(dirname(path)), basename(path));
+  return join(await findRealPath(dirname(path), disk), basename(path));
 }
 
-export function openResults(path: string, io: Pick<Clock, "date">): ResultsFile {
+export function openResults(path: string, io: Pick<Io, "date" | "disk">): ResultsFile {
   const append = (line: object) =>
-    appendLine(path, { at: io.date().toISOString(), ...line }).catch((cause) => {
+    appendLine(path, { at: io.date().toISOString(), ...line }, io.disk).catch((cause) => {
       throw resultsError(path, cause);
     });
   return { path, append, begin: (batch) => append({ batch }) };
@@ -90,13 +87,15 @@ const lineStart = '{"at":';
  * Reads a results file; one that does not exist is empty. Lines that a crash has torn, or that are of something else, are counted. Throws
  * `usage` for a file that holds nothing but such lines: it is another file, which must not be appended to.
  */
-export async function readResults(path: string, { mustExist = false } = {}): Promise<Results> {
+export async function readResults(path: string, disk: Disk, { mustExist = false } = {}): Promise<Results> {
   const attempts = new Map<string, ResultLine>();
   let source: Source | undefined;
   let unreadable = 0;
   let first = "";
+  let file: DiskFile | undefined;
   try {
-    for await (const text of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
+    file = await disk.open(path, "r");
+    for await (const { text } of readLines(file)) {
       if (text.trim() === "") continue;
       first ||= text;
       const line = parseJson(text);
@@ -110,6 +109,8 @@ export async function readResults(path: string, { mustExist = false } = {}): Pro
     const isMissing = systemCode(error) === "ENOENT";
     if (mustExist && isMissing) throw usage(`There is no results file ${path}.`);
     if (!isMissing) throw new VidgenError("output", `Cannot read ${path}: ${systemReason(error)}.`, { cause: error });
+  } finally {
+    await file?.close();
   }
   // A crash may have torn the first line.
   const isTorn = unreadable === 1 && (first.startsWith(lineStart) || lineStart.startsWith(first));

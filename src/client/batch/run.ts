@@ -1,5 +1,5 @@
 import { asVidgenError, VidgenError } from "../../errors.ts";
-import type { Clock } from "../../io.ts";
+import type { RetryIo } from "../retry.ts";
 import { type Budget, type Costs, checkBudget } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import { createSlots } from "./slots.ts";
@@ -25,7 +25,7 @@ export type RunEnd = {
 type Known = {
   work: ReturnType<typeof createWork>;
   costs: Costs;
-  clock: Clock;
+  io: RetryIo;
   /** The error of a listener, after which nothing more is started. */
   faultOf(): VidgenError | undefined;
 };
@@ -44,10 +44,10 @@ const refusedLimitMs = 15 * 60_000;
 export async function runRows(
   { running, toStart }: { running: Running[]; toStart: PlannedRow[] },
   options: RunOptions,
-  { work, costs, clock, faultOf }: Known,
+  { work, costs, io, faultOf }: Known,
 ): Promise<RunEnd> {
   const { jobs, signal } = options;
-  const slots = createSlots(jobs, clock);
+  const slots = createSlots(jobs, io);
   const waiting = [...running].reverse();
   const rows = [...toStart].reverse();
   const failures: RunEnd["failures"] = [];
@@ -133,7 +133,7 @@ export async function runRows(
     const woken = new Promise<void>((resolve) => {
       wake = resolve;
     });
-    const slept = waitMs === undefined ? [] : [clock.sleep(waitMs, over.signal).catch(() => {})];
+    const slept = waitMs === undefined ? [] : [io.sleep(waitMs, over.signal).catch(() => {})];
     await Promise.race([woken, ...slept]);
     over.abort();
   }

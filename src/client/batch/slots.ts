@@ -1,4 +1,4 @@
-import type { Clock } from "../../io.ts";
+import type { Io } from "../../io.ts";
 import { backoffMs } from "../retry.ts";
 
 /** How many generations of a batch may run at once, as far as the service accepts them. */
@@ -26,7 +26,7 @@ const maxTrialMs = 10 * 60_000;
  * "Not now" halves the number in flight; each one that ends makes it grow by one, up to the number that the service has taken. Beyond that
  * one more is tried now and then, and the less often the more often it was refused: each refused start is a request too much.
  */
-export function createSlots(jobs: number, clock: Pick<Clock, "now">): Slots {
+export function createSlots(jobs: number, io: Pick<Io, "now" | "random">): Slots {
   let limit = jobs;
   let taken = jobs;
   let trialMs = minTrialMs;
@@ -40,30 +40,30 @@ export function createSlots(jobs: number, clock: Pick<Clock, "now">): Slots {
     waitMs(inFlight) {
       if (inFlight >= limit || inFlight > taken) return undefined;
       const at = inFlight === taken ? Math.max(notBefore, trialAt, startedAt + gapMs) : notBefore;
-      return Math.max(0, at - clock.now());
+      return Math.max(0, at - io.now());
     },
     accepted(inFlight) {
       refusals = 0;
       refusedSince = undefined;
-      startedAt = clock.now();
+      startedAt = io.now();
       if (inFlight < taken) return;
       taken = inFlight + 1;
       // Not all the way back: one of those in flight may have ended without this process knowing it yet.
       trialMs = Math.max(minTrialMs, trialMs / 2);
     },
     refused(inFlight, afterMs = 0) {
-      refusedSince ??= clock.now();
+      refusedSince ??= io.now();
       taken = Math.max(1, inFlight);
-      gapMs = Math.min(maxGapMs, Math.max(minGapMs, 2 * (clock.now() - startedAt)));
+      gapMs = Math.min(maxGapMs, Math.max(minGapMs, 2 * (io.now() - startedAt)));
       limit = Math.max(1, Math.floor(inFlight / 2));
-      trialAt = clock.now() + trialMs;
+      trialAt = io.now() + trialMs;
       trialMs = Math.min(trialMs * 2, maxTrialMs);
-      notBefore = clock.now() + Math.max(afterMs, 500, backoffMs(refusals++));
+      notBefore = io.now() + Math.max(afterMs, 500, backoffMs(refusals++, io.random()));
     },
     ended() {
       refusedSince = undefined;
       limit = Math.min(jobs, limit + 1);
     },
-    refusedForMs: () => (refusedSince === undefined ? 0 : clock.now() - refusedSince),
+    refusedForMs: () => (refusedSince === undefined ? 0 : io.now() - refusedSince),
   };
 }

@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../../errors.ts";
-import { type LeaseIo, readHolder } from "../../lease.ts";
+import { type HolderIo, readHolder } from "../../lease.ts";
 import { findResults, lockOf, type ResultLine, readResults, type Source } from "./results.ts";
 
 /** How many rows are where. */
@@ -17,15 +17,15 @@ export type BatchStatus = RowCounts & {
 };
 
 /** Reads what the runs of a batch, or of its shards, have written down. Throws `usage` and `output` as `readResults` does. */
-export async function readStatus(paths: readonly string[], io: Omit<LeaseIo, "limit">): Promise<BatchStatus> {
+export async function readStatus(paths: readonly string[], io: HolderIo): Promise<BatchStatus> {
   const byRow = new Map<string, ResultLine[]>();
   const doubles = new Set<string>();
   const sources: Source[] = [];
   for (const path of paths) {
-    const { source, attempts } = await readResults(path, { mustExist: true });
+    const { source, attempts } = await readResults(path, io.disk, { mustExist: true });
     if (source) sources.push(source);
     for (const row of new Set(attempts.map(({ row }) => row))) if (byRow.has(row)) doubles.add(row);
-    const isLive = (await readHolder(lockOf(await findResults(path)), io)) !== undefined;
+    const isLive = (await readHolder(lockOf(await findResults(path, io.disk)), io)) !== undefined;
     for (const read of attempts) {
       // While the batch runs, a start that is out is on its way.
       const attempt = isLive && read.status === "starting" ? { ...read, status: "processing" as const } : read;

@@ -1,6 +1,5 @@
-import { randomUUID } from "node:crypto";
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
-import type { Clock } from "../../io.ts";
+import type { Io } from "../../io.ts";
 import type { Client, DownloadOptions, ReadyStart } from "../client.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
 import { recordOf } from "../history.ts";
@@ -39,11 +38,11 @@ type Known = {
   results: ResultsFile;
   /** Rejects when another process has taken over the results file. */
   confirm(): Promise<void>;
-  clock: Clock;
+  io: Pick<Io, "date" | "uuid">;
 };
 
 /** What a batch does with one row: each step is in the results file before the next one depends on it. */
-export function createWork({ client, journal, costs, results, confirm, clock }: Known, options: WorkOptions) {
+export function createWork({ client, journal, costs, results, confirm, io }: Known, options: WorkOptions) {
   const { signal, leave, overwrite, onEvent } = options;
 
   function tellEnd(row: PlannedRow, line: Line, { status, file = null, video_url = null, error }: RowEnd): Ended {
@@ -55,7 +54,7 @@ export function createWork({ client, journal, costs, results, confirm, clock }: 
   async function end(row: PlannedRow, line: Line, ended: RowEnd): Promise<Ended> {
     const { status, error, file = line.file } = ended;
     const short = error ? { code: error.code, message: error.message } : null;
-    const last = { ...line, status, file, error: short, ended_at: clock.date().toISOString() };
+    const last = { ...line, status, file, error: short, ended_at: io.date().toISOString() };
     // What has happened is told even where it can no longer be written down: the journal has it.
     const failure = await results.append(last).then(() => undefined, asVidgenError);
     return tellEnd(row, line, { ...ended, file, error: error ?? failure });
@@ -64,11 +63,11 @@ export function createWork({ client, journal, costs, results, confirm, clock }: 
   return {
     /** Starts a row. Rejects when the results file cannot be written, or belongs to another process: then nothing was sent. */
     async start(row: PlannedRow): Promise<Sent> {
-      const started_at = clock.date().toISOString();
+      const started_at = io.date().toISOString();
       let begun: ReadyStart;
       const empty = { id: null, file: null, error: null, credits: null, remaining_credits: null };
       const about = { row: row.key, line: row.line, request: row.hash, model: row.record.model, started_at };
-      const line: Line = { ...about, ...empty, attempt: randomUUID(), status: "starting", ended_at: null };
+      const line: Line = { ...about, ...empty, attempt: io.uuid(), status: "starting", ended_at: null };
       const batch = { path: results.path, row: row.key };
       try {
         const request = await row.load();

@@ -5,6 +5,7 @@ import { Readable } from "node:stream";
 import { onTestFinished } from "vitest";
 import { type ReadRows, type RowOptions, readRows } from "../../../src/cli/rows/rows.ts";
 import { VidgenError } from "../../../src/errors.ts";
+import { systemMachine } from "../../../src/io.ts";
 
 export async function createFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "vidgen-rows-"));
@@ -17,6 +18,7 @@ export const io = {
   signal: new AbortController().signal,
   date: () => new Date("2026-01-31T12:00:00Z"),
   platform: "linux",
+  disk: systemMachine.disk,
 };
 
 const flags: RowOptions = { model: "wan-2.5", images: [], set: [], each: [] };

@@ -1,8 +1,7 @@
 import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
-import process from "node:process";
 import { expect, test } from "vitest";
 import { readStatus } from "../../../src/client/batch/status.ts";
-import { systemClock, systemProcesses } from "../../../src/io.ts";
+import { systemMachine } from "../../../src/io.ts";
 import { createMachine, createService } from "./machine.ts";
 
 test("each row is started, saved, and written down", async () => {
@@ -101,9 +100,7 @@ test("what the journal alone knows of the rows is written to the results file", 
   rmSync(machine.results);
   const { batch } = await machine.run(shots);
   expect(batch.plan).toMatchObject({ done: 1, failed: 1, to_start: 0 });
-  expect(
-    await readStatus([machine.results], { ...systemClock, processes: systemProcesses(process.pid) }),
-  ).toMatchObject({ done: 1, failed: 1, missing: 0 });
+  expect(await readStatus([machine.results], systemMachine)).toMatchObject({ done: 1, failed: 1, missing: 0 });
   const size = machine.lines().length;
   await machine.run(shots);
   expect(machine.lines()).toHaveLength(size + 1);

@@ -10,7 +10,7 @@ import type { WorkOptions } from "../../../src/client/batch/work.ts";
 import { createClient } from "../../../src/client/client.ts";
 import type { GenerationEvent } from "../../../src/client/events.ts";
 import { openJournal } from "../../../src/client/journal.ts";
-import type { FetchInit } from "../../../src/io.ts";
+import { type FetchInit, systemMachine } from "../../../src/io.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { tinyMp4 } from "../../mp4.ts";
 
@@ -122,6 +122,7 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const processes = processesOf(self);
       const { clock } = service;
       const io = {
+        ...systemMachine,
         ...clock,
         date: () => clock.date(),
         ...{ processes, unsettled: new Set<string>(), sleep: alive(clock.sleep), fetch: alive(service.fetch) },
@@ -148,7 +149,8 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
     rewriteJournal: (lines: string[]) => writeFileSync(machine.journal, lines.map((line) => `${line}\n`).join("")),
     /** The process dies. */
     kill: () => void pid++,
-    status: () => readStatus([machine.results], { ...service.clock, processes: processesOf(pid + 1) }),
+    status: () =>
+      readStatus([machine.results], { ...systemMachine, ...service.clock, processes: processesOf(pid + 1) }),
     lines: () =>
       readFileSync(machine.results, "utf8")
         .split("\n")

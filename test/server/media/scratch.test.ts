@@ -3,7 +3,7 @@ import { chown, mkdir, readdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
-import type { Processes } from "../../../src/io.ts";
+import { type Processes, systemMachine } from "../../../src/io.ts";
 import { openScratch } from "../../../src/server/media/scratch.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { makeFolder } from "../service.ts";
@@ -16,6 +16,7 @@ async function createWorld() {
   const running = new Set([7, 8]);
   const startOf: Processes["startOf"] = async (pid) => (running.has(pid) ? String(pid) : undefined);
   const as = (pid: number) => ({
+    ...systemMachine,
     ...clock,
     processes: { startOf, self: async () => ({ machine: "boot-1", namespace: "1", pid, start: String(pid) }) },
   });
