@@ -5,7 +5,7 @@ import type { Started } from "./attempts.ts";
 import type { DatedLine, Entry, PartLine, SavedLine } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
 import { fillWords, type Words } from "./naming.ts";
-import { claimPlace, findPlace } from "./place.ts";
+import { claimPlace, findPlace, type PlaceOptions } from "./place.ts";
 import { wordsOf } from "./save.ts";
 import type { Target } from "./target.ts";
 import { type Version, validatorOf } from "./version.ts";
@@ -29,9 +29,6 @@ type Claiming = ClaimOptions & {
   hold: Hold | undefined;
 };
 
-/** Whether a partial file exists, and the generation that it is to be claimed for. */
-type Found = { exists: boolean; id?: string | undefined };
-
 export type Claims = {
   /** The client's lease: one for all that it holds at a time, since a command may follow a thousand generations. */
   hold(): Promise<Hold>;
@@ -52,7 +49,7 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
   const parts = new Map<string, Version & { inode?: number | undefined }>();
 
   /** Whether this client may write a partial file; if so, writes down whose it is from now on. */
-  async function own(file: string, found: Found, { hold, resume }: Claiming) {
+  async function own(file: string, found: { exists: boolean; id?: string | undefined }, { hold, resume }: Claiming) {
     if (parts.has(file)) return false;
     const before = found.exists && hold ? await journal.findLast((line) => isPart(line, file)) : undefined;
     const isFree = async (holder: string) => holder === hold?.holder || !(await journal.isHeld(holder));
@@ -80,12 +77,19 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     const disown = (except?: string) => {
       for (const file of owned) if (file !== except && owned.delete(file)) parts.delete(file);
     };
-    const ownAndAdd = async (file: string, found: Found) => {
-      const isOwn = await own(file, found, claiming);
-      if (isOwn) owned.add(file);
-      return isOwn;
+    const options: PlaceOptions = {
+      overwrite,
+      unique: io.uuid(),
+      naming,
+      words,
+      first,
+      date: dayOf(entry, io),
+      async own(file, found) {
+        const isOwn = await own(file, found, claiming);
+        if (isOwn) owned.add(file);
+        return isOwn;
+      },
     };
-    const options = { overwrite, unique: io.uuid(), naming, words, first, date: dayOf(entry, io), own: ownAndAdd };
     const target = await claimPlace(place, options, disk).catch((error) => {
       disown();
       throw error;

@@ -14,7 +14,7 @@ import {
   type Target,
 } from "./target.ts";
 
-type PlaceOptions = ClaimOptions & {
+export type PlaceOptions = ClaimOptions & {
   words: Words;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;

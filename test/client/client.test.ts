@@ -14,7 +14,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { BeginOptions } from "../../src/client/begin.ts";
 import { createClient } from "../../src/client/client.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
-import { type FetchInit, systemMachine } from "../../src/io.ts";
+import { type FetchInit, type Machine, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
 
@@ -36,6 +36,8 @@ const honest: Answer = (url, { method }) => {
   return Response.json({ id, status: "completed", video_url: "https://media.video.example/fox.mp4" });
 };
 
+type OpenOptions = Partial<Journal> & { pid?: number; running?: number[]; machine?: Partial<Machine> };
+
 function createWorld() {
   const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -49,14 +51,21 @@ function createWorld() {
           .map((line) => JSON.parse(line))
       : [];
   /** A process with a client of its own; the others it knows to be running. */
-  const open = (answer: Answer = honest, options: Partial<Journal> & { pid?: number; running?: number[] } = {}) => {
-    const { pid = 1, running = [1], ...how } = options;
+  const open = (answer: Answer = honest, options: OpenOptions = {}) => {
+    const { pid = 1, running = [1], machine, ...how } = options;
     const fetch = async (url: string, init: FetchInit = {}) => answer(url, init);
     const processes = {
       self: async () => ({ machine: "boot", namespace: "1", pid, start: "0" }),
       startOf: async (other: number) => (running.includes(other) ? "0" : undefined),
     };
-    const io = { ...systemMachine, ...createVirtualClock(), processes, fetch, unsettled: new Set<string>() };
+    const io = {
+      ...systemMachine,
+      ...createVirtualClock(),
+      ...machine,
+      processes,
+      fetch,
+      unsettled: new Set<string>(),
+    };
     const client = createClient({ baseUrl, apiKey, journal: { ...openJournal(journal, io), ...how } }, io);
     const start = async (options: Partial<BeginOptions> = {}) => {
       const begun = await client.beginNew(request, { signal, ...options });
@@ -234,4 +243,38 @@ test("a video that was paid for is saved even where the journal can no longer be
   mkdirSync(journal);
   const target = await client.claim(place);
   expect((await client.download(id, target, { signal })).file).toBe(place);
+});
+
+test("what a client does follows from the service's answers, its clock, its random numbers and its UUIDs", async () => {
+  const run = async () => {
+    const world = createWorld();
+    let count = 0;
+    const machine = { uuid: () => `uuid-${++count}`, random: () => 0.9 };
+    let starts = 0;
+    const busyFirst: Answer = (url, init) =>
+      init.method === "POST" && starts++ < 3 ? new Response("busy", { status: 429 }) : honest(url, init);
+    const { start, follow } = world.open(busyFirst, { machine });
+    await start();
+    await follow(id, { signal });
+    return readFileSync(world.journal, "utf8");
+  };
+  expect(await run()).toBe(await run());
+});
+
+test("a start that is written, but does not reach the disk, is not sent", async () => {
+  const { open } = createWorld();
+  const full = Object.assign(new Error("full"), { code: "ENOSPC" });
+  const disk: Machine["disk"] = {
+    ...systemMachine.disk,
+    open: async (...args) =>
+      Object.assign(await systemMachine.disk.open(...args), { datasync: () => Promise.reject(full) }),
+  };
+  let requests = 0;
+  const count: Answer = () => {
+    requests++;
+    return accepted("", {});
+  };
+  const { start } = open(count, { machine: { disk } });
+  await expect(start()).rejects.toMatchObject({ code: "output" });
+  expect(requests).toBe(0);
 });
