@@ -11,7 +11,7 @@ export const exits = {
   credits: { exit: 7, meaning: "not enough credits (402, or the service says so)" },
   network: { exit: 8, meaning: "unreachable, rate limited or 5xx after all retries, and nothing was charged" },
   output: { exit: 9, meaning: "the video could not be saved, or the file already exists" },
-  not_found: { exit: 10, meaning: "no such generation" },
+  not_found: { exit: 10, meaning: "no such generation, or a lost one: the service no longer knows an id that it gave" },
   hung_up: { exit: 129, meaning: "SIGHUP; prints the id and the command to resume with" },
   interrupted: { exit: 130, meaning: "Ctrl-C; prints the id and the command to resume with" },
   terminated: { exit: 143, meaning: "SIGTERM; prints the id and the command to resume with" },
@@ -127,7 +127,7 @@ export function systemReason(error: unknown, overrides: Readonly<Record<string, 
 export function beforePaying(error: unknown): VidgenError {
   const known = asVidgenError(error);
   const { code, message } = known;
-  if (code === "usage" || code === "unknown") return known;
+  if (code === "usage" || code === "unknown" || code === "not_found") return known;
   const sentence = /[.!?]$/.test(message) ? message : `${message}.`;
   return new VidgenError(code, `${sentence} Nothing was sent, nothing was charged.`, { ...known, cause: known });
 }

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { type Processes, systemMachine } from "../src/io.ts";
-import { type Acquired, acquireLease, type Lease } from "../src/lease.ts";
+import { type Clock, type Processes, systemMachine } from "../src/io.ts";
+import { type Acquired, acquireLease, type Lease, tryLease, type Watch } from "../src/lease.ts";
 import { createVirtualClock } from "./clock.ts";
 import { compile } from "./compiled.ts";
 
@@ -26,7 +26,7 @@ function container(starts: Record<number, string>, namespace = "1") {
   return { starts, as };
 }
 
-function worldOf(processes: Processes, clock = createVirtualClock()) {
+function worldOf(processes: Processes, clock: Clock = createVirtualClock()) {
   return { ...systemMachine, ...clock, processes };
 }
 
@@ -73,8 +73,9 @@ test("a holder in another container lives as long as it refreshes, and stops onc
   const frozen = createVirtualClock();
   const path2 = makePath();
   const second = leaseOf(await acquireLease(path2, worldOf(one.as(7), frozen)));
-  const later = { ...frozen, date: () => new Date(frozen.date().getTime() + 61_000) };
+  const later = createVirtualClock();
   leaseOf(await acquireLease(path2, worldOf(other.as(7), later)));
+  expect(later.now()).toBeGreaterThanOrEqual(60_000);
   expect(second.lost.aborted).toBe(false);
   await frozen.sleep(10_001);
   await expect.poll(() => second.lost.aborted).toBe(true);
@@ -84,29 +85,43 @@ test("a holder in another container lives as long as it refreshes, and stops onc
 });
 
 test.each([
-  [
-    "without its start time is stale a minute after the last refresh: its number may be another's",
-    "-",
-    61_000,
-    "acquired",
-  ],
-  ["without its start time lives as long as it refreshes", "-", 59_000, "held"],
-  ["with its start time lives however long it is suspended", "a", 3_600_000, "held"],
-])("a holder on this machine %s", async (_, start, laterMs, kind) => {
+  ["without its start time is stale when it is not refreshed: its number may be another's", "-", false, "acquired"],
+  ["without its start time lives as long as it refreshes", "-", true, "held"],
+  ["with its start time lives however long it is suspended", "a", false, "held"],
+])("a holder on this machine %s", async (_, start, isRefreshed, kind) => {
   const path = makePath();
   const clock = createVirtualClock();
   const { as } = container({ 7: start, 8: start });
-  await acquireLease(path, worldOf(as(7), clock));
-  const later = { ...clock, date: () => new Date(clock.date().getTime() + laterMs) };
-  expect(await acquireLease(path, worldOf(as(8), later))).toMatchObject({ kind });
+  await acquireLease(path, worldOf(as(7), isRefreshed ? clock : createVirtualClock()));
+  expect(await acquireLease(path, worldOf(as(8), clock))).toMatchObject({ kind });
 });
 
-test("a lease from the future, as a wrong clock leaves it, is stale", async () => {
+test.each([-86_400_000, -120_000, 120_000, 86_400_000])(
+  "a holder elsewhere whose clock is %i ms off lives as long as it refreshes, and is stale when it does not",
+  async (errorMs) => {
+    const clock = createVirtualClock();
+    const off = (clock: Clock) => ({ ...clock, date: () => new Date(clock.date().getTime() + errorMs) });
+    const [one, other] = [container({ 7: "a" }).as(7), container({ 7: "a" }, "2").as(7)];
+    const [alive, frozen] = [makePath(), makePath()];
+    await acquireLease(alive, worldOf(one, off(clock)));
+    expect(await acquireLease(alive, worldOf(other, clock))).toMatchObject({ kind: "held", holder: { isSure: true } });
+    await acquireLease(frozen, worldOf(one, off(createVirtualClock())));
+    leaseOf(await acquireLease(frozen, worldOf(other, clock)));
+  },
+);
+
+test("what is not watched is not seen: a pause between two looks says nothing about a holder elsewhere", async () => {
   const path = makePath();
   const clock = createVirtualClock();
-  const future = { ...clock, date: () => new Date(clock.date().getTime() + 86_400_000) };
-  await acquireLease(path, worldOf(container({ 7: "a" }, "2").as(7), future));
-  leaseOf(await acquireLease(path, worldOf(container({ 8: "b" }).as(8), clock)));
+  await acquireLease(path, worldOf(container({ 7: "a" }, "2").as(7), createVirtualClock()));
+  const watch: Watch = new Map();
+  const look = async () => {
+    const acquired = await tryLease(path, worldOf(container({ 8: "b" }).as(8), clock), watch);
+    return acquired.kind;
+  };
+  expect(await look()).toBe("held");
+  await clock.sleep(3_600_000);
+  expect(await look()).toBe("held");
 });
 
 test.each(["free", "held by one that has ended"])(

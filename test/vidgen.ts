@@ -52,6 +52,8 @@ export type World = {
   printed: Run;
   /** The programs that were started, each with its arguments. */
   launched: [command: string, args: string[]][];
+  /** Has the service carry out a start request, and returns its reply. */
+  start(request: Request): Promise<object>;
   press(key: "Ctrl-C"): void;
   /** The same machine and service for a new process; those before it are gone. */
   reboot(): World;
@@ -193,6 +195,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     callbacks,
     launched: [],
     printed: { code: -1, stdout: "", stderr: "" },
+    start: async (request) => (await service.api(request)).json() as Promise<object>,
     press() {
       const { signal, leave } = controllers;
       (signal.signal.aborted ? leave : signal).abort(new VidgenError("interrupted", "Interrupted."));
@@ -254,6 +257,11 @@ function endOnAbort(signal: AbortSignal | null | undefined): { aborted: Promise<
     signal?.addEventListener("abort", onAbort);
   });
   return { aborted, clear: () => signal?.removeEventListener("abort", onAbort) };
+}
+
+/** The service's own word that it does not know an id. */
+export function goneReply(): Response {
+  return Response.json({ error: "no such generation" }, { status: 404 });
 }
 
 /** A network failure as `io.fetch` reports it. */

@@ -15,10 +15,18 @@ export async function appendLine(path: string, line: object, disk: Disk): Promis
     const bytes = Buffer.from((await endsTorn(file, size)) ? `\n${text}` : text);
     const { bytesWritten } = await file.write(bytes);
     await file.datasync();
+    if (size === 0) await syncFolder(dirname(path), disk);
     if (bytesWritten < bytes.length) throw Object.assign(new Error("short write"), { code: "ENOSPC" });
   } finally {
     await file.close();
   }
+}
+
+/** Puts the name of a new file on the disk too. Some systems do not offer that for a folder. */
+export async function syncFolder(path: string, disk: Disk): Promise<void> {
+  const folder = await disk.open(path, "r").catch(() => undefined);
+  await folder?.sync().catch(() => {});
+  await folder?.close();
 }
 
 /** Whether a crash has left the last line without its newline. */

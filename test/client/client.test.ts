@@ -14,6 +14,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { BeginOptions } from "../../src/client/begin.ts";
 import { createClient } from "../../src/client/client.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
+import { VidgenError } from "../../src/errors.ts";
 import { type FetchInit, type Machine, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
@@ -66,12 +67,13 @@ function createWorld() {
       fetch,
       unsettled: new Set<string>(),
     };
-    const client = createClient({ baseUrl, apiKey, journal: { ...openJournal(journal, io), ...how } }, io);
+    const opened = { ...openJournal(journal, io), ...how };
+    const client = createClient({ baseUrl, apiKey, journal: opened }, io);
     const start = async (options: Partial<BeginOptions> = {}) => {
       const begun = await client.beginNew(request, { signal, ...options });
       return begun.send({ signal }).finally(begun.release);
     };
-    return { ...client, start };
+    return { ...client, journal: opened, start };
   };
   return { folder, journal, place, lines, open };
 }
@@ -277,4 +279,47 @@ test("a start that is written, but does not reach the disk, is not sent", async 
   const { start } = open(count, { machine: { disk } });
   await expect(start()).rejects.toMatchObject({ code: "output" });
   expect(requests).toBe(0);
+});
+
+test("a process that finds its lock taken over, once its intent is written, sends nothing", async () => {
+  const { open, lines } = createWorld();
+  let seen: unknown[] = [];
+  const confirm = async () => {
+    seen = lines().map(({ kind }) => kind);
+    throw new VidgenError("output", "This process no longer holds the lock.");
+  };
+  let requests = 0;
+  const count: Answer = () => {
+    requests++;
+    return accepted("", {});
+  };
+  const { start } = open(count, { lock: (work) => work({ confirm }) });
+  await expect(start()).rejects.toMatchObject({ code: "output" });
+  expect([seen, requests]).toEqual([["intent"], 0]);
+  expect(lines().map(({ kind }) => kind)).toEqual(["intent", "unsent"]);
+});
+
+test("two hundred starts at once are started, each once, and none is refused for want of the lock", async () => {
+  const { open, lines } = createWorld();
+  let count = 0;
+  const { start } = open(() => Response.json({ success: true, data: { id: `id-${++count}`, status: "processing" } }));
+  const started = await Promise.all(Array.from({ length: 200 }, () => start({ noWait: true })));
+  expect(new Set(started.map(({ generation }) => generation.id)).size).toBe(200);
+  expect(lines().filter(({ kind }) => kind === "accepted")).toHaveLength(200);
+});
+
+test("a signal ends the wait for the lock, also in the turn of others", async () => {
+  const { open } = createWorld();
+  let free = () => {};
+  const held = new Promise<void>((resolve) => (free = resolve));
+  const { start, journal } = open();
+  const holding = journal.lock(() => held);
+  const controller = new AbortController();
+  const waiting = [start({ signal: controller.signal }), start({ signal: controller.signal })];
+  const reason = new VidgenError("interrupted", "Interrupted.");
+  controller.abort(reason);
+  for (const each of waiting) await expect(each).rejects.toBe(reason);
+  free();
+  await holding;
+  await start();
 });

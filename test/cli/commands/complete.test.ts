@@ -76,7 +76,7 @@ test.each([
   [["generate", "x", "--model=v"], models.map(({ id }) => `--model=${id}`)],
   [
     ["-m", "status", "list", "--status", ""],
-    ["starting", "processing", "completed", "failed", "unknown", "dismissed", "unsent", "refused"],
+    ["starting", "processing", "completed", "failed", "lost", "unknown", "dismissed", "unsent", "refused"],
   ],
   [
     ["completion", ""],

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
-import { apiKey, baseUrl, createWorld, failure, isStart, mediaUrl, onStart } from "../../vidgen.ts";
+import { apiKey, baseUrl, createWorld, failure, goneReply, isStart, mediaUrl, onStart } from "../../vidgen.ts";
 
 const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 const video = (prompt: string) => Buffer.from(tinyMp4(prompt));
@@ -505,7 +505,7 @@ describe("how it ends", () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  test("the time is over while the video is fetched: exit 9, with the id, its address and the command to go on", async () => {
+  test("the 5 minutes that a video has to be fetched are over: exit 9, with the id, its address and the command to go on", async () => {
     const world = await createWorld();
     const headers = { "Retry-After": "99999" };
     world.faults.push((request) =>
@@ -514,7 +514,7 @@ describe("how it ends", () => {
     const run = await world.vidgen("generate", "a fox", "-o", join(world.folder, "fox.mp4"), "--timeout", "2m");
     expect(run).toMatchObject({ code: 9, stdout: "", stderr: expect.stringMatching(`vidgen wait ${uuid} -o`) });
     expect(run.stderr).toContain(mediaUrl);
-    expect(Math.round(world.io.now() / 1000)).toBe(120);
+    expect(Math.round(world.io.now() / 1000)).toBe(34 + 5 * 60);
   });
 
   test("a file that has come into being meanwhile is not replaced", async () => {
@@ -658,11 +658,9 @@ describe("following", () => {
 
   test("a new id that is not known everywhere yet is given 60 s", async () => {
     const world = await createWorld();
-    world.faults.push((request) =>
-      !isStart(request) && world.io.now() < 30_000 ? new Response(null, { status: 404 }) : undefined,
-    );
+    world.faults.push((request) => (!isStart(request) && world.io.now() < 30_000 ? goneReply() : undefined));
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
-    world.faults.unshift((request) => (isStart(request) ? undefined : new Response(null, { status: 404 })));
+    world.faults.unshift((request) => (isStart(request) ? undefined : goneReply()));
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 10, stderr: expect.stringMatching(uuid) });
   });
 

@@ -12,7 +12,7 @@ import {
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
-import { createWorld, failure, isStart, type World } from "../../vidgen.ts";
+import { apiKey, createWorld, failure, goneReply, isStart, onStart, type World } from "../../vidgen.ts";
 
 const paid = (world: World) => world.requests.filter(isStart).length;
 
@@ -153,15 +153,180 @@ describe("the same run again", () => {
     expect([1, 2, 3].map(file).map(existsSync)).toEqual([true, true, true]);
   });
 
-  test("an id that the service no longer knows is closed: exit 10, and the next run starts anew", async () => {
+  test.each([
+    ["HTML", () => new Response("<html>default backend - 404", { status: 404 })],
+    ["an empty body", () => new Response(null, { status: 404 })],
+    ["text", () => new Response("404 page not found", { status: 404 })],
+  ])(
+    "a gateway's 404 with %s says nothing about a generation: it is waited for, and nothing is paid",
+    async (_, gone) => {
+      const world = await createWorld();
+      await kill(world, isPoll, "generate", "a fox");
+      const from = world.io.now();
+      world.faults.push((request) => (isPoll(request) && world.io.now() - from < 180_000 ? gone() : undefined));
+      expect(await world.vidgen("generate", "a fox", "--timeout", "90s")).toMatchObject({ code: 8 });
+      expect(await world.vidgen("generate", "a fox")).toMatchObject({
+        code: 0,
+        stderr: expect.stringMatching(/^Resuming/),
+      });
+      expect(paid(world)).toBe(1);
+    },
+  );
+
+  test("an id that the service no longer knows is lost: exit 10 until --again, and nothing is sent", async () => {
     const world = await createWorld();
     await kill(world, isPoll, "generate", "a fox");
-    world.faults.push((request) => (isPoll(request) ? new Response("", { status: 404 }) : undefined));
-    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 10 });
+    const { id } = journalLines(world)[1];
+    world.faults.push((request) => (isPoll(request) ? goneReply() : undefined));
+    for (let i = 0; i < 2; i++) {
+      const run = await world.vidgen("generate", "a fox");
+      expect(run).toMatchObject({ code: 10, stdout: "", stderr: expect.stringContaining(id) });
+      expect(run.stderr).toContain("--again");
+      expect(run.stderr).toContain("charged");
+    }
+    expect(await world.vidgen("generate", "a fox", "--reuse")).toMatchObject({ code: 10 });
+    expect(await world.vidgen("generate", "a fox", "--no-wait")).toMatchObject({ code: 10 });
     expect(await world.vidgen("wait", "--all")).toMatchObject({ code: 0 });
+    expect((await world.vidgen("list", "--status", "lost")).stdout).toContain(id);
+    expect(paid(world)).toBe(1);
     world.faults.length = 0;
+    expect(await world.vidgen("generate", "a fox", "--again")).toMatchObject({ code: 0 });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(3);
+  });
+
+  test("a lost id that the service knows again is found again", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox");
+    const { id } = journalLines(world)[1];
+    world.faults.push((request) => (isPoll(request) ? goneReply() : undefined));
+    expect(await world.vidgen("wait", id)).toMatchObject({ code: 10 });
+    world.faults.length = 0;
+    expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
+    expect((await world.vidgen("list", "--status", "completed")).stdout).toContain(id);
+  });
+
+  test("a lost attempt can be dismissed by hand, and then the same run starts a new one", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox");
+    world.faults.push((request) => (isPoll(request) ? goneReply() : undefined));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 10 });
+    world.faults.length = 0;
+    const { attempt } = journalLines(world)[0];
+    expect(await world.vidgen("list", "--dismiss", attempt)).toMatchObject({ code: 0 });
     expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
     expect(paid(world)).toBe(2);
+  });
+
+  test("the key of another account closes nothing that the right one has started", async () => {
+    const world = await createWorld();
+    await kill(world, isPoll, "generate", "a fox");
+    const before = journalLines(world);
+    world.env.VIDGEN_API_KEY = "another-key-9876543210";
+    world.faults.push((request) =>
+      request.headers.get("Authorization")?.includes("another-key") ? goneReply() : undefined,
+    );
+    for (const argv of [
+      ["wait", "--all"],
+      ["wait", before[1].id],
+      ["generate", "a fox"],
+      ["status", before[1].id],
+    ]) {
+      const run = await world.vidgen(...argv);
+      expect(run).toMatchObject({ code: 10, stderr: expect.stringContaining(`account ${before[0].account}`) });
+      expect(run.stderr).not.toContain("another-key");
+    }
+    expect(journalLines(world).filter(({ kind }) => kind === "lost" || kind === "failed")).toEqual([]);
+    world.env.VIDGEN_API_KEY = apiKey;
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(1);
+  });
+
+  test("a key in a prompt or a field is not in the journal, and the run is still recognised", async () => {
+    const world = await createWorld();
+    const argv = ["generate", `a fox with ${apiKey}`, "--set", `note=${apiKey}`];
+    await kill(world, isPoll, ...argv);
+    expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).not.toContain(apiKey);
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Resuming/) });
+    expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).not.toContain(apiKey);
+    expect(paid(world)).toBe(1);
+  });
+
+  test("a start that is answered with an id and success: false is unknown with that id, which wait fetches", async () => {
+    const world = await createWorld();
+    world.faults.push(async (request) => {
+      if (!isStart(request)) return undefined;
+      const reply = await world.start(request);
+      return Response.json({ ...reply, success: false, error: "queue is full" });
+    });
+    const run = await world.vidgen("generate", "a fox", "--json");
+    const { error } = JSON.parse(run.stderr);
+    expect([run.code, error.code, error.id]).toEqual([6, "unknown", expect.stringMatching(/^[0-9a-f-]{36}$/)]);
+    const again = await world.vidgen("generate", "a fox");
+    expect(again).toMatchObject({ code: 6, stderr: expect.stringContaining(`vidgen wait ${error.id}`) });
+    expect(await world.vidgen("wait", error.id)).toMatchObject({ code: 0, stdout: expect.stringContaining(error.id) });
+    expect((await world.vidgen("list")).stdout).toMatch(/completed/);
+    expect(paid(world)).toBe(1);
+  });
+
+  test("a refusal that names an id is a refusal, and the id is told and written down", async () => {
+    const world = await createWorld();
+    const id = "0b9c6a52-1f6e-4a35-9c0e-3a6f0f2a7d11";
+    world.faults.push(onStart(() => Response.json({ error: "bad prompt", data: { id } }, { status: 400 })));
+    const run = await world.vidgen("generate", "a fox");
+    expect(run).toMatchObject({ code: 1, stderr: expect.stringContaining(id) });
+    expect(journalLines(world).at(-1)).toMatchObject({ kind: "refused", id });
+    expect((await world.vidgen("list")).stdout).toContain(id);
+  });
+
+  test("the id of another request is not taken: a gateway that replays a reply leaves the outcome unknown", async () => {
+    const world = await createWorld();
+    let first: object | undefined;
+    world.faults.push(async (request) => {
+      if (!isStart(request)) return undefined;
+      first ??= await world.start(request);
+      return Response.json(first);
+    });
+    const file = join(world.folder, "fox.mp4");
+    expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
+    const other = join(world.folder, "owl.mp4");
+    const run = await world.vidgen("generate", "an owl", "-o", other);
+    expect(run).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("another request") });
+    expect(existsSync(other)).toBe(false);
+  });
+
+  test("a clock that was wrong when an attempt was written down hides it from nobody", async () => {
+    for (const wrong of [Date.UTC(1970), Date.UTC(2025, 11, 30), Date.UTC(2031)]) {
+      const world = await createWorld();
+      await world.vidgen("generate", "an owl", "--no-wait");
+      const right = world.io.date;
+      world.io.date = () => new Date(wrong + world.io.now());
+      await kill(world, isPoll, "generate", "a fox");
+      await kill(world, isStart, "generate", "a hen");
+      world.io.date = right;
+      const resumed = await world.vidgen("generate", "a fox");
+      expect(resumed).toMatchObject({ code: 0, stderr: expect.stringMatching(/^Resuming/m) });
+      expect(await world.vidgen("generate", "a hen")).toMatchObject({ code: 6 });
+      expect(paid(world)).toBe(3);
+    }
+  });
+
+  test("a start of a live process is not called unknown, however long it takes", async () => {
+    const world = await createWorld();
+    const from = world.io.now();
+    world.faults.push(
+      onStart(() => Response.json({ error: "busy" }, { status: 429, headers: { "Retry-After": "110" } }), 1),
+      async (request) => {
+        if (isStart(request) && world.io.now() - from < 220_000) await world.io.sleep(100_000);
+        return undefined;
+      },
+    );
+    const [first, second] = await Promise.all([
+      world.vidgen("generate", "a fox"),
+      world.io.sleep(1_000).then(() => world.vidgen("generate", "a fox", "--reuse")),
+    ]);
+    expect([first.code, second.code, paid(world)]).toEqual([0, 0, 2]);
+    expect(second.stdout).toBe(first.stdout);
   });
 
   test("after 12 hours it is a new one, with a note of the one that is still open", async () => {

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
-import { createWorld, failure, isStart, mediaUrl, type World } from "../../vidgen.ts";
+import { createWorld, failure, goneReply, isStart, mediaUrl, type World } from "../../vidgen.ts";
 
 const unknownId = "123e4567-e89b-12d3-a456-426614174000";
 
@@ -93,7 +93,7 @@ test("an id that was started here has 60 s of 404s before it is exit 10", async 
   const world = await createWorld();
   const id = await start(world);
   let goneUntil = 50_000;
-  world.faults.push(() => (world.io.now() < goneUntil ? new Response(null, { status: 404 }) : undefined));
+  world.faults.push(() => (world.io.now() < goneUntil ? goneReply() : undefined));
   expect(await world.vidgen("wait", id)).toMatchObject({ code: 0 });
   const from = world.io.now();
   goneUntil = Number.POSITIVE_INFINITY;
