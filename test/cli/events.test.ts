@@ -208,8 +208,8 @@ test("wait tells of each of several generations, and starts none", async () => {
   expect(ends.find(({ id }) => id === one)).toMatchObject({ status: "completed", error: null });
   expect(lines.some(({ event }) => event === "saved" || event === "started")).toBe(false);
   expect(ends.find(({ id }) => id === failing)).toMatchObject({ status: "failed", error: { code: "failed" } });
-  expect(ends.find(({ id }) => id === unknownId)).toMatchObject({ status: "failed", error: { code: "not_found" } });
-  expect(lines.at(-1)).toMatchObject({ exit_code: 10, total: 3, done: 1, failed: 2 });
+  expect(ends.find(({ id }) => id === unknownId)).toMatchObject({ status: "lost", error: { code: "not_found" } });
+  expect(lines.at(-1)).toMatchObject({ exit_code: 10, total: 3, done: 1, failed: 1, unknown: 1 });
 });
 
 test.each([
