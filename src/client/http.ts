@@ -2,7 +2,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { pipeline, type Readable } from "node:stream";
 import { setFlagsFromString } from "node:v8";
 import type { Agent, Dispatcher } from "undici";
-import type { FetchInit, HttpResponse, Io } from "../io.ts";
+import { type FetchInit, type HttpResponse, type Io, RequestError } from "../io.ts";
 import { isLoopback } from "./credentials.ts";
 
 /** Open connections for status requests at one time: a thousand with TLS would take 100 MB. */
@@ -38,7 +38,7 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
       return await toResponse(reply);
     } catch (error) {
       ownAgent?.destroy().catch(() => {});
-      throw Object.assign(error instanceof Error ? error : new Error(String(error)), { sent: watch.wasSent() });
+      throw new RequestError(error, { sent: watch.wasSent() });
     } finally {
       watch.stop();
     }
