@@ -1,6 +1,5 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
-import { pipeline, type Readable } from "node:stream";
 import { setFlagsFromString } from "node:v8";
 import type { Agent, Dispatcher } from "undici";
 import { type FetchInit, type HttpResponse, type Io, RequestError } from "../io.ts";
@@ -28,7 +27,7 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
     let ownAgent: Dispatcher | undefined;
     try {
       loading ??= loadAgents(env, nodeVersion);
-      const { direct, proxied } = await loading;
+      const { direct, proxied, decodeBody } = await loading;
       // undici's list of exceptions from the proxy cannot name all of 127.0.0.0/8.
       const { openAgent, forStatus, forVideos } = isLoopback(new URL(url).hostname) ? direct : proxied;
       if (init.method === "POST") ownAgent = openAgent({ pipelining: 0 });
@@ -39,8 +38,7 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
       ownAgent?.close().catch(() => {});
       // A reader of the body gets its error; without a reader or this listener the error would end the process.
       body.on("error", () => {});
-      const coding = readHeader(headers, "Content-Encoding");
-      const decoded = coding === null ? body : await decode(body, coding);
+      const decoded = decodeBody(body, readHeader(headers, "Content-Encoding") ?? "");
       return createResponse(statusCode, headers, watch.readRaw ? orAsItCame(decoded, watch.readRaw) : decoded);
     } catch (error) {
       ownAgent?.destroy().catch(() => {});
@@ -56,6 +54,8 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
 async function loadAgents(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
   const { Agent, EnvHttpProxyAgent, Pool } = await import("undici");
+  // Loaded before there is a body: what came of one is lost when it breaks off before it is read.
+  const { decodeBody } = await import("./content-coding.ts");
   const clientFactory = (proxy: URL, options: object) => failOnce(new Pool(proxy, options));
   const proxies = { ...readProxies(env), clientFactory };
   // Videos have connections of their own: a long download must not keep a status request waiting.
@@ -63,6 +63,7 @@ async function loadAgents(env: Io["env"], nodeVersion: string) {
     ...{ openAgent, forStatus: openAgent({ connections: maxStatusConnections }), forVideos: openAgent({}) },
   });
   return {
+    decodeBody,
     direct: openShared((options) => new Agent(options)),
     proxied: openShared((options) => new EnvHttpProxyAgent({ ...options, ...proxies })),
   };
@@ -125,19 +126,6 @@ function createResponse(status: number, headers: ReplyHeaders, body: AsyncIterab
 
 function readHeader(headers: ReplyHeaders, name: string): string | null {
   return [headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
-}
-
-/** Decodes a body with a Content-Encoding, which some servers send unasked; an unknown coding is left as it is. */
-async function decode(body: Readable, coding: string): Promise<Readable> {
-  const { createBrotliDecompress, createGunzip, createInflate } = await import("node:zlib");
-  const decoders = new Map([
-    ["gzip", createGunzip],
-    ["x-gzip", createGunzip],
-    ["deflate", createInflate],
-    ["br", createBrotliDecompress],
-  ]);
-  const createDecoder = decoders.get(coding.trim().toLowerCase());
-  return createDecoder ? pipeline(body, createDecoder(), () => {}) : body;
 }
 
 /**
