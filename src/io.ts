@@ -24,6 +24,23 @@ export type HttpResponse = {
   text(): Promise<string>;
 };
 
+/**
+ * What `Io["fetch"]` rejects with, made for each request: `cause` may have ended several at once. Its message and code are those of `cause`,
+ * a failure of the connection or the signal's reason.
+ */
+export class RequestError extends Error {
+  /** Node prints an error by this name; the minifier shortens that of the class itself. */
+  static override readonly name = "RequestError";
+  /** Whether any byte of the request was written. */
+  readonly sent: boolean;
+
+  constructor(cause: unknown, { sent }: { sent: boolean }) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause });
+    this.name = RequestError.name;
+    this.sent = sent;
+  }
+}
+
 type Terminal = { isTTY?: boolean; columns?: number };
 
 /** Identifies a process, also among later processes with the same PID and processes in other containers. */
@@ -86,8 +103,8 @@ export type Io = {
   /** The home folder, or "" where there is none. */
   home: string;
   /**
-   * Like `fetch`. When it rejects, the error's `sent` says whether any byte of the request was written. A POST gets a connection of its
-   * own: a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
+   * Like `fetch`, but rejects with a `RequestError`, which says whether the request was sent; any other error counts as sent. A POST gets a
+   * connection of its own: a stale keep-alive connection would make its outcome unclear. Redirects are not followed.
    */
   fetch(url: string, init?: FetchInit): Promise<HttpResponse>;
   /** Milliseconds on a monotonic clock, for durations and deadlines. */

@@ -8,7 +8,7 @@ import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
 import { main } from "../src/cli/main.ts";
 import { VidgenError } from "../src/errors.ts";
-import { type FetchInit, type Io, systemMachine } from "../src/io.ts";
+import { type FetchInit, type Io, RequestError, systemMachine } from "../src/io.ts";
 import { prepareLocalAccount } from "../src/server/api/accounts.ts";
 import { createSecret } from "../src/server/callbacks/signature.ts";
 import { openFolder } from "../src/server/media/folder.ts";
@@ -265,8 +265,8 @@ export function goneReply(): Response {
 }
 
 /** A network failure as `io.fetch` reports it. */
-export function failure(code: string, sent: boolean): Error {
-  return Object.assign(new Error(`${code.toLowerCase()} on purpose`), { code, sent });
+export function failure(code: string, sent: boolean): RequestError {
+  return new RequestError(Object.assign(new Error(`${code.toLowerCase()} on purpose`), { code }), { sent });
 }
 
 export function isStart(request: { method: string; url: string }): boolean {

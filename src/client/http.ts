@@ -1,9 +1,10 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
-import { pipeline, type Readable } from "node:stream";
+import type { Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import type { Agent, Dispatcher } from "undici";
-import type { FetchInit, HttpResponse, Io } from "../io.ts";
+import { type FetchInit, type HttpResponse, type Io, RequestError } from "../io.ts";
 import { isLoopback } from "./credentials.ts";
+import { breakOff, orAsItCame, type ReadRaw, watchReply } from "./raw-reply.ts";
 
 /** Open connections for status requests at one time: a thousand with TLS would take 100 MB. */
 const maxStatusConnections = 64;
@@ -26,19 +27,24 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
     let ownAgent: Dispatcher | undefined;
     try {
       loading ??= loadAgents(env, nodeVersion);
+      const { direct, proxied, decodeBody } = await loading;
       // undici's list of exceptions from the proxy cannot name all of 127.0.0.0/8.
-      const { openAgent, forStatus, forVideos } = (await loading)[
-        isLoopback(new URL(url).hostname) ? "direct" : "proxied"
-      ];
+      const { openAgent, forStatus, forVideos } = isLoopback(new URL(url).hostname) ? direct : proxied;
       if (init.method === "POST") ownAgent = openAgent({ pipelining: 0 });
       const agent = ownAgent ?? (init.headers?.Authorization === undefined ? forVideos : forStatus);
-      const reply = await unlessAborted(agent.request(requestOptions(url, init, watch.signal)), watch.signal);
+      const requesting = agent.request(requestOptions(url, init, watch.signal));
+      const { statusCode, headers, body } = await unlessAborted(requesting, watch.signal);
       // Waits until the body has been read.
       ownAgent?.close().catch(() => {});
-      return await toResponse(reply);
+      // A reader of the body gets its error; without a reader or this listener the error would end the process.
+      body.on("error", () => {});
+      const decoded = decodeBody(body, readHeader(headers, "Content-Encoding") ?? "");
+      return createResponse(statusCode, headers, watch.readRaw ? orAsItCame(decoded, watch.readRaw) : decoded);
     } catch (error) {
       ownAgent?.destroy().catch(() => {});
-      throw Object.assign(error instanceof Error ? error : new Error(String(error)), { sent: watch.wasSent() });
+      const raw = watch.readRaw?.();
+      if (raw) return createResponse(raw.status, {}, breakOff(raw.body, error));
+      throw new RequestError(error, { sent: watch.wasSent() });
     } finally {
       watch.stop();
     }
@@ -48,6 +54,8 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
 async function loadAgents(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
   const { Agent, EnvHttpProxyAgent, Pool } = await import("undici");
+  // Loaded before there is a body: what came of one is lost when it breaks off before it is read.
+  const { decodeBody } = await import("./content-coding.ts");
   const clientFactory = (proxy: URL, options: object) => failOnce(new Pool(proxy, options));
   const proxies = { ...readProxies(env), clientFactory };
   // Videos have connections of their own: a long download must not keep a status request waiting.
@@ -55,6 +63,7 @@ async function loadAgents(env: Io["env"], nodeVersion: string) {
     ...{ openAgent, forStatus: openAgent({ connections: maxStatusConnections }), forVideos: openAgent({}) },
   });
   return {
+    decodeBody,
     direct: openShared((options) => new Agent(options)),
     proxied: openShared((options) => new EnvHttpProxyAgent({ ...options, ...proxies })),
   };
@@ -108,40 +117,32 @@ export function unlessAborted<Result>(work: Promise<Result>, signal: AbortSignal
   });
 }
 
-async function toResponse({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<HttpResponse> {
-  const get = (name: string) => [headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
-  // A reader of the body gets its error; without a reader or this listener the error would end the process.
-  body.on("error", () => {});
-  const coding = get("Content-Encoding");
-  const decoded = coding === null ? body : await decode(body, coding);
-  const text = async () => (await import("node:stream/consumers")).text(decoded);
-  return { status: statusCode, headers: { get }, body: decoded, text };
+type ReplyHeaders = Dispatcher.ResponseData["headers"];
+
+function createResponse(status: number, headers: ReplyHeaders, body: AsyncIterable<Uint8Array>): HttpResponse {
+  const text = async () => (await import("node:stream/consumers")).text(body);
+  return { status, headers: { get: (name) => readHeader(headers, name) }, body, text };
 }
 
-/** Decodes a body with a Content-Encoding, which some servers send unasked; an unknown coding is left as it is. */
-async function decode(body: Readable, coding: string): Promise<Readable> {
-  const { createBrotliDecompress, createGunzip, createInflate } = await import("node:zlib");
-  const decoders = new Map([
-    ["gzip", createGunzip],
-    ["x-gzip", createGunzip],
-    ["deflate", createInflate],
-    ["br", createBrotliDecompress],
-  ]);
-  const createDecoder = decoders.get(coding.trim().toLowerCase());
-  return createDecoder ? pipeline(body, createDecoder(), () => {}) : body;
+function readHeader(headers: ReplyHeaders, name: string): string | null {
+  return [headers[name.toLowerCase()] ?? []].flat().join(", ") || null;
 }
 
 /**
- * Watches whether undici writes a request's headers to the socket: an error code cannot tell, since ECONNRESET covers both cases. The
- * Idempotency-Key in the headers identifies the request; one without a key counts as sent. The returned signal aborts with the signal of
- * `init`, and with `unsentSignal` as long as nothing was sent.
+ * Watches whether undici writes a request's headers to the socket: an error code cannot tell, since ECONNRESET covers both cases. From then
+ * on the reply is watched too. The Idempotency-Key in the headers identifies the request; one without a key counts as sent. The returned
+ * signal aborts with the signal of `init`, and with `unsentSignal` as long as nothing was sent.
  */
 function watchRequest(init: FetchInit) {
   const attempt = init.headers?.["Idempotency-Key"];
   const unsent = new AbortController();
   let isSent = attempt === undefined;
+  let readRaw: ReadRaw | undefined;
   const onHeaders = (message: unknown) => {
-    if (attempt !== undefined && String((message as { headers?: unknown }).headers).includes(attempt)) isSent = true;
+    const { headers, socket } = message as { headers: unknown; socket: Socket };
+    if (attempt === undefined || !String(headers).includes(attempt)) return;
+    isSent = true;
+    readRaw = watchReply(socket);
   };
   const onUnsentAbort = () => {
     if (!isSent) unsent.abort(init.unsentSignal?.reason);
@@ -152,6 +153,9 @@ function watchRequest(init: FetchInit) {
   return {
     signal: init.signal ? AbortSignal.any([init.signal, unsent.signal]) : unsent.signal,
     wasSent: () => isSent,
+    get readRaw() {
+      return readRaw;
+    },
     stop() {
       unsubscribe("undici:client:sendHeaders", onHeaders);
       init.unsentSignal?.removeEventListener("abort", onUnsentAbort);

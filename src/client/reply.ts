@@ -1,5 +1,6 @@
 import { systemCode, VidgenError } from "../errors.ts";
 import type { HttpResponse } from "../io.ts";
+import { maxReplyBytes } from "./raw-reply.ts";
 import { errorText, isRecord, parseJson } from "./schema.ts";
 
 /** A reply of the service, with as much of its body as came. */
@@ -12,9 +13,6 @@ export type Reply = {
   /** The error, when the body broke off or was too long. */
   cut?: unknown;
 };
-
-/** Far more than any reply of the interface. */
-const maxReplyBytes = 1024 * 1024;
 
 export async function readReply(response: HttpResponse): Promise<Reply> {
   const { status, headers } = response;

@@ -1,5 +1,5 @@
 import { asVidgenError, doctorHint, systemCode, VidgenError } from "../errors.ts";
-import type { Clock, Io } from "../io.ts";
+import { type Clock, type Io, RequestError } from "../io.ts";
 import type { Api } from "./api.ts";
 import type { Line } from "./history.ts";
 import type { Journal } from "./journal.ts";
@@ -184,7 +184,7 @@ function refusedOutcome(reply: Reply, id?: string): Final {
 
 /** Whether a byte of the request was written; yes where `fetch` does not say, since a retry could charge twice. */
 function wasSent(error: unknown): boolean {
-  return !(error instanceof Error && "sent" in error && error.sent === false);
+  return !(error instanceof RequestError) || error.sent;
 }
 
 type UnknownDetails = { httpStatus?: number; id?: string };

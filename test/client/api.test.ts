@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createApi, startInit } from "../../src/client/api.ts";
 import { readText } from "../../src/client/reply.ts";
-import type { FetchInit } from "../../src/io.ts";
+import { type FetchInit, RequestError } from "../../src/io.ts";
 
 const apiKey = "canary-key-0123456789";
 const signals = { signal: new AbortController().signal, unsentSignal: new AbortController().signal };
@@ -160,7 +160,7 @@ test("a reply of exactly as much as fits is whole", async () => {
 });
 
 test("a failure to connect is passed on as it is", async () => {
-  const failure = Object.assign(new Error("refused"), { code: "ECONNREFUSED", sent: false });
+  const failure = new RequestError(new Error("refused"), { sent: false });
   const answer = () => {
     throw failure;
   };

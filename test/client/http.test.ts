@@ -1,4 +1,4 @@
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { createServer as createHttpServer, type RequestListener } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
@@ -6,7 +6,9 @@ import process from "node:process";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { expect, onTestFinished, test } from "vitest";
 import { createFetch } from "../../src/client/http.ts";
-import { readText } from "../../src/client/reply.ts";
+import { describeFailure, readText } from "../../src/client/reply.ts";
+import { systemCode } from "../../src/errors.ts";
+import { type FetchInit, RequestError } from "../../src/io.ts";
 import { createCertificate } from "../faults/certificate.ts";
 
 const size = 12_000_003;
@@ -175,5 +177,70 @@ test.each(["127.0.0.1", "127.0.0.2", "127.9.9.9"])(
     for (const init of [{}, { headers }, { method: "POST", body: "{}", headers }])
       expect(await (await fetch(url, init)).text()).toBe("here");
     expect(seen).toEqual([]);
+  },
+);
+
+const post = { method: "POST", headers: { "Idempotency-Key": "attempt-1" }, body: "{}" };
+
+async function failureOf(url: string, init: FetchInit = post): Promise<RequestError> {
+  const error = await createFetch({})(url, init).catch((error) => error);
+  expect(error).toBeInstanceOf(RequestError);
+  return error;
+}
+
+/** Accepts connections and says nothing, by http or https: a request by https goes on connecting. */
+async function listenInSilence(): Promise<{ at: string; contacted: Promise<unknown> }> {
+  const server = createServer();
+  const contacted = once(server, "connection").then(([socket]) => once(socket.resume(), "data"));
+  return { at: await listen(server), contacted };
+}
+
+test("the error of a request reads like its cause: message and code", async () => {
+  const server = createServer();
+  const at = await listen(server);
+  server.close();
+  await once(server, "close");
+  const failure = await failureOf(`http://${at}/`);
+  expect(failure).toMatchObject({ name: "RequestError", sent: false, message: `connect ECONNREFUSED ${at}` });
+  expect([systemCode(failure), describeFailure(failure)]).toEqual(["ECONNREFUSED", `connect ECONNREFUSED ${at}`]);
+  // Where a name has several addresses, the error has no message of its own.
+  const ofSeveral = new RequestError(new AggregateError([failure.cause]), { sent: false });
+  expect(describeFailure(ofSeveral)).toBe("ECONNREFUSED");
+});
+
+test("one reason ends two requests: each error says whether its own was sent", async () => {
+  const controller = new AbortController();
+  const [first, second] = [await listenInSilence(), await listenInSilence()];
+  const init = { ...post, signal: controller.signal };
+  const another = { ...init, headers: { "Idempotency-Key": "attempt-2" } };
+  const failing = Promise.all([failureOf(`http://${first.at}/`, init), failureOf(`https://${second.at}/`, another)]);
+  await Promise.all([first.contacted, second.contacted]);
+  const reason = new Error("Ctrl-C");
+  controller.abort(reason);
+  const [sent, unsent] = await failing;
+  expect([sent.sent, unsent.sent]).toEqual([true, false]);
+  expect([sent.cause, unsent.cause]).toEqual([reason, reason]);
+  expect(reason).not.toHaveProperty("sent");
+});
+
+test.each(["answered", "refused", "aborted while it is sent", "aborted before"])(
+  "a request that is %s leaves no listener at its signals",
+  async (how) => {
+    const [controller, unsent] = [new AbortController(), new AbortController()];
+    const init = { ...post, signal: controller.signal, unsentSignal: unsent.signal };
+    const { at, contacted } = await listenInSilence();
+    if (how === "answered") {
+      const url = await serve((_, response) => void response.end("ok"));
+      expect(await (await createFetch({})(url, init)).text()).toBe("ok");
+    } else if (how === "refused") {
+      await failureOf("http://127.0.0.1:1/", init);
+    } else {
+      const isSent = how === "aborted while it is sent";
+      const failing = failureOf(`${isSent ? "http" : "https"}://${at}/`, init);
+      await contacted;
+      (isSent ? controller : unsent).abort(new Error("Ctrl-C"));
+      expect(await failing).toMatchObject({ message: "Ctrl-C", sent: isSent });
+    }
+    for (const { signal } of [controller, unsent]) expect(getEventListeners(signal, "abort")).toEqual([]);
   },
 );

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Readable } from "node:stream";
+import { RequestError } from "../../src/io.ts";
 import { type Run, type RunOptions, vidgen } from "./client.ts";
 import type { Goal } from "./goal.ts";
 import { passingMedia } from "./media-faults.ts";
@@ -88,7 +89,7 @@ function scenesOf(service: Service, elsewhere: string): Record<string, Scene> {
       options: { io: { sleep: async () => Promise.reject(new TypeError(`cannot read ${canary} of ${gossip}`)) } },
     },
     "no network, by its own words": {
-      options: { io: { fetch: async () => Promise.reject(Object.assign(new Error(gossip), { sent: true })) } },
+      options: { io: { fetch: async () => Promise.reject(new RequestError(new Error(gossip), { sent: true })) } },
     },
     "a dry run": { argv: (prompt) => ["generate", prompt, "--dry-run"] },
     "one look": { argv: () => ["status", [...service.oracle.generations.keys()][0] ?? "none"] },

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { gzipSync } from "node:zlib";
 import type { Generated } from "./oracle.ts";
 import type { Random } from "./random.ts";
 import { chunk, head, pause, reply, resetLater, send } from "./wire.ts";
@@ -85,13 +86,6 @@ export const rarelyLostStarts: Record<string, StartFault> = {
     executes: true,
     act: bytes("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 7\r\n\r\nabcdefg"),
   },
-  "100 Continue that nobody asked for": {
-    executes: true,
-    act: async ({ socket, generated }) => {
-      await send(socket, "HTTP/1.1 100 Continue\r\n\r\n");
-      await reply(socket, 200, startBody(generated));
-    },
-  },
   "101": { executes: true, act: bytes("HTTP/1.1 101 x\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n") },
   "a body shorter than it should be, whole as HTTP": {
     executes: true,
@@ -115,6 +109,45 @@ export const oddStarts: Record<string, StartFault> = {
       const body = startBody(generated);
       await send(socket, head(200, { ...json, "Content-Length": body.length + 9 }) + body);
       await resetLater(socket);
+    },
+  },
+  "100 Continue that nobody asked for": {
+    executes: true,
+    act: async ({ socket, generated }) => {
+      await send(socket, "HTTP/1.1 100 Continue\r\n\r\n");
+      await pause(1);
+      await reply(socket, 200, startBody(generated));
+    },
+  },
+  "gzip with a wrong checksum": {
+    executes: true,
+    act: ({ socket, generated }) => {
+      const body = gzipSync(startBody(generated));
+      return reply(socket, 200, body.fill(0, body.length - 8), { ...json, "Content-Encoding": "gzip" });
+    },
+  },
+  "gzip that is cut in its checksum": {
+    executes: true,
+    act: async ({ socket, generated }) => {
+      const body = gzipSync(startBody(generated));
+      await send(socket, head(200, { ...json, "Content-Encoding": "gzip", "Content-Length": body.length }));
+      await send(socket, body.subarray(0, -4));
+      socket.end();
+    },
+  },
+  "gzip by its header alone": {
+    executes: true,
+    act: ({ socket, generated }) => reply(socket, 200, startBody(generated), { "Content-Encoding": "gzip" }),
+  },
+  "a header without a name": {
+    executes: true,
+    act: ({ socket, generated }) => reply(socket, 200, startBody(generated), { "": "nothing" }),
+  },
+  "a length and chunks": {
+    executes: true,
+    act: ({ socket, generated }) => {
+      const body = Buffer.concat([chunk(Buffer.from(startBody(generated))), Buffer.from("0\r\n\r\n")]);
+      return reply(socket, 200, body, { ...json, "Transfer-Encoding": "chunked" });
     },
   },
   "103 before the answer": {

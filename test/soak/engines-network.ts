@@ -3,7 +3,7 @@ import type { Clock, FetchInit, HttpResponse, Io } from "../../src/io.ts";
 import type { kinds } from "../../src/server/engines/videos/kinds.ts";
 import type { Random } from "../faults/random.ts";
 import { tinyMp4 } from "../mp4.ts";
-import { type Fake, ioFetch, type Job } from "../server/engines/videos/fakes/fake.ts";
+import { type Fake, ioFetch, type Job, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
 import { createLiteLlm } from "../server/engines/videos/fakes/litellm.ts";
 import { createSglang, type SglangOptions } from "../server/engines/videos/fakes/sglang.ts";
 import { createTensorRtLlm } from "../server/engines/videos/fakes/tensorrt-llm.ts";
@@ -79,8 +79,7 @@ export function createNetwork(kind: KindId, { clock, random, trouble }: NetworkO
     return reply;
   };
   const fetch: Io["fetch"] = async (url, init = {}) => {
-    if (trouble.isUnreachable?.())
-      throw Object.assign(new Error("no connection"), { code: "ECONNREFUSED", sent: false });
+    if (trouble.isUnreachable?.()) throw refusedConnection();
     if (init.method !== "POST") return ioFetch(fake)(url, init);
     const entry: Sent = {
       prompt: promptIn(Buffer.from(init.body as string).toString()),

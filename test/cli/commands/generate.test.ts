@@ -292,6 +292,12 @@ describe("the start request is sent once", () => {
         throw new Error("who knows");
       },
     ],
+    [
+      "a failure with `sent: false` that is not the transport's",
+      () => {
+        throw Object.assign(new Error("who knows"), { sent: false });
+      },
+    ],
     ["500", () => json({ error: "oops" }, 500)],
     ["502 with a page", () => new Response("<html>Bad gateway</html>", { status: 502 })],
     ["408", () => json({}, 408)],

@@ -35,7 +35,7 @@ export type Server = ServerOptions & {
   newsAt: number;
   /** Returns its kind, which is asked for until it is known. Rejects when that cannot be told now. */
   findKind(signal: AbortSignal): Promise<Kind>;
-  /** Sends a create. Rejects with an error whose `sent` says whether the server may have it. */
+  /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have it. */
   create(body: EncodedBody, signals: Pick<FetchInit, "signal" | "unsentSignal">): Promise<HttpResponse>;
   /** GETs an address, with the server's key if it is of the same origin. */
   get(address: string, signal: AbortSignal): Promise<HttpResponse>;

@@ -1,3 +1,4 @@
+import { RequestError } from "../../../io.ts";
 import { extraNames, type RenderOptions, type RenderTask } from "../engine.ts";
 import { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
@@ -102,7 +103,7 @@ async function send(body: EncodedBody, server: Server, signal: AbortSignal): Pro
 }
 
 function unanswered(error: unknown): Outcome {
-  const isUnsent = error instanceof Error && "sent" in error && error.sent === false;
+  const isUnsent = error instanceof RequestError && !error.sent;
   return { kind: isUnsent ? "not now" : "unclear", reason: describe(error) };
 }
 

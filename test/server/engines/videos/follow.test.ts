@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createVirtualClock } from "../../../clock.ts";
-import { type Call, type FakeOptions, ioFetch, json } from "./fakes/fake.ts";
+import { type Call, type FakeOptions, ioFetch, json, refusedConnection } from "./fakes/fake.ts";
 import { createSglang } from "./fakes/sglang.ts";
 import { createTestEngine, type EngineOptions, fakes, kindIds } from "./run.ts";
 
@@ -27,7 +27,7 @@ async function start({ kind = "sglang", fake: fakeOptions, onPoll, ...options }:
 }
 
 const refuse = () => {
-  throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", sent: false });
+  throw refusedConnection();
 };
 
 describe.each(kindIds)("a job of %s", (kind) => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { ImageFile } from "../../../../src/server/engines/engine.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { tinyMp4 } from "../../../mp4.ts";
-import { type Call, type FakeOptions, ioFetch, json } from "./fakes/fake.ts";
+import { type Call, type FakeOptions, ioFetch, json, refusedConnection } from "./fakes/fake.ts";
 import { createTestEngine, type EngineOptions, engineUrl, fakes, kindIds } from "./run.ts";
 
 type Fault = NonNullable<FakeOptions["fault"]>;
@@ -21,7 +21,7 @@ async function start({ kind = "vllm-omni", fake: fakeOptions, onCreate, ...optio
 }
 
 const refuse = () => {
-  throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", sent: false });
+  throw refusedConnection();
 };
 
 describe.each(kindIds)("a server of %s", (kind) => {

@@ -10,7 +10,7 @@
  *
  * - a create that never arrived: return "drop". One that was accepted, and the reply lost: `await call.serve()`, then return "drop", or a 500.
  * - a reply cut short: return `{ reply: await call.serve(), bytes: 10 }`. A page in its place: return a Response with HTML.
- * - a server that is not there: throw what `io.fetch` throws, with its `sent: false`. On a socket: close the server.
+ * - a server that is not there: throw `refusedConnection()`. On a socket: close the server.
  * - silence: return `new Promise(() => {})`. A slow reply: sleep first.
  * - a restart: `fake.forget()`. Another replica: `missesPoll`. A failed job: `fake.fail(id)`.
  *
@@ -19,7 +19,7 @@
 import type { HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { unlessAborted } from "../../../../../src/client/http.ts";
-import type { Io } from "../../../../../src/io.ts";
+import { type Io, RequestError } from "../../../../../src/io.ts";
 import { tinyMp4 } from "../../../../mp4.ts";
 
 /** A create as the server read it. `fields` are as JSON had them, or texts. */
@@ -218,7 +218,7 @@ export function videoReply(job: Job, { video = ({ create }) => tinyMp4(String(cr
 
 /** Closes the connection, after the beginning of a reply if there is one. Without a socket, what waits for the reply gets the error. */
 async function hangUp(cut: Cut | undefined, { outgoing }: Partial<HttpBindings>): Promise<Response> {
-  const closed = Object.assign(new Error("the connection was closed"), { code: "ECONNRESET", sent: true });
+  const closed = Object.assign(new Error("the connection was closed"), { code: "ECONNRESET" });
   const start = new Uint8Array((await cut?.reply.arrayBuffer()) ?? []).subarray(0, cut?.bytes);
   if (outgoing) {
     if (cut) outgoing.writeHead(cut.reply.status, Object.fromEntries(cut.reply.headers));
@@ -226,12 +226,17 @@ async function hangUp(cut: Cut | undefined, { outgoing }: Partial<HttpBindings>)
     outgoing.destroy();
     return RESPONSE_ALREADY_SENT;
   }
-  if (!cut) throw closed;
+  if (!cut) throw new RequestError(closed, { sent: true });
   const body = new ReadableStream({
     start: (controller) => controller.enqueue(start),
     pull: (controller) => controller.error(closed),
   });
   return new Response(body, cut.reply);
+}
+
+/** What `io.fetch` rejects with where no server listens. */
+export function refusedConnection(): RequestError {
+  return new RequestError(Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }), { sent: false });
 }
 
 /** What is tested gets this as its `io.fetch`. */

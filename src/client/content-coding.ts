@@ -1,0 +1,77 @@
+import { pipeline, type Readable } from "node:stream";
+import {
+  brotliDecompressSync,
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  gunzipSync,
+  inflateSync,
+} from "node:zlib";
+import { maxReplyBytes } from "./raw-reply.ts";
+
+const gzip = { create: createGunzip, decode: gunzipSync, finishFlush: constants.Z_SYNC_FLUSH };
+const deflate = { create: createInflate, decode: inflateSync, finishFlush: constants.Z_SYNC_FLUSH };
+const br = {
+  create: createBrotliDecompress,
+  decode: brotliDecompressSync,
+  finishFlush: constants.BROTLI_OPERATION_FLUSH,
+};
+const codings = { gzip, "x-gzip": gzip, deflate, br };
+/** Each decoder takes memory, and a header has room for thousands. */
+const maxCodings = 3;
+
+type Coding = (typeof codings)[keyof typeof codings];
+
+/**
+ * Decodes a body with a Content-Encoding, which some servers send unasked; one with an unknown coding is left as it is. Where the body
+ * breaks off or is not what it says, all that can be decoded of its first MiB comes before the error.
+ */
+export function decodeBody(body: Readable, header: string): AsyncIterable<Uint8Array> {
+  const listed = header.toLowerCase().split(",");
+  const names = listed.map((name) => name.trim()).filter((name) => name !== "" && name !== "identity");
+  if (names.length === 0 || names.length > maxCodings || !names.every(isKnown)) return body;
+  const used = names.reverse().map((name) => codings[name]);
+  const kept: Uint8Array[] = [];
+  let length = 0;
+  body.on("data", (chunk: Uint8Array) => {
+    if (length < maxReplyBytes) kept.push(chunk);
+    length += chunk.byteLength;
+  });
+  const decoded = used.reduce((from: Readable, { create }) => pipeline(from, create(), () => {}), body);
+  return passOn(decoded, () => used.reduce(decodeBeginning, Buffer.concat(kept)));
+}
+
+function isKnown(name: string): name is keyof typeof codings {
+  return Object.hasOwn(codings, name);
+}
+
+/** Passes on what is decoded. An error throws away what zlib has decoded of the same chunk: `decodeAgain` returns it. */
+async function* passOn(decoded: Readable, decodeAgain: () => Uint8Array): AsyncGenerator<Uint8Array> {
+  let length = 0;
+  try {
+    for await (const chunk of decoded) {
+      length += chunk.byteLength;
+      yield chunk;
+    }
+  } catch (error) {
+    const rest = decodeAgain().subarray(length);
+    if (rest.byteLength > 0) yield rest;
+    throw error;
+  }
+}
+
+/** The longest beginning that can be decoded, found by bisection; at most 1 MiB when decoded. */
+function decodeBeginning(bytes: Uint8Array, { decode, finishFlush }: Coding): Uint8Array {
+  let decoded = new Uint8Array();
+  for (let [low, high] = [0, bytes.byteLength]; low < high; ) {
+    const middle = Math.ceil((low + high) / 2);
+    try {
+      decoded = decode(bytes.subarray(0, middle), { finishFlush, maxOutputLength: maxReplyBytes });
+      low = middle;
+    } catch {
+      high = middle - 1;
+    }
+  }
+  return decoded;
+}
