@@ -7,6 +7,7 @@ import type { Target } from "../client/target.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { LockIo } from "../lease.ts";
+import { valueWords } from "./command-line.ts";
 import { findServiceFolder, type Local, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
@@ -200,7 +201,7 @@ export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: 
   const flags = [
     ...(local ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
-    ...(place === undefined ? [] : ["-o", place]),
+    ...(place === undefined ? [] : valueWords("-o", "--output", place)),
     ...(overwrite ? ["--overwrite"] : []),
     ...(writeInfoJson ? ["--write-info-json"] : []),
   ];
