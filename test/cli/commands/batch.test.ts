@@ -195,6 +195,7 @@ test("a failed and an unknown row are left alone until the printed commands star
   const left = await batch();
   expect(left.stderr).toMatch(/2 rows: 1 done, 1 unknown, 0 to start.*\n {2}line 2 may have been charged: attempt/);
   expect([left.code, starts(world).length]).toEqual([6, 2]);
+  expect(left.stderr).not.toContain("--retry-failed");
   const printed = /^ +vidgen (.* --retry-unknown)$/m.exec(left.stderr)?.[1] ?? "";
   expect(await world.vidgen(...wordsOf(printed))).toMatchObject({ code: 0 });
   expect(starts(world)).toHaveLength(3);
