@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { type FileHandle, open, rmdir } from "node:fs/promises";
+import { type FileHandle, rmdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import { acquireLease, type Lease, type LockIo, readHolder, withLock } from "../lease.ts";
 import { shortenAddresses } from "./credentials.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
-import { appendLine } from "./lines.ts";
+import { appendLine, openLines } from "./lines.ts";
 
 export type Journal = {
   path: string;
@@ -105,7 +105,7 @@ export function openJournal(path: string, io: LockIo, earlier?: string): Journal
 async function* linesBackwards(path: string): AsyncGenerator<DatedLine[]> {
   let file: FileHandle | undefined;
   try {
-    file = await open(path, "r");
+    file = await openLines(path, "r");
     let end = (await file.stat()).size;
     /** The end of a line that begins in an earlier chunk, with its newline. */
     let rest = Buffer.alloc(0);
@@ -136,7 +136,7 @@ async function* readableLines(path: string): AsyncGenerator<DatedLine[]> {
 
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */
 async function blank(path: string, isGone: (line: DatedLine) => boolean): Promise<void> {
-  const file = await open(path, "r+");
+  const file = await openLines(path, "r+");
   try {
     const bytes = await file.readFile();
     for (let start = 0; start < bytes.length; ) {

@@ -1,4 +1,4 @@
-import { type FileHandle, mkdir, open } from "node:fs/promises";
+import { type FileHandle, mkdir, open, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 
 /**
@@ -8,10 +8,9 @@ import { dirname } from "node:path";
 export async function appendLine(path: string, line: object): Promise<void> {
   const text = `${JSON.stringify(line)}\n`;
   await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const file = await open(path, "a+", 0o600);
+  const file = await openLines(path, "a+", 0o600);
   try {
-    const { size, mode } = await file.stat();
-    if ((mode & 0o077) !== 0) await file.chmod(0o600);
+    const { size } = await file.stat();
     const bytes = Buffer.from((await endsTorn(file, size)) ? `\n${text}` : text);
     const { bytesWritten } = await file.write(bytes);
     await file.datasync();
@@ -19,6 +18,18 @@ export async function appendLine(path: string, line: object): Promise<void> {
   } finally {
     await file.close();
   }
+}
+
+/**
+ * Opens a file of lines; `mode` is that of a new one. A pipe or a device is refused with `ESPIPE` before it is opened: that may wait for ever,
+ * and what is written there is gone. Rejects with the system's error.
+ */
+export async function openLines(path: string, flags: string, mode?: number): Promise<FileHandle> {
+  // What makes this fail makes `open` fail, unless the file is new.
+  const found = await stat(path).catch(() => undefined);
+  if (found && !found.isFile() && !found.isDirectory())
+    throw Object.assign(new Error(`${path} is no file`), { code: "ESPIPE" });
+  return open(path, flags, mode);
 }
 
 /** Whether a crash has left the last line without its newline. */

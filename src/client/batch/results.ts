@@ -1,11 +1,10 @@
-import { createReadStream } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { EndStatus } from "../events.ts";
-import { appendLine } from "../lines.ts";
+import { appendLine, openLines } from "../lines.ts";
 import { isRecord, parseJson } from "../schema.ts";
 import { kindOf } from "../target.ts";
 
@@ -96,7 +95,8 @@ export async function readResults(path: string, { mustExist = false } = {}): Pro
   let unreadable = 0;
   let first = "";
   try {
-    for await (const text of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
+    const input = (await openLines(path, "r")).createReadStream();
+    for await (const text of createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })) {
       if (text.trim() === "") continue;
       first ||= text;
       const line = parseJson(text);

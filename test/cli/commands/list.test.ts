@@ -1,6 +1,7 @@
 import { appendFileSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { makeSpecial, specialFiles } from "../../special.ts";
 import { apiKey, baseUrl, createWorld, failure, isStart, mediaUrl, onStart, type World } from "../../vidgen.ts";
 
 test("shows what was started, newest first: id, status, model, age, credits, file, prompt", async () => {
@@ -106,6 +107,28 @@ test("the intent is on the disk before the request, and without it nothing is se
     stderr: expect.stringContaining("journal"),
   });
   expect(world.requests.filter(isStart)).toHaveLength(1);
+});
+
+test.each(specialFiles)("a journal that is %s is refused before anything is sent", async (kind) => {
+  const world = await createWorld();
+  const path = join(world.home, "journal.jsonl");
+  mkdirSync(world.home);
+  await makeSpecial(kind, path);
+  const { mode } = statSync(path);
+  for (const argv of [
+    ["generate", "a fox"],
+    ["generate", "a fox", "--reuse", "--dry-run"],
+    ["list"],
+    ["wait", "--all"],
+  ])
+    expect(await world.vidgen(...argv)).toMatchObject({
+      code: 9,
+      stdout: "",
+      stderr: expect.stringContaining(`journal ${path}: it is a pipe, a socket or a device.`),
+    });
+  expect((await world.vidgen("doctor")).stdout).toMatch(/^fail {2}journal .*it is not a file/m);
+  expect(statSync(path).mode).toBe(mode);
+  expect(world.requests.filter(isStart)).toEqual([]);
 });
 
 test("--reuse goes on with the same request of the last 24 hours instead of paying again", async () => {
