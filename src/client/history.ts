@@ -218,13 +218,13 @@ export function isOpen(entry: Entry): boolean {
 
 /**
  * A request as the journal keeps it, enough to recognise it again: an address with a query or a password, or an image, may be a secret, and
- * is replaced by a hash.
+ * is replaced by a hash. The prompt and the model are kept as they are.
  */
-export function recordOf(request: StartRequest): StartRequest {
-  const text = JSON.stringify(request, (_, value) =>
+export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
+  const text = JSON.stringify(fields, (_, value) =>
     typeof value === "string" && isSecret(value) ? hash(value) : value,
   );
-  return JSON.parse(text);
+  return { prompt, model, ...JSON.parse(text) };
 }
 
 function isSecret(value: string): boolean {

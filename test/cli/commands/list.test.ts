@@ -256,3 +256,13 @@ describe("--forget", () => {
     expect(await world.vidgen("list", "--yes")).toMatchObject({ code: 2 });
   });
 });
+
+test("a prompt that begins with an address or with Data: is listed, and named after, as it was typed", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "Data: a fox in numbers", "-o", `${world.folder}/`);
+  const [{ prompt, file }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  expect([prompt, file]).toEqual([
+    "Data: a fox in numbers",
+    expect.stringMatching(/\/data-a-fox-in-numbers-wan-2\.5-/),
+  ]);
+});
