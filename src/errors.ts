@@ -113,6 +113,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full",
   EDQUOT: "disk quota exceeded",
   ENAMETOOLONG: "the name is too long",
+  ESPIPE: "it is a pipe, a socket or a device",
   ELOOP: "too many symbolic links",
   EMFILE: "too many open files",
 };

@@ -64,7 +64,7 @@ export type Processes = {
 /** An open file. */
 export type DiskFile = Pick<
   files.FileHandle,
-  "fd" | "read" | "write" | "stat" | "chmod" | "truncate" | "sync" | "datasync" | "close"
+  "fd" | "read" | "write" | "stat" | "truncate" | "sync" | "datasync" | "close"
 >;
 
 /** The calls of `node:fs/promises` that the client and the leases use, and no more: each one has to be right in a simulated disk. */

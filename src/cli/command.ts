@@ -2,6 +2,7 @@ import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/ex
 import { aspectRatios, models } from "../client/models.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { valueWords } from "./command-line.ts";
 import type { Output } from "./terminal/output.ts";
 
 /** Tidies up after a command; `isOk` when the command came to a good end. */
@@ -145,8 +146,9 @@ export function flagWords(command: CommandUnknownOpts, values: Readonly<Record<s
     // The default of a negated flag such as --no-wait is `true`.
     const preset = option.negate ? true : option.defaultValue;
     // Messages and README use -o, not --output.
-    const name = option.short === "-o" ? option.short : (option.long ?? option.flags);
+    const long = option.long ?? option.flags;
+    const name = option.short === "-o" ? option.short : long;
     if (value === undefined || value === preset) return [];
-    return typeof value === "boolean" ? [name] : [value].flat().flatMap((each) => [name, String(each)]);
+    return typeof value === "boolean" ? [name] : [value].flat().flatMap((each) => valueWords(name, long, String(each)));
   });
 }

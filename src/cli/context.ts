@@ -6,6 +6,7 @@ import { type Journal, type JournalIo, openJournal } from "../client/journal.ts"
 import type { Target } from "../client/target.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
+import { valueWords } from "./command-line.ts";
 import { findServiceFolder, type Local, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
@@ -199,7 +200,7 @@ export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: 
   const flags = [
     ...(local ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
-    ...(place === undefined ? [] : ["-o", place]),
+    ...(place === undefined ? [] : valueWords("-o", "--output", place)),
     ...(overwrite ? ["--overwrite"] : []),
     ...(writeInfoJson ? ["--write-info-json"] : []),
   ];

@@ -2,6 +2,7 @@ import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typ
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Close } from "./command.ts";
+import { checkValues } from "./command-line.ts";
 import { createProgram, readGlobalFlags } from "./program.ts";
 import { createOutput } from "./terminal/output.ts";
 
@@ -17,6 +18,7 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   let code = 0;
   try {
     if (output.events && output.json) throw usage("--events and --json cannot be combined: both write to stdout.");
+    checkValues(program, argv);
     await program.parseAsync(argv, { from: "user" }).catch(ignoreHelpShown);
     await output.printed();
   } catch (error) {

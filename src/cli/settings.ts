@@ -1,4 +1,5 @@
-import { mkdir, readFile, stat } from "node:fs/promises";
+import { readFileSync, statSync } from "node:fs";
+import { mkdir, readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { checkApiKey, checkBaseUrl } from "../client/credentials.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
@@ -113,10 +114,19 @@ export async function readSaved(io: SettingsIo): Promise<Saved> {
   }
 }
 
-/** The mode of the saved file when other users can read it, such as "0644"; vidgen saves it with 0600. Windows has no such modes. */
-export async function findOpenMode(io: SettingsIo): Promise<string | undefined> {
-  const { mode = 0 } = (await stat(configPath(io)).catch(() => undefined)) ?? {};
-  return io.platform === "win32" || (mode & 0o077) === 0 ? undefined : `0${(mode & 0o777).toString(8)}`;
+/**
+ * All keys of the environment and of the saved file, which are never printed. Without the checks of `readSaved`: a file that cannot be read
+ * has none, and a pipe can be read only once.
+ */
+export function findKeys(io: SettingsIo): string[] {
+  const { VIDGEN_API_KEY, VIDGEN_ENGINE_KEY } = io.env;
+  const keys: unknown[] = [VIDGEN_API_KEY, VIDGEN_ENGINE_KEY];
+  try {
+    const path = configPath(io);
+    if (hasConfig(io) && statSync(path).isFile())
+      keys.push(...Object.values(JSON.parse(readFileSync(path, "utf8")).keys));
+  } catch {}
+  return keys.flatMap((key) => (typeof key === "string" ? key.trim() : []));
 }
 
 async function writeSaved(saved: Saved, io: SettingsIo): Promise<string> {

@@ -1,5 +1,5 @@
 import { constants } from "node:fs";
-import { access, chmod, lstat, mkdir, stat } from "node:fs/promises";
+import { access, lstat, mkdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, isAbsolute, join } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
@@ -65,7 +65,15 @@ export async function findAccessError(folder: string): Promise<string | undefine
   }
 }
 
-/** Other users can write to the temporary folder too, so an existing folder must belong to this user; it is made private. */
+/**
+ * The mode of a file or folder that users besides its owner can use, such as "0644"; vidgen makes its own with 0600 and 0700, and leaves
+ * those that exist as they are.
+ */
+export function openModeOf({ mode }: { mode: number }): string | undefined {
+  return (mode & 0o077) === 0 ? undefined : `0${(mode & 0o777).toString(8)}`;
+}
+
+/** Other users can write to the temporary folder too, so an existing folder must be this user's own, and private. */
 async function openTemporary(reason: string, { env, uid }: StorageIo): Promise<string> {
   const base = env.TMPDIR && isAbsolute(env.TMPDIR) ? env.TMPDIR : tmpdir();
   const folder = join(base, uid === undefined ? "vidgen" : `vidgen-${uid}`);
@@ -76,7 +84,9 @@ async function openTemporary(reason: string, { env, uid }: StorageIo): Promise<s
     const found = await lstat(folder);
     if (!found.isDirectory() || (uid !== undefined && found.uid !== uid))
       throw new Error(`${folder} belongs to another user`);
-    if (uid !== undefined && (found.mode & 0o077) !== 0) await chmod(folder, 0o700);
+    const mode = uid === undefined ? undefined : openModeOf(found);
+    if (mode !== undefined)
+      throw new Error(`other users can use ${folder} (${mode}); \`chmod 700 ${folder}\` makes it private`);
     return folder;
   } catch (error) {
     const why = systemReason(error);

@@ -272,13 +272,13 @@ export function isOpen(entry: Entry): boolean {
 
 /**
  * A request as the journal keeps it, enough to recognise it again: an address with a query or a password, or an image, may be a secret, and
- * is replaced by a hash. The prompt is kept as it is.
+ * is replaced by a hash. The prompt and the model are kept as they are.
  */
-export function recordOf({ prompt, ...fields }: StartRequest): StartRequest {
+export function recordOf({ prompt, model, ...fields }: StartRequest): StartRequest {
   const text = JSON.stringify(fields, (_, value) =>
     typeof value === "string" && isSecret(value) ? hash(value) : value,
   );
-  return { prompt, ...JSON.parse(text) };
+  return { prompt, model, ...JSON.parse(text) };
 }
 
 function isSecret(value: string): boolean {

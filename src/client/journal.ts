@@ -4,7 +4,7 @@ import type { Disk, DiskFile } from "../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../lease.ts";
 import { redactValue, shortenAddresses } from "./credentials.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
-import { appendLine, readLines } from "./lines.ts";
+import { appendLine, openLines, readLines } from "./lines.ts";
 import { isSameId } from "./schema.ts";
 import { createTurns } from "./turns.ts";
 
@@ -138,7 +138,7 @@ async function* linesBackwards(path: string, disk: Disk, words?: readonly string
   const isWanted = (text: string) => text !== "" && (words === undefined || words.some((word) => text.includes(word)));
   let file: DiskFile | undefined;
   try {
-    file = await disk.open(path, "r");
+    file = await openLines(path, "r", { disk });
     let end = (await file.stat()).size;
     /** The end of a line that begins in an earlier chunk, with its newline. */
     let rest = Buffer.alloc(0);
@@ -170,7 +170,7 @@ async function* readableLines(path: string, disk: Disk, words?: readonly string[
 
 /** Overwrites lines in place: other processes may append meanwhile, so nothing may move. */
 async function blank(path: string, isGone: (line: DatedLine) => boolean, disk: Disk): Promise<void> {
-  const file = await disk.open(path, "r+");
+  const file = await openLines(path, "r+", { disk });
   try {
     for await (const { text, start, length } of readLines(file)) {
       const line = parseLine(text);

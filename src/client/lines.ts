@@ -8,10 +8,9 @@ import type { Disk, DiskFile } from "../io.ts";
 export async function appendLine(path: string, line: object, disk: Disk): Promise<void> {
   const text = `${JSON.stringify(line)}\n`;
   await disk.mkdir(dirname(path), { recursive: true, mode: 0o700 });
-  const file = await disk.open(path, "a+", 0o600);
+  const file = await openLines(path, "a+", { disk, mode: 0o600 });
   try {
-    const { size, mode } = await file.stat();
-    if ((mode & 0o077) !== 0) await file.chmod(0o600);
+    const { size } = await file.stat();
     const bytes = Buffer.from((await endsTorn(file, size)) ? `\n${text}` : text);
     const { bytesWritten } = await file.write(bytes);
     await file.datasync();
@@ -27,6 +26,20 @@ export async function syncFolder(path: string, disk: Disk): Promise<void> {
   const folder = await disk.open(path, "r").catch(() => undefined);
   await folder?.sync().catch(() => {});
   await folder?.close();
+}
+
+type OpenOptions = { disk: Disk; mode?: number };
+
+/**
+ * Opens a file of lines; `mode` is that of a new one. A pipe or a device is refused with `ESPIPE` before it is opened: that may wait for ever,
+ * and what is written there is gone. Rejects with the system's error.
+ */
+export async function openLines(path: string, flags: string, { disk, mode }: OpenOptions): Promise<DiskFile> {
+  // What makes this fail makes `open` fail, unless the file is new.
+  const found = await disk.stat(path).catch(() => undefined);
+  if (found && !found.isFile() && !found.isDirectory())
+    throw Object.assign(new Error(`${path} is no file`), { code: "ESPIPE" });
+  return disk.open(path, flags, mode);
 }
 
 /** Whether a crash has left the last line without its newline. */

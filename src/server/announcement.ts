@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as z from "zod/mini";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
@@ -41,10 +41,9 @@ export async function isRunning(folder: string, io: HolderIo): Promise<boolean> 
   return (await readHolder(leaseOf(folder), io)) !== undefined;
 }
 
-/** Replaces the announcement, so that a crash leaves the old one or the new one. File and folder are made readable for this user alone. */
+/** Replaces the announcement, so that a crash leaves the old one or the new one; only this user can read it. */
 export async function writeAnnouncement(folder: string, announcement: Announcement): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  await chmod(folder, 0o700);
   const temporary = join(folder, `service.json.${randomBytes(4).toString("hex")}`);
   try {
     await writeFile(temporary, JSON.stringify(announcement), { mode: 0o600, flush: true });
@@ -61,7 +60,6 @@ export async function writeAnnouncement(folder: string, announcement: Announceme
  */
 export async function acquireFolder(folder: string, io: LeaseIo): Promise<Acquired> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  await chmod(folder, 0o700);
   return acquireLease(leaseOf(folder), io);
 }
 

@@ -23,7 +23,7 @@ test.each([
     stdout: "",
     stderr: `error: ${message}\n  ${hint}\n`,
   });
-  const { stderr } = await world.vidgen(...line.split(" "), "--json");
+  const { stderr } = await world.vidgen("--json", ...line.split(" "));
   expect(JSON.parse(stderr).error).toMatchObject({ code: "usage", message, hint });
   expect(world.requests).toEqual([]);
 });

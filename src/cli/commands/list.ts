@@ -23,7 +23,8 @@ function declare(program: CommandUnknownOpts) {
     .option("--limit <number>", "maximum number of generations", "30")
     .addOption(localOption("local generations only"))
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
-    .option("--forget <id>", "remove a generation or an attempt from the journal");
+    .option("--forget <id>", "remove a generation or an attempt from the journal")
+    .option("-y, --yes", "with --forget, also one that may have been charged and whose video is not saved");
   const examples = ["vidgen list", "vidgen list --status unknown", "vidgen list --dismiss <attempt>"];
   return withDetails(command, { prints: "a table", examples });
 }
@@ -32,12 +33,13 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Prints what this machine has started, newest first, from the journal. Asks no service. */
 async function list(options: Options, { io, output }: Context): Promise<void> {
-  const { dismiss, forget } = options;
+  const { dismiss, forget, yes } = options;
   if (dismiss !== undefined && forget !== undefined) throw usage("--dismiss and --forget cannot be combined.");
+  if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../context.ts");
   const { journal } = await findJournal(false, { ...io, onNote: output.note });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
-  if (forget !== undefined) return forgetEntry(forget, journal, output);
+  if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });
   const entries = await listEntries(options, journal, io);
   const documents = entries.map(({ request, reason, place: _, holder: __, ...entry }) => ({
     ...entry,
@@ -106,9 +108,13 @@ async function dismissAttempt(typed: string, journal: Journal, { io, output }: P
   output.note(`Dismissed ${attempt}: the same request can be started again.`);
 }
 
-async function forgetEntry(typed: string, journal: Journal, output: Output): Promise<void> {
+type Forgetting = { yes: boolean | undefined; journal: Journal; output: Output };
+
+/** Throws `usage`, without `yes`, for what only the journal leads to: the id of a video that was paid for, or an attempt that may have been. */
+async function forgetEntry(typed: string, { yes, journal, output }: Forgetting): Promise<void> {
   const entry = await journal.lock(async () => {
     const found = await findEntry(typed, journal);
+    if (!yes && !isSettled(found)) throw lossError(found);
     await journal.forget(found);
     return found;
   });
@@ -117,10 +123,39 @@ async function forgetEntry(typed: string, journal: Journal, output: Output): Pro
   );
 }
 
-/** The entry whose id or attempt begins with the typed text, if it is the only one. Throws `not_found` or `usage`. */
+/** Whether nothing is to be done about an entry any more: it cost nothing, has failed, or its video is saved. */
+function isSettled({ status, id, file }: Entry): boolean {
+  if (status === "completed") return file !== undefined;
+  if (status === "refused") return id === undefined;
+  return ["failed", "unsent", "dismissed"].includes(status);
+}
+
+function lossError({ attempt, id, status }: Entry): VidgenError {
+  const typed = `vidgen list --forget ${id ?? attempt} --yes`;
+  if (id === undefined)
+    return usage(
+      `Attempt ${attempt} may have been charged: once it is forgotten, the same command starts, and pays for, another one. Nothing was removed.`,
+      `\`vidgen list --dismiss ${attempt}\` closes it and keeps it on record. To remove it all the same: ${typed}`,
+    );
+  return usage(
+    `${id} is ${status}, and its video is not saved: without its id, a video that was paid for is lost. Nothing was removed.`,
+    `\`vidgen wait ${id} -o <file>\` saves it. To remove the id all the same: ${typed}`,
+  );
+}
+
+/** As many as `list` shows of an id at a terminal; fewer may be a slip. */
+const minTyped = 8;
+
+/**
+ * The entry whose id or attempt begins with the typed text, if it is the only one. Throws `not_found`, and `usage` for less than eight
+ * characters of an id that has more.
+ */
 async function findEntry(typed: string, journal: Journal): Promise<Entry> {
-  const isMeant = ({ id, attempt }: Entry) => attempt.startsWith(typed) || id?.startsWith(typed);
+  const isNamed = (name: string | undefined) => name === typed || (typed.length >= minTyped && name?.startsWith(typed));
+  const isMeant = ({ id, attempt }: Entry) => isNamed(attempt) || isNamed(id);
   const [entry, other] = typed === "" ? [] : (await journal.entries()).filter(isMeant);
+  if (!entry && typed.length < minTyped)
+    throw usage(`"${typed}" is too short: give at least ${minTyped} characters of an id or an attempt.`);
   if (!entry)
     throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {
       hint: "`vidgen list` shows them.",

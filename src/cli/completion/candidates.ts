@@ -1,5 +1,6 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { type Suggestion, suggestionsFor } from "../command.ts";
+import { readCommandLine, readFlag } from "../command-line.ts";
 
 /** What can be offered: known words, none where any value is possible, the ids in the journal, or the files that `@path` can name. */
 export type Candidates = readonly Suggestion[] | "ids" | "@files";
@@ -9,43 +10,19 @@ const files: readonly Suggestion[] = [[":files", ""]];
 
 /** What can be offered at the cursor, after the words `typed`; the caller keeps those that begin with `current`. Hidden commands are left out. */
 export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
-  const { command, flag, isLiteral, first, count } = readTyped(program, typed);
-  if (flag) return valuesOf(flag);
-  const [, name, assigned] = /^(--[^=]*)=(.*)$/s.exec(current) ?? [];
-  if (assigned !== undefined && !isLiteral) return withPrefix(`${name}=`, valuesOf(findFlag(program, name)));
+  const { operands, flags, isLiteral } = readCommandLine(program, typed);
+  const [command, first] = operands;
+  const lastFlag = flags.at(-1);
+  if (lastFlag && lastFlag.value === undefined) return valuesOf(lastFlag.option);
+  const [assigned] = /^--[^=]*=/.exec(current) ?? [];
+  if (assigned !== undefined && !isLiteral) return withPrefix(assigned, valuesOf(readFlag(program, current)?.option));
   if (current.startsWith("-") && !isLiteral) return flagsOf(program, command);
   if (command === undefined) return commandsOf(program);
   const top = program.commands.find((each) => each.name() === command);
   const below = top?.commands.find((each) => each.name() === first);
   const parameter = (below ?? top)?.registeredArguments[0];
-  if (!parameter || (count > 0 && !parameter.variadic)) return [];
+  if (!parameter || (first !== undefined && !parameter.variadic)) return [];
   return parameter.name() === "prompt" && current.startsWith("@") ? "@files" : valuesOf(parameter);
-}
-
-/** Reads the words before the cursor: the command, the first and the number of its arguments, a flag that still needs its value, and whether `--` was given. */
-function readTyped(program: CommandUnknownOpts, typed: readonly string[]) {
-  let command: string | undefined;
-  let first: string | undefined;
-  let flag: Option | undefined;
-  let isLiteral = false;
-  let count = 0;
-  for (const word of typed) {
-    if (flag) flag = undefined;
-    else if (!isLiteral && word === "--") isLiteral = true;
-    else if (!isLiteral && word.startsWith("-") && word !== "-") flag = findFlag(program, word);
-    else if (command === undefined) command = word;
-    else {
-      first ??= word;
-      count++;
-    }
-  }
-  return { command, flag, isLiteral, first, count };
-}
-
-/** A flag with a value, of any command: a flag may come before its command. */
-function findFlag(program: CommandUnknownOpts, word: string | undefined): Option | undefined {
-  const options = [program, ...program.commands].flatMap(({ options }) => options);
-  return options.find(({ short, long, required }) => required && word !== undefined && [short, long].includes(word));
 }
 
 function valuesOf(parameter: Option | Argument | undefined): Candidates {

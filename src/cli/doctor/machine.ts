@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findRunning, findServiceFolder } from "../local.ts";
-import { configHint, configPath, findOpenMode, hasConfig, readSaved } from "../settings.ts";
-import { findAccessError, findStorage, journalIn } from "../storage.ts";
+import { configHint, configPath, hasConfig, readSaved } from "../settings.ts";
+import { findAccessError, findStorage, journalIn, openModeOf } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 import { checkEngines } from "./engines.ts";
 
@@ -18,12 +18,8 @@ export async function checkConfig(io: Io): Promise<Check> {
     await readSaved(io);
     const reason = await findAccessError(dirname(path));
     if (reason !== undefined) return warn("config", `${path} cannot be written: ${reason}`, configHint);
-    const mode = await findOpenMode(io);
-    if (mode !== undefined) return warn("config", `${path} can be read by other users (${mode})`, `chmod 600 ${path}`);
-    return pass(
-      "config",
-      (await stat(path).catch(() => undefined)) ? path : `none yet; \`vidgen login\` creates ${path}`,
-    );
+    const says = (await stat(path).catch(() => undefined)) ? path : `none yet; \`vidgen login\` creates ${path}`;
+    return (await warnIfOpen("config", path, io)) ?? pass("config", says);
   } catch (error) {
     return failWith("config", error, configHint);
   }
@@ -40,10 +36,22 @@ export async function checkJournal(io: Io): Promise<Check> {
     const reason = (await findFileError(path)) ?? (await findWriteError(storage.folder));
     if (reason !== undefined)
       return fail("journal", `${path} cannot be written: ${reason}`, { code: "output", fix: journalFix });
-    return judgeStorage("journal", path, storage.note);
+    return (await warnIfOpen("journal", path, io)) ?? judgeStorage("journal", path, storage.note);
   } catch (error) {
     return failWith("journal", error, journalFix);
   }
+}
+
+/** A warning about a file or a folder that other users can use. Windows has no such modes. */
+async function warnIfOpen(name: string, path: string, { platform }: Pick<Io, "platform">): Promise<Check | undefined> {
+  const found = platform === "win32" ? undefined : await stat(path).catch(() => undefined);
+  const mode = found && openModeOf(found);
+  if (mode === undefined) return undefined;
+  return warn(
+    name,
+    `${path} can be read by other users (${mode})`,
+    `chmod ${found?.isDirectory() ? 700 : 600} ${path}`,
+  );
 }
 
 async function findFileError(path: string): Promise<string | undefined> {
@@ -67,7 +75,7 @@ export async function checkLocalService(io: Io): Promise<Check[]> {
     const reason = await findWriteError(folder);
     const check =
       reason === undefined
-        ? judgeStorage("local service", says, note)
+        ? ((await warnIfOpen("local service", folder, io)) ?? judgeStorage("local service", says, note))
         : fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
     return [check, ...(running ? await checkEngines(running, io) : [])];
   } catch (error) {

@@ -2,7 +2,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
 import type { EndStatus } from "../events.ts";
-import { appendLine, readLines } from "../lines.ts";
+import { appendLine, openLines, readLines } from "../lines.ts";
 import { isRecord, parseJson } from "../schema.ts";
 import { kindOf } from "../target.ts";
 
@@ -94,7 +94,7 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
   let first = "";
   let file: DiskFile | undefined;
   try {
-    file = await disk.open(path, "r");
+    file = await openLines(path, "r", { disk });
     for await (const { text } of readLines(file)) {
       if (text.trim() === "") continue;
       first ||= text;

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import * as z from "zod";
 import { aPng } from "../../server/jobs/pictures.ts";
+import { makeSpecial, specialFiles } from "../../special.ts";
 import { createWorld, failure, isStart, mediaUrl, onStart, type Run, type World } from "../../vidgen.ts";
 
 type Fields = { event: string; [field: string]: unknown };
@@ -195,6 +196,7 @@ test("a failed and an unknown row are left alone until the printed commands star
   const left = await batch();
   expect(left.stderr).toMatch(/2 rows: 1 done, 1 unknown, 0 to start.*\n {2}line 2 may have been charged: attempt/);
   expect([left.code, starts(world).length]).toEqual([6, 2]);
+  expect(left.stderr).not.toContain("--retry-failed");
   const printed = /^ +vidgen (.* --retry-unknown)$/m.exec(left.stderr)?.[1] ?? "";
   expect(await world.vidgen(...wordsOf(printed))).toMatchObject({ code: 0 });
   expect(starts(world)).toHaveLength(3);
@@ -290,6 +292,17 @@ test.each([
   const before = readFileSync(file, "utf8");
   expect(await batch("--results", join(world.folder, name))).toMatchObject({ code: 2 });
   expect([readFileSync(file, "utf8"), world.requests]).toEqual([before, []]);
+});
+
+test.each(specialFiles)("results that are %s are refused at once, by batch and by batch status", async (kind) => {
+  const { world, results, batch } = await createBatch();
+  await makeSpecial(kind, results);
+  expect(await batch()).toMatchObject({ code: 2, stderr: expect.stringContaining("is not a file") });
+  expect(await world.vidgen("batch", "status", results)).toMatchObject({
+    code: 9,
+    stderr: expect.stringContaining("it is a pipe, a socket or a device"),
+  });
+  expect(world.requests).toEqual([]);
 });
 
 test("at a terminal one line tells how far it is; failures stay above it", async () => {

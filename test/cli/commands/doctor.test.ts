@@ -130,6 +130,20 @@ test("the settings' sources are named, and a config that others can read", async
   expect((await stat(path)).mode & 0o777).toBe(0o644);
 });
 
+test("a journal and a service's folder that others can read are told of, and left as they are", async () => {
+  const world = await createWorld();
+  const [journal, service] = [join(world.home, "journal.jsonl"), join(world.home, "service")];
+  await mkdir(service, { recursive: true });
+  await writeFile(journal, "");
+  await chmod(journal, 0o664);
+  await chmod(service, 0o755);
+  const { code, stdout } = await world.vidgen("doctor");
+  expect(code).toBe(0);
+  expect(stdout).toContain(`${journal} can be read by other users (0664)\n      chmod 600 ${journal}\n`);
+  expect(stdout).toContain(`${service} can be read by other users (0755)\n      chmod 700 ${service}\n`);
+  expect([(await stat(journal)).mode & 0o777, (await stat(service)).mode & 0o777]).toEqual([0o664, 0o755]);
+});
+
 test("a corrupt config, a journal that cannot be written, no base URL: each fails by itself", async () => {
   const world = await createWorld();
   await mkdir(join(world.home, "journal.jsonl"), { recursive: true });

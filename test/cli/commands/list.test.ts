@@ -1,7 +1,8 @@
-import { appendFileSync, readFileSync, statSync } from "node:fs";
+import { appendFileSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
-import { apiKey, createWorld, failure, isStart, mediaUrl, onStart } from "../../vidgen.ts";
+import { describe, expect, test } from "vitest";
+import { makeSpecial, specialFiles } from "../../special.ts";
+import { apiKey, baseUrl, createWorld, failure, isStart, mediaUrl, onStart, type World } from "../../vidgen.ts";
 
 test("shows what was started, newest first: id, status, model, age, credits, file, prompt", async () => {
   const world = await createWorld();
@@ -108,6 +109,28 @@ test("the intent is on the disk before the request, and without it nothing is se
   expect(world.requests.filter(isStart)).toHaveLength(1);
 });
 
+test.each(specialFiles)("a journal that is %s is refused before anything is sent", async (kind) => {
+  const world = await createWorld();
+  const path = join(world.home, "journal.jsonl");
+  mkdirSync(world.home);
+  await makeSpecial(kind, path);
+  const { mode } = statSync(path);
+  for (const argv of [
+    ["generate", "a fox"],
+    ["generate", "a fox", "--reuse", "--dry-run"],
+    ["list"],
+    ["wait", "--all"],
+  ])
+    expect(await world.vidgen(...argv)).toMatchObject({
+      code: 9,
+      stdout: "",
+      stderr: expect.stringContaining(`journal ${path}: it is a pipe, a socket or a device.`),
+    });
+  expect((await world.vidgen("doctor")).stdout).toMatch(/^fail {2}journal .*it is not a file/m);
+  expect(statSync(path).mode).toBe(mode);
+  expect(world.requests.filter(isStart)).toEqual([]);
+});
+
 test("--reuse goes on with the same request of the last 24 hours instead of paying again", async () => {
   const world = await createWorld();
   const first = await world.vidgen("generate", "a fox", "--no-wait");
@@ -160,4 +183,86 @@ test("--reuse does not pay again for what may have been charged: exit 6, and not
     stderr: expect.stringContaining("Nothing was sent now"),
   });
   expect(world.requests.filter(isStart)).toHaveLength(1);
+});
+
+describe("--forget", () => {
+  const journal = (world: World) => readFileSync(join(world.home, "journal.jsonl"), "utf8");
+
+  test.each([
+    ["a running generation", "a fox", ["--no-wait"], "processing"],
+    ["one whose video is only an address", "a fox", [], "completed"],
+  ])("does not remove the id of %s without --yes", async (_, prompt, flags, status) => {
+    const world = await createWorld();
+    await world.vidgen("generate", prompt, ...flags);
+    const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    const before = journal(world);
+    expect(await world.vidgen("list", "--forget", id)).toEqual({
+      code: 2,
+      stdout: "",
+      stderr:
+        `error: ${id} is ${status}, and its video is not saved: without its id, a video that was paid for is lost. Nothing was removed.\n` +
+        `  \`vidgen wait ${id} -o <file>\` saves it. To remove the id all the same: vidgen list --forget ${id} --yes\n`,
+    });
+    expect(journal(world)).toBe(before);
+    expect(await world.vidgen("list", "--forget", id.slice(0, 8), "--yes")).toMatchObject({ code: 0 });
+    expect(journal(world)).not.toContain(id);
+  });
+
+  test("does not remove an attempt that may have been charged without --yes: the same command would pay again", async () => {
+    const world = await createWorld();
+    world.faults.push(onStart(() => new Response(null, { status: 502 }), 1));
+    await world.vidgen("generate", "a fox");
+    const [{ attempt }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    expect(await world.vidgen("list", "--forget", attempt)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(
+        new RegExp(`Attempt ${attempt} may have been charged.*pays for, another.*\n.*list --dismiss ${attempt}`),
+      ),
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 6 });
+    expect(await world.vidgen("list", "--forget", attempt, "-y")).toMatchObject({ code: 0 });
+    expect((await world.vidgen("list")).stdout).toBe("");
+  });
+
+  test("and --dismiss take eight characters at least: one letter may be a slip", async () => {
+    const world = await createWorld();
+    await world.vidgen("generate", "a fox [fail]");
+    const [{ id, attempt }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+    for (const flag of ["--forget", "--dismiss"])
+      for (const short of [id.slice(0, 1), id.slice(0, 7), attempt.slice(0, 7)])
+        expect(await world.vidgen("list", flag, short)).toMatchObject({
+          code: 2,
+          stderr: expect.stringContaining(`"${short}" is too short: give at least 8 characters`),
+        });
+    expect(await world.vidgen("list", "--forget", id.slice(0, 8))).toMatchObject({ code: 0 });
+  });
+
+  test("takes the whole of an id that is shorter", async () => {
+    const world = await createWorld();
+    const at = "2026-01-01T00:00:00.000Z";
+    const request = { prompt: "a fox", model: "wan-2.5" };
+    const lines = [
+      { at, kind: "intent", attempt: "an-attempt", base_url: baseUrl, request },
+      { at, kind: "accepted", attempt: "an-attempt", id: "7" },
+      { at, kind: "failed", id: "7", reason: "too dark" },
+    ];
+    mkdirSync(world.home);
+    appendFileSync(join(world.home, "journal.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    expect(await world.vidgen("list", "--forget", "7")).toMatchObject({ code: 0 });
+  });
+
+  test("alone takes --yes", async () => {
+    const world = await createWorld();
+    expect(await world.vidgen("list", "--yes")).toMatchObject({ code: 2 });
+  });
+});
+
+test("a prompt that begins with an address or with Data: is listed, and named after, as it was typed", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "Data: a fox in numbers", "-o", `${world.folder}/`);
+  const [{ prompt, file }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  expect([prompt, file]).toEqual([
+    "Data: a fox in numbers",
+    expect.stringMatching(/\/data-a-fox-in-numbers-wan-2\.5-/),
+  ]);
 });

@@ -478,7 +478,8 @@ describe("--reuse", () => {
 
 test("a forgotten generation is in the journal no more, prompt and all", async () => {
   const world = await createWorld();
-  const id = (await world.vidgen("generate", "a secret fox", "--no-wait")).stdout.trim();
+  await world.vidgen("generate", "a secret fox", "-o", join(world.folder, "fox.mp4"));
+  const [{ id }] = JSON.parse((await world.vidgen("list", "--json")).stdout);
   const kept = (await world.vidgen("generate", "an owl", "--no-wait")).stdout.trim();
   expect(await world.vidgen("list", "--forget", id)).toMatchObject({ code: 0, stdout: "" });
   expect(readFileSync(join(world.home, "journal.jsonl"), "utf8")).not.toMatch(new RegExp(`secret|${id}`));

@@ -1,4 +1,4 @@
-import { chmod, open, rmdir } from "node:fs/promises";
+import { rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection } from "node-sqlite3-wasm";
 import { syncFolder } from "../sync.ts";
@@ -28,11 +28,10 @@ export async function removeLock(file: string): Promise<boolean> {
 
 export const lockOf = (file: string) => `${file}.lock`;
 
-/** Opens a database in memory or in a file, which is created with mode 0600. A lock beside the file must have been removed. */
+/** Opens a database in memory or in a file; the package creates a new one with mode 0600. A lock beside the file must have been removed. */
 export async function openDatabase(file: string): Promise<Database> {
   const { Database } = await loadSqlite();
   if (file === ":memory:") return wrap(new Database(file));
-  await restrict(file);
   const database = wrap(new Database(file));
   try {
     // The package has no shared memory, without which a write-ahead log needs an exclusive lock.
@@ -56,11 +55,6 @@ export async function useWriteAheadLog(database: Database, file: string): Promis
 async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
   const loaded: object = await import("node-sqlite3-wasm");
   return (loaded as { default: typeof import("node-sqlite3-wasm") }).default;
-}
-
-async function restrict(file: string): Promise<void> {
-  await (await open(file, "a", 0o600)).close();
-  await chmod(file, 0o600);
 }
 
 /** Narrows the package's types to the values that are stored here. */

@@ -110,14 +110,19 @@ test("a delivery is pending until no next attempt is planned, and again once it 
 
 // The file.
 
-test("the files are for the owner's eyes alone, also one that was open to others", async () => {
+test.each([
+  ["a new file is for the owner's eyes alone", undefined, 0o600],
+  ["a file that was there keeps its mode", 0o644, 0o644],
+])("%s, and what is written beside it is for the owner's", async (_, before, after) => {
   const file = await newFile();
-  writeFileSync(file, "");
-  chmodSync(file, 0o644);
+  if (before !== undefined) writeFileSync(file, "");
+  if (before !== undefined) chmodSync(file, before);
   await openWith(100, file);
   const files = readdirSync(join(file, "..")).filter((name) => !name.endsWith(".lock"));
-  expect(files).toEqual(["service.db", "service.db-wal"]);
-  for (const name of files) expect(statSync(join(file, "..", name)).mode & 0o777).toBe(0o600);
+  expect(files.map((name) => [name, statSync(join(file, "..", name)).mode & 0o777])).toEqual([
+    ["service.db", after],
+    ["service.db-wal", 0o600],
+  ]);
 });
 
 /** What SQLite leaves beside the file when its process is killed. */
