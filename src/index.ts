@@ -4,7 +4,11 @@ import { type BatchEvent, iterateBatch } from "./client/batch/iterate.ts";
 import type { PlanOptions } from "./client/batch/plan.ts";
 import { keyRows, type Row } from "./client/batch/row.ts";
 import type { RunOptions } from "./client/batch/run.ts";
-import { createClient as createSharedClient, type DownloadOptions as SharedDownloadOptions } from "./client/client.ts";
+import {
+  createClient as createSharedClient,
+  type Downloaded,
+  type DownloadOptions as SharedDownloadOptions,
+} from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import type { Completed } from "./client/follow.ts";
 import { recordOf } from "./client/history.ts";
@@ -17,7 +21,7 @@ import { systemMachine } from "./io.ts";
 
 export { defaultModel, type Model, models } from "./client/models.ts";
 export { type ErrorCode, VidgenError } from "./errors.ts";
-export type { BatchEvent, Completed, Generation, Started, StartRequest };
+export type { BatchEvent, Completed, Downloaded, Generation, Started, StartRequest };
 
 export type ClientOptions = {
   /** The service's address; https, except on this machine. */
@@ -49,9 +53,9 @@ export type Client = {
   follow(id: string, options?: FollowOptions): Promise<Completed>;
   /**
    * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash); names in braces
-   * are filled in as by the CLI's -o. The file gets its name only when it is whole. Rejects with `output` when it exists or cannot be saved.
+   * are filled in as by the CLI's -o. The file gets its name only when it is whole; `content` has its sha256 and its size in bytes. Rejects with `output` when it exists or cannot be saved.
    */
-  download(id: string, place: string, options?: DownloadOptions): Promise<Completed & { file: string }>;
+  download(id: string, place: string, options?: DownloadOptions): Promise<Downloaded>;
   /**
    * Starts a generation for each row, and saves the videos, as the CLI's `batch` does: run again with the same results file, it goes on, and
    * no row is paid for twice. Yields what happens, a `summary` last. When the caller stops iterating, nothing more is started. Throws `usage`

@@ -1,9 +1,9 @@
 import { isAbsolute } from "node:path";
+import type { Claim } from "../client/claims.ts";
 import { type Client, createClient } from "../client/client.ts";
 import type { Completed } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import { type Journal, type JournalIo, openJournal } from "../client/journal.ts";
-import type { Target } from "../client/target.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { valueWords } from "./command-line.ts";
@@ -54,7 +54,7 @@ type CollectOptions = {
   /** Between two polls; by default it depends on the service. */
   intervalMs: number | undefined;
   /** Where the video is saved; without a target it is not downloaded. */
-  target: Target | undefined;
+  target: Claim | undefined;
   /** Called with the status of the generation, as often as the service reports it. */
   onStatus?: (status: string) => void;
   /** Called with the bytes of the video so far; `total` is `undefined` when the size is not known. */

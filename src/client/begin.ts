@@ -9,11 +9,10 @@ import {
   type Started,
   type Wanted,
 } from "./attempts.ts";
-import type { ClaimOptions, Claims } from "./claims.ts";
+import type { Claim, ClaimOptions, Claims } from "./claims.ts";
 import type { Entry, Line } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
 import type { StartRequest } from "./schema.ts";
-import type { Target } from "./target.ts";
 
 export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   /** Where the video is to be saved, as it was typed. */
@@ -31,7 +30,7 @@ type Begun = {
   attempt: string;
   /** When it was started; ISO 8601, UTC. */
   at: string;
-  target: Target | undefined;
+  target: Claim | undefined;
   /** Ends the claim of the place, and of the attempt. */
   release(): Promise<void>;
 };
@@ -105,12 +104,12 @@ type Locked = { hold: Hold; confirm(): Promise<void> };
 
 /** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
 async function underLock<Result>(
-  { journal, claims, place, signal, onNote }: Options,
+  { journal, place, signal, onNote }: Options,
   io: BeginIo,
   work: (locked: Locked) => Promise<Result | undefined>,
 ): Promise<Result> {
   if (place === "") throw usage("The output path is empty.");
-  const hold = await claims.hold();
+  const hold = await journal.hold();
   try {
     for (let looks = 1; ; looks++) {
       const begun = await journal.lock(({ confirm }) => work({ hold, confirm }), signal);
@@ -191,7 +190,7 @@ async function resume(request: StartRequest, earlier: Started, options: Options 
   return { kind: "resumed", attempt, at, earlier, file, target, release: releaseBoth(target, hold) };
 }
 
-function releaseBoth(target: Target | undefined, hold: Hold): () => Promise<void> {
+function releaseBoth(target: Claim | undefined, hold: Hold): () => Promise<void> {
   return async () => {
     await target?.release();
     await hold.release();

@@ -5,7 +5,8 @@ import type { Io, Machine } from "../io.ts";
 import { createApi } from "./api.ts";
 import type { Earlier } from "./attempts.ts";
 import { type BeginOptions, begin, beginNew, type NewAttempt, type ResumedAttempt } from "./begin.ts";
-import { type ClaimOptions, createClaims } from "./claims.ts";
+import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
+import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { type Completed, failedError, follow, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, type Line, recordOf } from "./history.ts";
@@ -16,7 +17,6 @@ import { pollUntilAnswered } from "./poll.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start } from "./start.ts";
-import type { Target } from "./target.ts";
 import type { Version } from "./version.ts";
 
 /** What a client may use of the outside world. */
@@ -68,6 +68,9 @@ export type DownloadOptions = FollowOptions & {
   onProgress?: ((received: number, total: number | undefined) => void) | undefined;
 };
 
+/** A video that was saved: where, and what it is known by. */
+export type Downloaded = Completed & { file: string; content: Content };
+
 export type Client = {
   baseUrl: string;
   /**
@@ -82,9 +85,9 @@ export type Client = {
   /** Follows a generation until it has completed. Rejects as `follow` does. */
   follow(id: string, options: FollowOptions): Promise<Completed>;
   /** Claims the place for a video before anything is paid: a file, a folder or a template. Rejects with `output` where it cannot be written. */
-  claim(place: string, options?: ClaimOptions): Promise<Target>;
+  claim(place: string, options?: ClaimOptions): Promise<Claim>;
   /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` does, and with `output`. */
-  download(id: string, place: string | Target, options: DownloadOptions): Promise<Completed & { file: string }>;
+  download(id: string, place: string | Claim, options: DownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
   /** Where the video of a generation is saved already, if `place` would save it there. */
@@ -202,41 +205,42 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     return completed;
   }
 
-  async function claim(place: string, how: ClaimOptions = {}): Promise<Target> {
+  async function claim(place: string, how: ClaimOptions = {}): Promise<Claim> {
     // A video that was paid for can be claimed even where the journal cannot be read or written.
     const entry = how.id === undefined ? undefined : await find(how.id).catch(() => undefined);
     return claims.claimUnderLock(place, { ...how, entry });
   }
 
-  async function followAndSave(id: string, target: Target, how: DownloadOptions) {
+  async function followAndSave(id: string, target: Claim, how: DownloadOptions): Promise<Downloaded> {
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const start = io.now();
-    const hold = await claims.hold().catch(() => undefined);
+    const { hold, version } = target;
     const signal = hold ? AbortSignal.any([how.signal, hold.lost]) : how.signal;
-    try {
-      const entry = await find(id).catch(() => undefined);
-      await target.settle({ id, ...wordsOf(entry) });
-      const completed = await followAndRecord(id, { ...how, signal });
-      const freshUrl = async (signal: AbortSignal) =>
-        (await follow(api, id, { timeoutMs, intervalMs, isNew: false, isKnown: true, signal, onNote }, io)).videoUrl;
-      const onVersion = async (version: Version) => {
-        // Without a lease no later process could tell whether this one still writes the file.
-        if (!hold) return;
-        const [file, { ino: inode }] = [target.partPath(), await target.part.stat()];
-        await record({ kind: "part", id, file, holder: hold.holder, inode, ...version });
-      };
-      const version = await claims.versionIn(target);
-      const leftMs = Math.max(timeoutMs - (io.now() - start), downloadMs);
-      const options = { target, entry, version, timeoutMs: leftMs, signal, onVersion, freshUrl };
-      const file = await save(completed, { ...options, onProgress: how.onProgress ?? (() => {}), onNote }, io);
-      if (target.place === "-") return { ...completed, file };
-      await record({ kind: "saved", id, file: resolve(file), size: (await io.disk.stat(file)).size });
-      const known = { id, entry, generation: completed.generation, credits: how.credits };
-      if (how.infoJson) await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
-      return { ...completed, file };
-    } finally {
-      await hold?.release();
-    }
+    const entry = await find(id).catch(() => undefined);
+    await target.settle({ id, ...wordsOf(entry) });
+    const completed = await followAndRecord(id, { ...how, signal });
+    const freshUrl = async (signal: AbortSignal) =>
+      (await follow(api, id, { timeoutMs, intervalMs, isNew: false, isKnown: true, signal, onNote }, io)).videoUrl;
+    const onVersion = async (version: Version) => {
+      // Without a lease no later process could tell whether this one still writes the file.
+      if (!hold) return;
+      const [file, { ino: inode }] = [target.partPath(), await target.part.stat()];
+      await record({ kind: "part", id, file, holder: hold.holder, inode, ...version });
+    };
+    const onWhole = (content: Content) => record({ kind: "downloaded", id, ...content });
+    const leftMs = Math.max(timeoutMs - (io.now() - start), downloadMs);
+    const options = { target, entry, version, timeoutMs: leftMs, signal, onVersion, onWhole, freshUrl };
+    const { file, content } = await save(
+      completed,
+      { ...options, onProgress: how.onProgress ?? (() => {}), onNote },
+      io,
+    );
+    const downloaded = { ...completed, file, content };
+    if (target.place === "-") return downloaded;
+    await record({ kind: "saved", id, file: resolve(file), ...content });
+    const known = { id, entry, generation: completed.generation, credits: how.credits };
+    if (how.infoJson) await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
+    return downloaded;
   }
 
   return {

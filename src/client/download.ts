@@ -1,5 +1,7 @@
+import { createHash, type Hash } from "node:crypto";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Disk, DiskFile, HttpResponse, Io } from "../io.ts";
+import { hashFile } from "./content.ts";
 import { faultOfMp4 } from "./mp4.ts";
 import { describeFailure } from "./reply.ts";
 import { backoffMs, freeRetryMs, isTransient, type RetryIo, retryAfterMs } from "./retry.ts";
@@ -29,6 +31,8 @@ type Outcome =
 type Part = {
   /** How many bytes the file holds. */
   size: number;
+  /** Of these bytes. */
+  hash: Hash;
   version: Version;
   /** The most bytes that it ever held: starting again is not progress. */
   furthest: number;
@@ -48,12 +52,13 @@ const progressBytes = 1_000_000;
 /**
  * Fetches a video into an open file until it is a whole .mp4. A download that broke off is resumed if a validator tells that it is the
  * same video (RFC 9110, section 13.1.5), else it starts again. What was received complete twice and is not a known .mp4 is kept, with a
- * note. The address gets no Authorization header. Throws `output` when the video cannot be fetched or written, with `httpStatus` when its
- * address is of no use; or the signal's reason.
+ * note. The address gets no Authorization header. Returns the file's sha256 in hexadecimal. Throws `output` when the video cannot be fetched
+ * or written, with `httpStatus` when its address is of no use; or the signal's reason.
  */
-export async function download(url: string, file: DiskFile, options: DownloadOptions, io: DownloadIo): Promise<void> {
+export async function download(url: string, file: DiskFile, options: DownloadOptions, io: DownloadIo): Promise<string> {
   const { size } = await onDisk(file.stat());
-  const have: Part = { size, version: { ...options.version }, furthest: 0, wasUnknownFormat: false };
+  const hash = await onDisk(hashFile(file, options.signal));
+  const have: Part = { size, hash, version: { ...options.version }, furthest: 0, wasUnknownFormat: false };
   let from = url;
   let tries = 0;
   let triedFrom = 0;
@@ -62,7 +67,7 @@ export async function download(url: string, file: DiskFile, options: DownloadOpt
   let stuck = { at: -1, since: 0 };
   for (;;) {
     const outcome = await fetchOnce(from, file, have, { options, io });
-    if (outcome.kind === "whole") return;
+    if (outcome.kind === "whole") return have.hash.digest("hex");
     if (outcome.kind === "expired") {
       const { status } = outcome;
       if (have.furthest > stuck.at) {
@@ -171,6 +176,7 @@ async function prepare(
 async function restart(file: DiskFile, have: Part): Promise<void> {
   await onDisk(file.truncate(0));
   have.size = 0;
+  have.hash = createHash("sha256");
   have.version = {};
 }
 
@@ -227,6 +233,7 @@ function writeChunk(chunk: Uint8Array, file: DiskFile, have: Part, disk: Downloa
   try {
     for (let done = 0; done < chunk.byteLength; ) {
       const written = disk.writeSync(file.fd, chunk, done, chunk.byteLength - done, have.size);
+      have.hash.update(chunk.subarray(done, done + written));
       done += written;
       have.size += written;
     }

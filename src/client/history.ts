@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { ErrorCode } from "../errors.ts";
+import { type Content, parseContent } from "./content.ts";
 import { isRecord, type StartRequest } from "./schema.ts";
 import type { Version } from "./version.ts";
 
@@ -49,10 +50,10 @@ export type Line =
   | { kind: "lost"; id: string }
   /** Whose bytes a partial file holds from here on, and who writes it; the newest line about a file counts. */
   | PartLine
-  | SavedLine;
-
-/** `file` is "-" for standard output. */
-export type SavedLine = { kind: "saved"; id: string; file: string; size?: number | undefined };
+  /** The video is whole, and its file is about to get its name. */
+  | ({ kind: "downloaded"; id: string } & Content)
+  /** `file` is "-" for standard output. Lines of earlier versions have at most the size of the content. */
+  | ({ kind: "saved"; id: string; file: string } & Partial<Content>);
 
 export type PartLine = Version & {
   kind: "part";
@@ -79,6 +80,7 @@ const fields: Record<Line["kind"], readonly string[]> = {
   failed: ["id", "reason"],
   lost: ["id"],
   part: ["file", "holder"],
+  downloaded: ["id", "sha256"],
   saved: ["id", "file"],
 };
 
@@ -165,6 +167,8 @@ export type Entry = {
   file?: string;
   /** The size of that file, in bytes. */
   size?: number | undefined;
+  /** What a file that holds its video is known by; absent when an earlier version has saved it. */
+  content?: Content | undefined;
 };
 
 /**
@@ -256,9 +260,13 @@ function fold(entry: Entry, line: DatedLine): void {
     case "lost":
       if (isOpen(entry)) entry.status = "lost";
       break;
+    case "downloaded":
+      entry.content = parseContent(line);
+      break;
     case "saved":
       entry.file = line.file;
       entry.size = line.size;
+      entry.content = parseContent(line) ?? entry.content;
       break;
   }
 }

@@ -87,7 +87,7 @@ async function claimTemporary(unique: string, disk: Disk): Promise<Target> {
   const folder = join(tmpdir(), `vidgen-${unique}`);
   await disk.mkdir(folder, { mode: 0o700 });
   const named = { output: "-", nameOf: () => join(folder, "video.mp4") };
-  const options = { overwrite: true, unique, own: async () => true };
+  const options = { overwrite: true, unique, own: async () => ({}) };
   const target = await claimPart(join(folder, "video.part"), named, options, disk);
   return {
     ...target,

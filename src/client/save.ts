@@ -1,4 +1,5 @@
 import { VidgenError } from "../errors.ts";
+import { type Content, readContent } from "./content.ts";
 import { type DownloadIo, type DownloadOptions, download } from "./download.ts";
 import type { Completed } from "./follow.ts";
 import type { Entry } from "./history.ts";
@@ -12,13 +13,15 @@ type SaveOptions = DownloadOptions & {
   entry: Entry | undefined;
   /** How long the download may take, in milliseconds. */
   timeoutMs: number;
+  /** Called when the video is whole, before its file gets its name. */
+  onWhole(content: Content): Promise<void>;
 };
 
 /**
- * Saves the video of a generation that has completed, and returns its path. Throws `output`, whose hint is the video's address unless that
+ * Saves the video of a generation that has completed, and returns its path and content. Throws `output`, whose hint is the video's address unless that
  * is of no use, or the signal's reason.
  */
-export async function save({ generation, videoUrl }: Completed, options: SaveOptions, io: DownloadIo): Promise<string> {
+export async function save({ generation, videoUrl }: Completed, options: SaveOptions, io: DownloadIo) {
   const { target, entry } = options;
   const { id } = generation;
   const overdue = new VidgenError("output", "Timed out before the video was saved.");
@@ -40,8 +43,11 @@ export async function save({ generation, videoUrl }: Completed, options: SaveOpt
       keepIfResumable(found);
     };
     await target.settle(naming);
-    await download(videoUrl, target.part, { ...options, signal: limit.signal, onVersion, freshUrl }, io);
-    return await target.commit(naming);
+    const how = { ...options, signal: limit.signal, onVersion, freshUrl };
+    const sha256 = await download(videoUrl, target.part, how, io);
+    const content = await readContent(target.part, sha256);
+    await options.onWhole(content);
+    return { file: await target.commit(naming, content), content };
   } catch (error) {
     if (options.signal.aborted) throw options.signal.reason;
     const failure = outputError(error, "the video");

@@ -1,6 +1,8 @@
-import { basename, resolve } from "node:path";
+import { basename, dirname, resolve } from "node:path";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Disk, DiskFile } from "../io.ts";
+import { type Content, hasContent } from "./content.ts";
+import { syncFolder } from "./lines.ts";
 import type { Naming } from "./naming.ts";
 
 /** A place for a video, claimed before anything is paid: the `.part` file exists and can be written. */
@@ -14,9 +16,12 @@ export type Target = {
   settle(naming: Naming): Promise<void>;
   /** Makes `release` leave the `.part`: the download can be resumed. */
   keep(): void;
-  /** Renames the finished `.part` to the path of the video and returns that. Throws `output` when such a file has appeared meanwhile. */
-  commit(naming: Naming): Promise<string>;
-  /** Ends the claim and deletes the `.part`; does nothing after `commit`. */
+  /**
+   * Renames the finished `.part`, which has this content, to the path of the video and returns that. Throws `output` when such a file has
+   * appeared meanwhile, or when another program has replaced the `.part`.
+   */
+  commit(naming: Naming, content: Content): Promise<string>;
+  /** Ends the claim and deletes the `.part`, unless that is another program's by now; does nothing after `commit`. */
   release(): Promise<void>;
 };
 
@@ -28,10 +33,12 @@ export type ClaimOptions = {
   naming?: Naming | undefined;
   /**
    * Called with the absolute path of a `.part` before it is created or taken over, to write down whose it is: a crash must not leave one
-   * without an owner. Deletes one that cannot be resumed. Returns false when it must be left alone.
+   * without an owner. Returns the inode of one that is resumed. Deletes any other one, or returns `undefined` when it must be left alone.
    */
-  own(partPath: string, file: { exists: boolean; id?: string | undefined }): Promise<boolean>;
+  own(partPath: string, file: { exists: boolean; id?: string | undefined }): Promise<Owned | undefined>;
 };
+
+export type Owned = { inode?: number | undefined };
 
 /** `-o` as it was typed, and the path of the file once the generation is known. */
 export type Named = { output: string; nameOf(naming: Naming): string };
@@ -45,6 +52,7 @@ export async function claimPart(
 ): Promise<Target> {
   let partPath = firstPath;
   const part = await openPart(partPath, options, disk);
+  const { ino: inode } = await part.stat();
   let isHeld = true;
   let isKept = false;
   return {
@@ -67,12 +75,16 @@ export async function claimPart(
     keep() {
       isKept = true;
     },
-    async commit(naming) {
+    async commit(naming, content) {
       const path = nameOf(naming);
       try {
         await part.sync();
-        if (options.overwrite) await disk.rename(partPath, path);
-        else await renameNew(partPath, path, disk);
+        if (!(await hasContent(partPath, content, disk))) throw replacedError(partPath);
+        const isLinked = !options.overwrite && (await linkNew(partPath, path, disk));
+        if (!isLinked) await disk.rename(partPath, path);
+        if (!(await hasContent(path, content, disk))) throw replacedError(path);
+        if (isLinked) await disk.rm(partPath);
+        await syncFolder(dirname(path), disk);
       } catch (error) {
         throw outputError(error, path);
       }
@@ -83,18 +95,31 @@ export async function claimPart(
     async release() {
       if (!isHeld) return;
       isHeld = false;
+      const found = await disk.lstat(partPath).catch(() => undefined);
       await part.close();
-      if (!isKept) await disk.rm(partPath, { force: true });
+      if (found?.ino === inode && !isKept) await disk.rm(partPath, { force: true });
     },
   };
 }
 
 async function openPart(path: string, { naming, own }: ClaimOptions, disk: Disk): Promise<DiskFile> {
   const exists = (await kindOf(path, disk)) !== "none";
-  if (!(await own(resolve(path), { exists, id: naming?.id })))
-    throw Object.assign(new Error("claimed"), { code: "EEXIST", path });
-  const isLeft = exists && (await kindOf(path, disk)) !== "none";
-  return disk.open(path, isLeft ? "r+" : "wx+", 0o666);
+  const owned = await own(resolve(path), { exists, id: naming?.id });
+  if (!owned) throw claimedError(path);
+  if (owned.inode === undefined) return disk.open(path, "wx+", 0o666);
+  const part = await disk.open(path, "r+");
+  if ((await part.stat()).ino === owned.inode) return part;
+  await part.close();
+  throw claimedError(path);
+}
+
+function claimedError(path: string): Error {
+  return Object.assign(new Error("claimed"), { code: "EEXIST", path });
+}
+
+function replacedError(path: string): VidgenError {
+  const hint = `Move ${path} away, or choose another name with -o.`;
+  return new VidgenError("output", `Cannot save the video: another program has replaced ${path}.`, { hint });
 }
 
 /** Throws `output` when something exists there that must not be replaced. */
@@ -122,15 +147,20 @@ function unlessMissing<Found>(found: Promise<Found>): Promise<Found | undefined>
 
 /** Renames, but never over a file that exists. Throws `output` then. */
 export async function renameNew(from: string, to: string, disk: Disk): Promise<void> {
+  await ((await linkNew(from, to, disk)) ? disk.rm(from) : disk.rename(from, to));
+}
+
+/** Gives a file a second name, unless such a file exists: then it throws `output`. False on a file system without hard links. */
+async function linkNew(from: string, to: string, disk: Disk): Promise<boolean> {
   try {
     await disk.link(from, to);
+    return true;
   } catch (error) {
     if (systemCode(error) === "EEXIST") throw existsError(to);
-    // A file system without hard links: a check just before the rename is the best there is.
+    // A check just before the rename is the best there is.
     await checkFree(to, false, disk);
-    return disk.rename(from, to);
+    return false;
   }
-  await disk.rm(from);
 }
 
 function existsError(path: string): VidgenError {
@@ -149,7 +179,7 @@ export function outputError(error: unknown, path: string): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error);
   const hint =
-    code === "EEXIST" ? "Another vidgen process may be saving it. If none is, delete that .part file." : undefined;
+    code === "EEXIST" ? "Another vidgen process may be saving it. If none is, move that .part file away." : undefined;
   const file = error instanceof Error && "path" in error ? String(error.path) : `${path}.part`;
   const reason = systemReason(error, {
     EEXIST: `${basename(file)} already exists`,

@@ -136,7 +136,15 @@ test("a video is saved under its words, and the next process finds it there", as
   await client.start();
   const { file } = await client.download(id, `${folder}/{slug}-{id}.mp4`, { signal });
   expect([file, new Uint8Array(readFileSync(file))]).toEqual([join(folder, `a-red-fox-${id}.mp4`), video]);
-  expect(lines().map(({ kind }) => kind)).toEqual(["intent", "accepted", "part", "completed", "part", "saved"]);
+  expect(lines().map(({ kind }) => kind)).toEqual([
+    "intent",
+    "accepted",
+    "part",
+    "completed",
+    "part",
+    "downloaded",
+    "saved",
+  ]);
   expect(await open().findSaved(id, `${folder}/{slug}-{id}.mp4`)).toBe(file);
   expect(await open().findSaved(id, join(folder, "other.mp4"))).toBe(undefined);
 });
@@ -188,14 +196,25 @@ test.each([
   ["left alone without being asked to resume", { pid: 2, running: [2] }, false, "refused"],
 ])("a .part is %s", async (_, process, resume, outcome) => {
   const { open, place, folder } = createWorld();
-  const target = await open().claim(place, { resume: true });
-  await target.part.write("half a fox");
+  await open().claim(place, { resume: true });
   const claiming = open(honest, process).claim(place, { resume });
   const claimed = await claiming.then(
     (next) => next.release().then(() => "taken"),
     () => "refused",
   );
   expect([claimed, readdirSync(folder).includes("fox.mp4.part")]).toEqual([outcome, outcome === "refused"]);
+});
+
+test("a .part that was empty when its process ended, and holds something now, is another program's", async () => {
+  const { open, place, folder } = createWorld();
+  await open().claim(place, { resume: true });
+  writeFileSync(`${place}.part`, "a diary");
+  const claiming = open(honest, { pid: 2, running: [2] }).claim(place, { resume: true });
+  await expect(claiming).rejects.toMatchObject({
+    code: "output",
+    hint: expect.stringContaining("move that .part file"),
+  });
+  expect(readFileSync(join(folder, "fox.mp4.part"), "utf8")).toBe("a diary");
 });
 
 test("a download resumes what an earlier process has left, on condition that it is the same video", async () => {

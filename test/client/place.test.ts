@@ -1,12 +1,16 @@
+import { createHash } from "node:crypto";
 import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { readContent } from "../../src/client/content.ts";
 import { checkTemplate } from "../../src/client/naming.ts";
 import { claimPlace } from "../../src/client/place.ts";
 import { systemMachine } from "../../src/io.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+
+const sha256OfNothing = createHash("sha256").digest("hex");
 
 async function createFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
@@ -15,7 +19,7 @@ async function createFolder(): Promise<string> {
 }
 
 /** Leaves alone what exists, as a client without a journal does. */
-const own = async (_: string, { exists }: { exists: boolean }) => !exists;
+const own = async (_: string, { exists }: { exists: boolean }) => (exists ? undefined : {});
 
 type Scene = { id?: string; prompt?: string; model?: string; first?: number };
 
@@ -26,7 +30,7 @@ async function save(folder: string, template: string, scene: Scene = {}): Promis
   const target = await claimPlace(join(folder, template), { ...options, words: { prompt, model } }, systemMachine.disk);
   const naming = { id: scene.id ?? id, prompt, model };
   await target.settle(naming);
-  const path = await target.commit(naming);
+  const path = await target.commit(naming, await readContent(target.part, sha256OfNothing));
   await target.release();
   return relative(folder, path);
 }

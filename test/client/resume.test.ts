@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { mkdtemp, open, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -66,12 +67,11 @@ async function run(answers: Answer[], before: { bytes?: Uint8Array; version?: Ve
     onProgress() {},
     onNote() {},
   };
-  await download("https://media.video.example/fox.mp4", file, options, {
-    ...systemMachine,
-    ...createVirtualClock(),
-    fetch,
-  });
-  expect(new Uint8Array(await readFile(join(folder, "fox.part")))).toEqual(before.expected ?? video);
+  const io = { ...systemMachine, ...createVirtualClock(), fetch };
+  const sha256 = await download("https://media.video.example/fox.mp4", file, options, io);
+  const expected = before.expected ?? video;
+  expect(new Uint8Array(await readFile(join(folder, "fox.part")))).toEqual(expected);
+  expect(sha256).toBe(createHash("sha256").update(expected).digest("hex"));
   return { asked, versions };
 }
 

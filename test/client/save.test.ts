@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../mp4.ts";
@@ -18,7 +19,7 @@ async function completed(...answers: (() => Response)[]) {
     return (answers.length > 1 ? answers.shift() : answers[0])?.();
   });
   const file = join(world.folder, "fox.mp4");
-  return { world, id, ranges, file, save: () => world.vidgen("wait", id, "-o", file) };
+  return { world, id, ranges, file, save: (...flags: string[]) => world.vidgen("wait", id, "-o", file, ...flags) };
 }
 
 /** The first 20 bytes, and then the connection breaks, or the user presses Ctrl-C. */
@@ -32,9 +33,13 @@ function cut(headers: Record<string, string>, onCut = () => {}) {
   return () => new Response(new ReadableStream({ start, pull }, { highWaterMark: 0 }), { headers: all });
 }
 
-function partLines(world: World) {
+function linesOf(world: World) {
   const lines = readFileSync(join(world.home, "journal.jsonl"), "utf8").trim().split("\n");
-  return lines.map((line) => JSON.parse(line)).filter(({ kind }) => kind === "part");
+  return lines.map((line) => JSON.parse(line));
+}
+
+function partLines(world: World) {
+  return linesOf(world).filter(({ kind }) => kind === "part");
 }
 
 describe("what a partial file holds", () => {
@@ -57,6 +62,100 @@ describe("what a partial file holds", () => {
     expect(world.requests.at(-1)?.headers.get("Range")).toBe(null);
     expect(Uint8Array.from(readFileSync(file))).toEqual(video);
   });
+});
+
+test("its hash, size, inode and time are written down before it gets its name, and after that", async () => {
+  const { world, file, save } = await completed(() => new Response(Uint8Array.from(video)));
+  expect(await save()).toMatchObject({ code: 0 });
+  const { size, ino: inode, mtimeMs: mtime } = statSync(file);
+  const content = { sha256: createHash("sha256").update(video).digest("hex"), size, inode, mtime };
+  expect(linesOf(world).slice(-2)).toMatchObject([
+    { kind: "downloaded", ...content },
+    { kind: "saved", file, ...content },
+  ]);
+  expect(JSON.parse((await world.vidgen("list", "--json")).stdout)).toMatchObject([{ file, sha256: content.sha256 }]);
+});
+
+describe.each([
+  ["without --overwrite", []],
+  ["with --overwrite", ["--overwrite"]],
+])("another program's file in the place of the partial one, %s", (_, flags) => {
+  const diary = "a diary of the same day";
+
+  test("is not taken for the video, renamed or deleted", async () => {
+    const { world, id, file } = await completed(() => {
+      writeFileSync(`${file}.other`, diary);
+      // The video is all there when the other file takes its place.
+      const pull = (stream: ReadableStreamDefaultController) => {
+        renameSync(`${file}.other`, `${file}.part`);
+        stream.close();
+      };
+      const start = (stream: ReadableStreamDefaultController) => stream.enqueue(Uint8Array.from(video));
+      return new Response(new ReadableStream({ start, pull }, { highWaterMark: 0 }), { headers: { ETag: '"one"' } });
+    });
+    const save = () => world.vidgen("wait", id, "-o", file, ...flags);
+    const run = await save();
+    expect(run).toMatchObject({ code: 9, stdout: "" });
+    expect(run.stderr).toContain(`another program has replaced ${file}.part`);
+    expect(run.stderr).toContain(`vidgen wait ${id} -o ${file}`);
+    expect(readdirSync(world.folder)).toEqual(["fox.mp4.part"]);
+    expect(readFileSync(`${file}.part`, "utf8")).toBe(diary);
+    // Nor does the next process take it for what this one has left.
+    expect(await world.reboot().vidgen("wait", id, "-o", file, ...flags)).toMatchObject({ code: 9 });
+    expect(readFileSync(`${file}.part`, "utf8")).toBe(diary);
+    rmSync(`${file}.part`);
+    world.faults.length = 0;
+    expect(await save()).toMatchObject({ code: 0, stdout: `${file}\n` });
+  });
+
+  test("is no success either where it comes at the last moment", async () => {
+    const { world, file, save } = await completed(() => new Response(Uint8Array.from(video)));
+    const { disk } = world.io;
+    const late = (call: typeof disk.link) => async (from: string, to: string) => {
+      if (from === `${file}.part`) {
+        writeFileSync(`${file}.other`, diary);
+        renameSync(`${file}.other`, from);
+      }
+      return call(from, to);
+    };
+    world.io.disk = {
+      ...disk,
+      link: late(disk.link as typeof disk.link) as typeof disk.link,
+      rename: late(disk.rename) as typeof disk.rename,
+    };
+    const run = await save(...flags);
+    expect(run).toMatchObject({ code: 9, stdout: "" });
+    expect(run.stderr).toContain(`another program has replaced ${file}`);
+    expect(readFileSync(flags.length > 0 ? file : `${file}.part`, "utf8")).toBe(diary);
+  });
+});
+
+test("the folder is on the disk too before the video counts as saved", async () => {
+  const { world, file, save } = await completed(() => new Response(Uint8Array.from(video)));
+  const { disk } = world.io;
+  const seen: string[] = [];
+  const link: typeof disk.link = async (from, to) => {
+    seen.push("link");
+    return disk.link(from, to);
+  };
+  const open: typeof disk.open = async (path, flags, mode) => {
+    const opened = await disk.open(path, flags, mode);
+    const name = new Map([
+      [`${file}.part`, "file"],
+      [world.folder, "folder"],
+    ]).get(path);
+    if (name === undefined) return opened;
+    const { sync } = opened;
+    return Object.assign(opened, {
+      sync() {
+        seen.push(`sync ${name}: ${linesOf(world).at(-1)?.kind}`);
+        return sync.call(opened);
+      },
+    });
+  };
+  world.io.disk = { ...disk, link, open };
+  expect(await save()).toMatchObject({ code: 0 });
+  expect(seen).toEqual(["sync file: downloaded", "link", "sync folder: downloaded"]);
 });
 
 test("a video of another kind is kept, with a warning: it was paid for", async () => {

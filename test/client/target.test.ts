@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
-import { fileName } from "../../src/client/naming.ts";
+import { hashFile, readContent } from "../../src/client/content.ts";
+import { fileName, type Naming } from "../../src/client/naming.ts";
 import { claimTarget } from "../../src/client/place.ts";
-import { outputError } from "../../src/client/target.ts";
+import { outputError, type Target } from "../../src/client/target.ts";
 import { systemMachine } from "../../src/io.ts";
 
 const naming = { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", prompt: "A red fox runs", model: "wan-2.5" };
@@ -19,10 +20,16 @@ async function createFolder(): Promise<string> {
 }
 
 /** Leaves alone what exists, as a client without a journal does. */
-const own = async (_: string, { exists }: { exists: boolean }) => !exists;
+const own = async (_: string, { exists }: { exists: boolean }) => (exists ? undefined : {});
 
 function claim(output: string, overwrite = false) {
   return claimTarget(output, { overwrite, unique: "attempt-1", own }, systemMachine.disk);
+}
+
+/** Saves what was written so far. */
+async function commit(target: Target, named: Naming) {
+  const sha256 = (await hashFile(target.part)).digest("hex");
+  return target.commit(named, await readContent(target.part, sha256));
 }
 
 test("a file is saved under its name, and nothing else is left", async () => {
@@ -30,7 +37,7 @@ test("a file is saved under its name, and nothing else is left", async () => {
   const target = await claim(join(folder, "fox.mp4"));
   expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
   await target.part.write("a fox");
-  expect(await target.commit(naming)).toBe(join(folder, "fox.mp4"));
+  expect(await commit(target, naming)).toBe(join(folder, "fox.mp4"));
   await target.release();
   expect(await readdir(folder)).toEqual(["fox.mp4"]);
   expect(await readFile(join(folder, "fox.mp4"), "utf8")).toBe("a fox");
@@ -48,7 +55,7 @@ test.each([
   await symlink(join(folder, "clips"), join(folder, "link"));
   const target = await claim(join(folder, output));
   await target.part.write("a fox");
-  const path = await target.commit(naming);
+  const path = await commit(target, naming);
   expect(basename(path)).toBe(itsName);
   expect(await readdir(join(folder, inside))).toEqual([itsName]);
   expect(await readFile(path, "utf8")).toBe("a fox");
@@ -60,14 +67,14 @@ test("two videos fit into one folder at the same time", async () => {
     await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }, systemMachine.disk),
     await claimTarget(folder, { overwrite: false, unique: "attempt-2", own }, systemMachine.disk),
   ];
-  for (const [i, target] of targets.entries()) await target.commit({ ...naming, id: `id${i}` });
+  for (const [i, target] of targets.entries()) await commit(target, { ...naming, id: `id${i}` });
   expect(await readdir(folder)).toHaveLength(2);
 });
 
 test('"-" is a file outside the folder, gone with its release', async () => {
   const target = await claim("-");
   await target.part.write("a fox");
-  const path = await target.commit(naming);
+  const path = await commit(target, naming);
   expect(await readFile(path, "utf8")).toBe("a fox");
   await target.release();
   await expect(stat(join(path, ".."))).rejects.toThrow("ENOENT");
@@ -100,7 +107,7 @@ test("--overwrite keeps the old file until the new one is whole", async () => {
   const target = await claim(join(folder, "fox.mp4"), true);
   await target.part.write("new");
   expect(await readFile(join(folder, "fox.mp4"), "utf8")).toBe("old");
-  await target.commit(naming);
+  await commit(target, naming);
   expect(await readFile(join(folder, "fox.mp4"), "utf8")).toBe("new");
   expect(await readdir(folder)).toEqual(["fox.mp4"]);
 });
@@ -113,7 +120,7 @@ test.each([
   const path = join(folder, output === "." ? itsName : output);
   const target = await claim(join(folder, output));
   await writeFile(path, "precious");
-  await expect(target.commit(naming)).rejects.toMatchObject({ exit: 9, message: `${path} already exists.` });
+  await expect(commit(target, naming)).rejects.toMatchObject({ exit: 9, message: `${path} already exists.` });
   await target.release();
   expect(await readFile(path, "utf8")).toBe("precious");
   expect(await readdir(folder)).toEqual([basename(path)]);
@@ -139,7 +146,10 @@ test("a second vidgen that saves to the same file is told so", async () => {
 test("a .part is written down before it comes into being, and before it gets its lasting name", async () => {
   const folder = await createFolder();
   const seen: unknown[] = [];
-  const own = async (file: string, found: object) => seen.push([basename(file), existsSync(file), found]) > 0;
+  const own = async (file: string, found: object) => {
+    seen.push([basename(file), existsSync(file), found]);
+    return {};
+  };
   const target = await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }, systemMachine.disk);
   await target.settle(naming);
   await target.release();
@@ -157,7 +167,7 @@ test("a .part of another is left to it: a video that was paid for keeps the temp
   await target.part.write("a fox");
   await target.settle(naming);
   expect(basename(target.partPath())).toBe(".vidgen-attempt-1.part");
-  expect(await readFile(await target.commit(naming), "utf8")).toBe("a fox");
+  expect(await readFile(await commit(target, naming), "utf8")).toBe("a fox");
   expect(await readFile(theirs, "utf8")).toBe("half a fox");
 });
 
@@ -213,15 +223,16 @@ test.each([
   onTestFinished(() => void process.umask(before));
   const folder = await createFolder();
   const target = await claim(join(folder, "fox.mp4"));
-  const path = await target.commit(naming);
+  const path = await commit(target, naming);
   expect((await stat(path)).mode & 0o777).toBe(mode);
 });
 
 test("a video that cannot be synced is reported, and the file of that name is not made", async () => {
   const folder = await createFolder();
   const target = await claim(join(folder, "fox.mp4"));
+  const content = await readContent(target.part, "");
   await target.part.close();
-  await expect(target.commit(naming)).rejects.toMatchObject({ exit: 9 });
+  await expect(target.commit(naming, content)).rejects.toMatchObject({ exit: 9 });
   expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
 });
 

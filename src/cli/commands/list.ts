@@ -41,8 +41,9 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });
   const entries = await listEntries(options, journal, io);
-  const documents = entries.map(({ request, reason, place: _, holder: __, ...entry }) => ({
+  const documents = entries.map(({ request, reason, place: _, holder: __, content, ...entry }) => ({
     ...entry,
+    sha256: content?.sha256,
     ...{ model: request.model, prompt: request.prompt, error: reason },
   }));
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;

@@ -20,7 +20,8 @@ const told = { model: textOrNull, prompt: textOrNull };
 const generation = { ...urls, ...times, ...told };
 const waited = object({ id: text }, { status: textOrNull, ...generation, file: text, error: {} });
 const attempt = { attempt: text, at: text, base_url: text, status: text, model: text, prompt: text };
-const outcome = { id: text, error: text, remaining_credits: number, took_ms: number, file: text, size: number };
+const saved = { file: text, size: number, sha256: text };
+const outcome = { id: text, error: text, remaining_credits: number, took_ms: number, ...saved };
 const check = object({ name: text, state: { enum: ["pass", "warn", "fail"] }, says: text, fix: textOrNull });
 const engine = object({ engine: text, models: list(text), kind: textOrNull, error: textOrNull });
 

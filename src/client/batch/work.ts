@@ -1,10 +1,10 @@
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import type { Claim } from "../claims.ts";
 import type { Client, DownloadOptions, ReadyStart } from "../client.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
 import { recordOf } from "../history.ts";
 import type { Journal } from "../journal.ts";
-import type { Target } from "../target.ts";
 import type { Costs } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import type { ResultLine, ResultsFile } from "./results.ts";
@@ -22,7 +22,7 @@ export type Ended = { status: EndStatus; error?: VidgenError | undefined };
 type RowEnd = Ended & { file?: string | null; video_url?: string | null };
 
 /** A row whose generation has an id; `target` is the place for its video, where that is claimed already. */
-export type Running = { row: PlannedRow; line: Line & { id: string }; target?: Target | undefined; begun?: ReadyStart };
+export type Running = { row: PlannedRow; line: Line & { id: string }; target?: Claim | undefined; begun?: ReadyStart };
 
 export type Sent =
   | { kind: "running"; running: Running }

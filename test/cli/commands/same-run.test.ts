@@ -425,20 +425,6 @@ test("a process whose lease is gone stops writing: exit 9, with the command to g
   expect(run).toMatchObject({ code: 9, stderr: expect.stringContaining("Resume with: vidgen wait") });
 });
 
-test("a partial file that holds another generation's bytes is replaced: other names of it keep them", async () => {
-  const world = await createWorld();
-  const [file, kept] = [join(world.folder, "fox.mp4"), join(world.folder, "kept.mp4")];
-  await kill(world, isDownload, "generate", "a fox", "-o", file);
-  // It was killed after it had linked the whole video to its name.
-  writeFileSync(`${file}.part`, tinyMp4("a fox"));
-  linkSync(`${file}.part`, file);
-  renameSync(file, kept);
-  expect(await world.vidgen("generate", "an owl", "-o", file)).toMatchObject({ code: 0 });
-  expect([file, kept].map((path) => readFileSync(path))).toEqual(
-    ["an owl", "a fox"].map((p) => Buffer.from(tinyMp4(p))),
-  );
-});
-
 describe("--reuse", () => {
   test("leaves a generation to the process that waits for it: the same run beside that is still a new one", async () => {
     const world = await createWorld({ renderMs: 60_000 });
@@ -526,17 +512,37 @@ describe("a partial file", () => {
     expect(readFileSync(file)).toEqual(Buffer.from(videos[1] ?? []));
   });
 
-  test("that is not the one that was written down is never gone on with", async () => {
+  test("that holds another generation's bytes is replaced: other names of it keep them", async () => {
+    const world = await createWorld();
+    const [file, kept] = [join(world.folder, "fox.mp4"), join(world.folder, "kept.mp4")];
+    const video = Uint8Array.from(tinyMp4("a fox"));
+    world.faults.push((request) => (isDownload(request) ? cut(video, '"one"')(request) : undefined));
+    await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
+    world.faults.pop();
+    // It was killed after it had linked the whole video to its name.
+    writeFileSync(`${file}.part`, video);
+    linkSync(`${file}.part`, kept);
+    expect(await world.vidgen("generate", "an owl", "-o", file)).toMatchObject({ code: 0 });
+    const wanted = ["an owl", "a fox"].map((prompt) => Buffer.from(tinyMp4(prompt)));
+    expect([file, kept].map((path) => readFileSync(path))).toEqual(wanted);
+  });
+
+  test("that another program has put there is neither gone on with nor deleted", async () => {
     const world = await createWorld();
     const file = join(world.folder, "fox.mp4");
     const video = Uint8Array.from(tinyMp4("a fox"));
     world.faults.push((request) => (isDownload(request) ? cut(video, '"one"')(request) : undefined));
     await kill(world, (request) => request.headers.has("Range"), "generate", "a fox", "-o", file);
-    const other = Uint8Array.from(tinyMp4("x cat")).slice(0, -3);
+    const other = tinyMp4("x cat").slice(0, -3);
     writeFileSync(`${file}.other`, other);
     renameSync(`${file}.other`, `${file}.part`);
+    const refused = await world.vidgen("generate", "a fox", "-o", file);
+    expect(refused).toMatchObject({ code: 9, stderr: expect.stringContaining("fox.mp4.part already exists") });
+    expect(refused.stderr).toContain("move that .part file away");
+    expect(readFileSync(`${file}.part`)).toEqual(Buffer.from(other));
+    renameSync(`${file}.part`, `${file}.other`);
     expect(await world.vidgen("generate", "a fox", "-o", file)).toMatchObject({ code: 0 });
-    expect(readFileSync(file)).toEqual(Buffer.from(video));
+    expect([paid(world), readFileSync(file)]).toEqual([1, Buffer.from(video)]);
   });
 });
 

@@ -1,8 +1,8 @@
-import { readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, renameSync, rmSync, truncateSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
-import { createWorld, type World } from "../../vidgen.ts";
+import { createWorld, isStart, type World } from "../../vidgen.ts";
 
 /** A world in which a video has been saved under this name. */
 async function withSaved(name: string) {
@@ -36,6 +36,64 @@ describe.each(again)("%s of a video that is saved there already", (_, run) => {
     expect(await run(world, id, other)).toMatchObject({ code: 9, stdout: "" });
     truncateSync(file, 20);
     expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("exists") });
+  });
+
+  test("does not count another video of the same size, whoever has put it there", async () => {
+    const { world, place, id } = await withSaved("fox.mp4");
+    const other = Buffer.from(tinyMp4("a cat"));
+    expect(other.length).toBe(readFileSync(place).length);
+    writeFileSync(place, other);
+    const paid = world.requests.filter(isStart).length;
+    expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("already exists") });
+    expect([readFileSync(place), world.requests.filter(isStart).length]).toEqual([other, paid]);
+  });
+
+  test.each<[string, (path: string) => void]>([
+    ["touched", (path) => utimesSync(path, 1, 1)],
+    [
+      "copied and put back",
+      (path) => {
+        copyFileSync(path, `${path}.copy`);
+        rmSync(path);
+        renameSync(`${path}.copy`, path);
+      },
+    ],
+  ])("counts one that was %s: its content is the same", async (_, change) => {
+    const { world, place, file, id, sent } = await withSaved("fox.mp4");
+    change(place);
+    expect(await run(world, id, place)).toMatchObject({ code: 0, stdout: `${file}\n` });
+    expect(world.requests).toHaveLength(sent);
+  });
+
+  test("counts one that was moved, under its new name", async () => {
+    const { world, place, id, sent } = await withSaved("fox.mp4");
+    const moved = join(world.folder, "moved.mp4");
+    renameSync(place, moved);
+    expect(await run(world, id, moved)).toMatchObject({ code: 0, stdout: `${moved}\n` });
+    expect(world.requests).toHaveLength(sent);
+  });
+
+  test("does not count one that an earlier version has saved, whose hash nobody has written down: nothing is paid", async () => {
+    const { world, place, id } = await withSaved("fox.mp4");
+    const journal = join(world.home, "journal.jsonl");
+    const earlier = readFileSync(journal, "utf8").replace(/.*"kind":"downloaded".*\n/, "");
+    writeFileSync(journal, earlier.replace(/"sha256":"\w+",|,"inode":\d+,"mtime":[\d.]+/g, ""));
+    expect(readFileSync(journal, "utf8")).toMatch(/"kind":"saved".*"size":\d+}/);
+    const paid = world.requests.filter(isStart).length;
+    expect(await run(world, id, place)).toMatchObject({ code: 9, stderr: expect.stringContaining("already exists") });
+    expect(world.requests.filter(isStart)).toHaveLength(paid);
+  });
+
+  test("does not read a file that is unchanged", async () => {
+    const { world, place, id } = await withSaved("fox.mp4");
+    const { open } = world.io.disk;
+    world.io.disk = {
+      ...world.io.disk,
+      open: (path, ...how) => (path === place ? Promise.reject(new Error("read")) : open(path, ...how)),
+    };
+    expect(await run(world, id, place)).toMatchObject({ code: 0 });
+    utimesSync(place, 1, 1);
+    expect(await run(world, id, place)).toMatchObject({ code: 9 });
   });
 
   test("does not count the video of another generation, of the same size, that has replaced it", async () => {
