@@ -79,7 +79,9 @@ export function createService(options: ServiceOptions = {}) {
 
 export type Service = ReturnType<typeof createService>;
 
-type Options = Partial<BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string }>;
+type Options = Partial<
+  BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string; apiKey: string }
+>;
 
 export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };
 
@@ -95,6 +97,8 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
   const { name = "a", parent = tmpdir(), isAlive = (pid, newest) => pid === newest } = options;
   const folder = mkdtempSync(join(parent, "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  // What it holds is not read here: the rows are given.
+  writeFileSync(join(folder, "shots.csv"), "");
   let pid = 0;
   const processesOf = (self: number) => ({
     self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
@@ -103,6 +107,7 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
   const machine = {
     folder,
     journal: join(folder, "journal.jsonl"),
+    rowsFile: join(folder, "shots.csv"),
     results: join(folder, "shots.csv.results.jsonl"),
     /** Rows of these prompts, each saved as its line in the folder. */
     rows: (...prompts: string[]) => prompts.map((prompt, i) => machine.row(prompt, { line: i + 1 })),
@@ -130,9 +135,9 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const notes: string[] = [];
       const onNote = (text: string) => void notes.push(text);
       const journal = openJournal(machine.journal, io);
-      const { baseUrl = serviceUrl } = options;
-      const client = createClient({ baseUrl, apiKey: "canary-key-0123456789", journal, onNote }, io);
-      const source = { file: "shots.csv", total: rows.length, shard: null };
+      const { baseUrl = serviceUrl, apiKey = "canary-key-0123456789" } = options;
+      const client = createClient({ baseUrl, apiKey, journal, onNote }, io);
+      const source = { file: machine.rowsFile, total: rows.length, shard: null };
       const how = { results: machine.results, source, onNote, ...options };
       return { ...(await openBatch(keyRows(rows), how, { client, journal, io })), notes };
     },
