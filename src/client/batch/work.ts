@@ -152,9 +152,10 @@ export function createWork({ client, journal, costs, results, rowsFile, confirm,
       } catch (thrown) {
         const error = asVidgenError(thrown).with({ id });
         if (signal.aborted) return tellEnd(row, line, { status: "processing", error });
-        // With another key than the one that started it a 404 says nothing.
+        // Nothing is known of a generation whose place could not be claimed, and a 404 for another key than its own says nothing.
+        const isSeen = place !== undefined || row.place === undefined;
         const isOwn = line.account === undefined || line.account === account;
-        return await end(row, line, { status: isOwn ? statusOf(error) : "processing", error });
+        return await end(row, line, { status: isSeen && isOwn ? statusOf(error) : "processing", error });
       } finally {
         // A partial file that cannot be removed loses nothing.
         await (begun ?? place)?.release().catch(() => {});

@@ -44,6 +44,10 @@ export function createService(options: ServiceOptions = {}) {
     refused: [] as number[],
     polls: 0,
     starts: 0,
+    /** Somebody buys credits, or spends some elsewhere. */
+    earn: (credits: number) => {
+      service.credits += credits;
+    },
     charges: (prompt: string) => generations.filter((each) => each.prompt === prompt).length,
   };
   const accept = (prompt: string, model: string) => {
@@ -94,7 +98,7 @@ type MachineOptions = {
 
 /** A folder on a machine with a journal; `run` is one process, the one before has ended. */
 export function createMachine(service: Service, options: MachineOptions = {}) {
-  const { name = "a", parent = tmpdir(), isAlive = (pid, newest) => pid === newest } = options;
+  const { name = "a", parent = tmpdir() } = options;
   const folder = mkdtempSync(join(parent, "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   // What it holds is not read here: the rows are given.
@@ -102,11 +106,12 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
   let pid = 0;
   const processesOf = (self: number) => ({
     self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
-    startOf: async (other: number) => (isAlive(other, pid) ? "0" : undefined),
+    startOf: async (other: number) => (machine.isAlive(other, pid) ? "0" : undefined),
   });
   const machine = {
     folder,
     journal: join(folder, "journal.jsonl"),
+    isAlive: options.isAlive ?? ((pid: number, newest: number) => pid === newest),
     rowsFile: join(folder, "shots.csv"),
     results: join(folder, "shots.csv.results.jsonl"),
     /** Rows of these prompts, each saved as its line in the folder. */
