@@ -158,11 +158,12 @@ async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions,
     if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
     return { kind: "new", dismissed: known.filter(isUnclear).map((each) => each.attempt) };
   }
-  const isDone = status === "completed" && (row.place === undefined || (await isThere(file, disk)));
+  const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt, disk)));
   return isDone ? { kind: "done", id, file } : { kind: "running", attempt: { ...attempt, id } };
 }
 
-async function isThere(file: string | null, disk: Disk): Promise<boolean> {
+/** Whether the video of an attempt is where it was saved. */
+async function isThere({ file }: ResultLine, disk: Disk): Promise<boolean> {
   if (file === null) return false;
   return disk.stat(file).then(
     (found) => found.isFile() && found.size > 0,

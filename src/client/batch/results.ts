@@ -172,8 +172,7 @@ const headBytes = 65_536;
 export async function readRowsFile(path: string, disk: Disk): Promise<FileIdentity | undefined> {
   let file: DiskFile | undefined;
   try {
-    if ((await kindOf(path, disk)) !== "file") return undefined;
-    file = await disk.open(path, "r");
+    file = await openLines(path, "r", { disk });
     const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0);
     for (const text of buffer.toString("utf8", 0, bytesRead).split("\n")) {
       const line = parseLine(text);

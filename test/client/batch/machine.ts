@@ -94,6 +94,8 @@ type MachineOptions = {
   /** The folder in which it has its own. */
   parent?: string;
   isAlive?(pid: number, newest: number): boolean;
+  /** Whether processes run side by side, until `kill` ends them all; else each new one ends the one before. */
+  atOnce?: boolean;
 };
 
 /** A folder on a machine with a journal; `run` is one process, the one before has ended. */
@@ -108,10 +110,12 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
     self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
     startOf: async (other: number) => (machine.isAlive(other, pid) ? "0" : undefined),
   });
+  let killed = 0;
+  const runs = (self: number) => (options.atOnce ? self > killed : self === pid);
   const machine = {
     folder,
     journal: join(folder, "journal.jsonl"),
-    isAlive: options.isAlive ?? ((pid: number, newest: number) => pid === newest),
+    isAlive: options.isAlive ?? runs,
     rowsFile: join(folder, "shots.csv"),
     results: join(folder, "shots.csv.results.jsonl"),
     /** Rows of these prompts, each saved as its line in the folder. */
@@ -128,7 +132,7 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const alive =
         <Args extends unknown[], Result>(work: (...args: Args) => Promise<Result>) =>
         (...args: Args) =>
-          self === pid ? work(...args) : new Promise<never>(() => {});
+          runs(self) ? work(...args) : new Promise<never>(() => {});
       const processes = processesOf(self);
       const { clock } = service;
       const io = {
@@ -157,8 +161,10 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       return { batch, end, events, statuses: Object.fromEntries(ended) };
     },
     rewriteJournal: (lines: string[]) => writeFileSync(machine.journal, lines.map((line) => `${line}\n`).join("")),
-    /** The process dies. */
-    kill: () => void pid++,
+    /** The process dies, and all others with it. */
+    kill() {
+      killed = ++pid;
+    },
     status: () =>
       readStatus([machine.results], { ...systemMachine, ...service.clock, processes: processesOf(pid + 1) }),
     lines: () =>
