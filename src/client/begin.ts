@@ -11,6 +11,7 @@ import {
 } from "./attempts.ts";
 import type { Claim, ClaimOptions, Claims } from "./claims.ts";
 import type { Entry, Line } from "./history.ts";
+import type { FileIdentity } from "./identity.ts";
 import type { Hold, Journal } from "./journal.ts";
 import type { StartRequest } from "./schema.ts";
 
@@ -19,8 +20,8 @@ export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   place?: string | undefined;
   /** The caller does not wait for the generation, so a later run does not resume it. */
   noWait?: boolean | undefined;
-  /** The results file of the batch, and the row, that it is started for. */
-  batch?: { path: string; row: string } | undefined;
+  /** The results file of the batch, and the row, that it is started for; and the file that has the row, where there is one. */
+  batch?: { path: string; row: string; rowsFile?: FileIdentity | undefined } | undefined;
   /** It is started for an AI agent. */
   mcp?: boolean | undefined;
   signal: AbortSignal;
@@ -147,6 +148,7 @@ async function startAnew(
     no_wait: options.noWait,
     batch: batch?.path,
     row: batch?.row,
+    rows_file: batch?.rowsFile,
     mcp: options.mcp,
     holder: hold.holder,
   };

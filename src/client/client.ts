@@ -73,6 +73,8 @@ export type Downloaded = Completed & { file: string; content: Content };
 
 export type Client = {
   baseUrl: string;
+  /** The account that its key stands for, as `accountOf` gives it. */
+  account: string;
   /**
    * Does all of a start that can fail before it is paid for, and sends nothing: see `begin.ts`. What is resumed cannot be sent. Rejects as
    * that does.
@@ -245,6 +247,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
 
   return {
     baseUrl,
+    account,
     async begin(request, how) {
       const begun = await begin(request, { ...forBegin(request, how), earlier: how.earlier }, io);
       return begun.kind === "resumed" ? begun : ready(request, begun);

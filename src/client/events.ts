@@ -24,6 +24,8 @@ export type GenerationEvent = { row?: string | undefined; line?: number | undefi
       remaining_credits?: number | undefined;
       /** What it cost, where that is known. */
       credits?: number | undefined;
+      /** Where it is not known: by how much less is left than before. Others may have spent too, or bought. */
+      balance_fell?: number | undefined;
     }
   /** The service reports another status than before, in its own word. */
   | { event: "state"; id: string; status: string }
@@ -53,8 +55,10 @@ export type EventCounts = {
   failed: number;
   refused: number;
   unsent: number;
-  /** May have been charged, or was, and is lost. */
+  /** May have been charged. */
   unknown: number;
+  /** Charged, and the service no longer knows the generation. */
+  lost: number;
 };
 
 /** The last event of a command; a batch counts its rows, and adds counts of its own. */

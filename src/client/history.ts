@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { ErrorCode } from "../errors.ts";
 import { type Content, parseContent } from "./content.ts";
+import type { FileIdentity } from "./identity.ts";
 import { isRecord, type StartRequest } from "./schema.ts";
 import type { Version } from "./version.ts";
 
@@ -25,6 +26,8 @@ export type Line =
       /** The results file of the batch that it is started for, and its row there. */
       batch?: string | undefined;
       row?: string | undefined;
+      /** The file that has the row. */
+      rows_file?: FileIdentity | undefined;
       /** An AI agent has started it, through `vidgen mcp`. */
       mcp?: boolean | undefined;
     }
@@ -148,6 +151,7 @@ export type Entry = {
   /** The results file of the batch that it belongs to, and its row there. */
   batch?: string | undefined;
   row?: string | undefined;
+  rows_file?: FileIdentity | undefined;
   /** An AI agent has started it. */
   mcp?: boolean | undefined;
   /** The lease of the process that started it, or went on with it. */
@@ -199,7 +203,7 @@ export function createFolding(): (line: DatedLine) => Entry | undefined {
 
 /** An attempt from its intent and the lines after that, the oldest first. */
 function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): Entry {
-  const { attempt, at, base_url, account, request, place, no_wait, batch, row, mcp, holder } = intent;
+  const { attempt, at, base_url, account, request, place, no_wait, batch, row, rows_file, mcp, holder } = intent;
   const entry: Entry = {
     attempt,
     at,
@@ -210,6 +214,7 @@ function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): 
     no_wait,
     batch,
     row,
+    rows_file,
     mcp,
     holder,
     status: "starting",

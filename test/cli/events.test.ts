@@ -209,7 +209,7 @@ test("wait tells of each of several generations, and starts none", async () => {
   expect(lines.some(({ event }) => event === "saved" || event === "started")).toBe(false);
   expect(ends.find(({ id }) => id === failing)).toMatchObject({ status: "failed", error: { code: "failed" } });
   expect(ends.find(({ id }) => id === unknownId)).toMatchObject({ status: "lost", error: { code: "not_found" } });
-  expect(lines.at(-1)).toMatchObject({ exit_code: 10, total: 3, done: 1, failed: 1, unknown: 1 });
+  expect(lines.at(-1)).toMatchObject({ exit_code: 10, total: 3, done: 1, failed: 1, lost: 1 });
 });
 
 test.each([

@@ -10,15 +10,18 @@ type Played = {
   dearest: number;
   /** What rows cost for which the service has told no balance before: their cost is told by nobody. */
   untold: number;
-  /** Starts beyond the budget at a price that the batch knew. */
+  /** Starts beyond the budget at a price that the batch knew, or after one that left open what it cost. */
   knowing: number;
   ends: string[];
 };
 
-/** Goal 19: a batch stops in time, however prices change; only a row at a new price may be too dear. */
+/**
+ * Goal 19: a batch stops in time, however prices change and whatever else happens to the account: others spend, somebody buys credits, or the
+ * balance stays. Only a row at a new price may be too dear.
+ */
 export const batchBudgets: Goal = {
   number: 19,
-  title: "batches with budgets, prices that change",
+  title: "batches with budgets, prices and balances that change",
   run: ({ random, share }) =>
     inFolder(async (folder) => {
       const played: Played[] = [];
@@ -58,16 +61,22 @@ async function play(random: Random, folder: string, limit: "maxCredits" | "keepC
   let isTold = random.next() < 0.7;
   const credits = random.between(20_000, 30_000);
   const budget = random.between(200, 800);
+  /** What the batch has paid, or for a reserve what is gone from the account. */
+  let paid = 0;
+  const spent = () => (limit === "maxCredits" ? paid : credits - service.credits);
   const price = (model: string) => {
     const cost = prices.get(model) ?? 0;
     const isKnown = cost <= (told.get(model) ?? 0);
-    if (isKnown && isTold && credits - service.credits + cost - untold > budget) knowing++;
+    if (isKnown && isTold && spent() + cost - untold > budget) knowing++;
+    paid += cost;
     if (isTold) told.set(model, Math.max(cost, told.get(model) ?? 0));
     else untold += cost;
     isTold = true;
     dearest = Math.max(dearest, cost);
     return cost;
   };
+  /** Whether the last start has left open what it cost. */
+  let isOpen = false;
   const service = createService({ credits, price, renderMs: () => 1_000 });
   const machine = createMachine(service, { parent: folder });
   const rows = Array.from({ length: random.between(5, 40) }, (_, i) =>
@@ -77,6 +86,8 @@ async function play(random: Random, folder: string, limit: "maxCredits" | "keepC
   service.fault = (prompt, accept) => {
     if (random.next() < 0.03) reprice();
     const model = modelOf.get(prompt) ?? "";
+    if (isOpen) knowing++;
+    if (random.next() < 0.05) return upset(accept);
     // A lost answer at a new price can be counted by nobody.
     const isKnown = (prices.get(model) ?? 0) <= (told.get(model) ?? 0);
     const isKilled = --killsIn <= 0;
@@ -87,7 +98,22 @@ async function play(random: Random, folder: string, limit: "maxCredits" | "keepC
     if (isKilled) onKilled();
     return isKilled ? new Promise(() => {}) : new Response("oops", { status: 502 });
   };
-  if (isTold) await machine.run([machine.row("earlier")], { results: join(machine.folder, "earlier.jsonl") });
+  /** Something else happens to the account while a row is started: others spend, somebody buys, or what the row cost is not taken yet. */
+  const upset = (accept: () => Response) => {
+    const isSpent = limit === "maxCredits" && random.next() < 0.3;
+    const hasBalance = isTold;
+    if (!isSpent) isTold = false;
+    const before = service.credits;
+    accept();
+    if (isSpent) service.earn(-random.between(1, 300));
+    else service.earn(before - service.credits + random.pick([0, random.between(1, 3_000)]));
+    isOpen = !isSpent && hasBalance;
+    const { id } = service.generations.at(-1) ?? {};
+    return Response.json({ data: { id, status: "processing" }, remaining_credits: service.credits });
+  };
+  const earlier = { results: join(machine.folder, "earlier.jsonl"), source: { file: "", total: 1, shard: null } };
+  if (isTold) await machine.run([machine.row("earlier")], earlier);
+  paid = 0;
   const options = { [limit]: limit === "maxCredits" ? budget : credits - budget, jobs: random.between(1, 8) };
   const runs = random.between(1, 4);
   const ends: string[] = [];
@@ -97,6 +123,7 @@ async function play(random: Random, folder: string, limit: "maxCredits" | "keepC
       await service.clock.sleep(2 * 3600_000);
       isTold = false;
     }
+    isOpen = false;
     killsIn = random.next() < 0.3 ? random.between(1, 10) : Number.POSITIVE_INFINITY;
     const killed = new Promise<void>((resolve) => (onKilled = resolve)).then(() => {
       machine.kill();
@@ -108,7 +135,7 @@ async function play(random: Random, folder: string, limit: "maxCredits" | "keepC
     ]);
     ends.push(end);
   }
-  return { overrun: Math.max(0, credits - service.credits - budget), dearest, untold, knowing, ends };
+  return { overrun: Math.max(0, spent() - budget), dearest, untold, knowing, ends };
 }
 
 function endOf({ end }: Ran): string {

@@ -4,6 +4,7 @@ import { batchBudgets } from "./batch-budgets.ts";
 import { batchBusy } from "./batch-busy.ts";
 import { batchKilled, batchShards } from "./batch-killed.ts";
 import { batchLong, batchPlanned } from "./batch-large.ts";
+import { batchResharded } from "./batch-resharded.ts";
 import { batchTorn } from "./batch-torn.ts";
 import { secrecy } from "./canary.ts";
 import { charges } from "./charges.ts";
@@ -22,5 +23,5 @@ import { unsent } from "./unsent.ts";
 
 // The same code as `npm run faults`, with smaller numbers.
 const goals = [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy];
-const batch = [batchKilled, batchShards, batchLong, batchPlanned, batchBudgets, batchBusy, batchTorn];
+const batch = [batchKilled, batchShards, batchLong, batchPlanned, batchBudgets, batchBusy, batchTorn, batchResharded];
 for (const goal of [...goals, ...batch, again, atOnce, onePlace, containers, mcp]) prove(goal, 0.03);

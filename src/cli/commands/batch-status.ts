@@ -23,25 +23,27 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
   withDetails(command, { examples: ["vidgen batch status shots.csv.*.results.jsonl"] });
 }
 
-function describe({ rows, done, running, failed, unknown, missing, open, shards, double_rows }: BatchStatus): string {
+function describe({ rows, open, shards, double_rows, ...counts }: BatchStatus): string {
   const list = (numbers: number[]) => numbers.map((number) => `${number}/${shards?.of}`).join(", ");
   const notes = [
     ...(shards && shards.missing.length > 0 ? [`missing shards: ${list(shards.missing)}`] : []),
     ...(shards && shards.double.length > 0 ? [`double shards: ${list(shards.double)}`] : []),
-    ...(double_rows.length > 0 ? [`in more than one file: ${double_rows.slice(0, 10).join(", ")}`] : []),
+    ...(double_rows.length > 0 ? [`paid for more than once: ${double_rows.slice(0, 10).join(", ")}`] : []),
   ];
   const lines = open.map(
     ({ line, row, status, id, attempt, error }) =>
-      `line ${line}\t${row}\t${wordOf(status, id)}\t${id ?? attempt}\t${error?.message ?? ""}`,
+      `line ${line}\t${row}\t${wordOf(status)}\t${id ?? attempt}\t${error?.message ?? ""}`,
   );
-  const counts = `${countRows(rows)}: ${done} done, ${running} running, ${failed} failed, ${unknown} unknown, ${missing} missing`;
-  return [counts, ...notes, ...lines].join("\n");
+  const { done, running, failed, unknown, lost, missing } = counts;
+  const lostRows = lost === 0 ? "" : `, ${lost} lost`;
+  const first = `${countRows(rows)}: ${done} done, ${running} running, ${failed} failed, ${unknown} unknown${lostRows}, ${missing} missing`;
+  return [first, ...notes, ...lines].join("\n");
 }
 
-/** A video that is ready and open is still to be saved; a start without an id may have been charged. */
-function wordOf(status: BatchStatus["open"][number]["status"], id: string | null): string {
+/** A video that is ready and open is still to be saved; a start that is out no longer may have been charged. */
+function wordOf(status: BatchStatus["open"][number]["status"]): string {
   if (status === "completed") return "not saved";
-  if (status === "starting") return id === null ? "unknown" : "running";
+  if (status === "starting") return "unknown";
   return status === "processing" ? "running" : status;
 }
 
@@ -50,6 +52,7 @@ function endOf({
   rows,
   done,
   unknown,
+  lost,
   failed,
   missing,
   running,
@@ -60,6 +63,7 @@ function endOf({
   if (done === rows && !isOdd) return undefined;
   const codes: [ErrorCode, number][] = [
     ["unknown", unknown],
+    ["not_found", lost],
     ["failed", failed],
     ["pending", missing + running + Number(isOdd)],
   ];

@@ -33,11 +33,19 @@ const error = object({
   id: textOrNull,
   http_status: { type: ["integer", "null"] },
 });
-const ends = { enum: ["completed", "failed", "refused", "unsent", "unknown", "processing"] };
+const ends = { enum: ["completed", "failed", "refused", "unsent", "unknown", "lost", "processing"] };
 const numberOrNull = { type: ["number", "null"] };
 /** What a batch adds. */
 const ofBatch = { to_start: whole, remaining_credits: numberOrNull };
-const counts = { done: whole, running: whole, failed: whole, refused: whole, unsent: whole, unknown: whole };
+const counts = {
+  done: whole,
+  running: whole,
+  failed: whole,
+  refused: whole,
+  unsent: whole,
+  unknown: whole,
+  lost: whole,
+};
 
 function event(name: string, required: Record<string, object>, optional: Record<string, object> = {}): object {
   const at = { type: "string", format: "date-time" };
@@ -50,7 +58,7 @@ export const eventSchema = {
     event(
       "started",
       { id: text, resumed: boolean },
-      { attempt: text, model: text, remaining_credits: number, credits: number },
+      { attempt: text, model: text, remaining_credits: number, credits: number, balance_fell: number },
     ),
     event("state", { id: text, status: text }),
     event("progress", { id: text, received: whole, total: { type: ["integer", "null"] } }),
@@ -96,7 +104,7 @@ export const results: Readonly<Record<string, object>> = {
   generate: object({ id: text, status: text }, { ...generation, remaining_credits: number, file: text }),
   batch: object({ total: whole, ...counts, ...ofBatch, results: text, generations: list(rowEnd) }),
   "batch status": object(
-    { rows: whole, done: whole, running: whole, failed: whole, unknown: whole, missing: whole },
+    { rows: whole, done: whole, running: whole, failed: whole, unknown: whole, lost: whole, missing: whole },
     { open: list(rowLine), shards: { anyOf: [shards, { type: "null" }] }, double_rows: list(text) },
   ),
   status: object({ id: text, status: text }, { ...generation, error: {} }),

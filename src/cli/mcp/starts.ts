@@ -45,7 +45,7 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     const known = costs.get(client.baseUrl);
     if (known) return known;
     const entries = maxCredits === undefined ? [] : await client.entries();
-    const created = createCosts([], entries, io.date());
+    const created = createCosts([], entries, { account: client.account, now: io.date() });
     costs.set(client.baseUrl, created);
     return created;
   }

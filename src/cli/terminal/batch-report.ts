@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Batch } from "../../client/batch/batch.ts";
 import type { BatchCounts } from "../../client/batch/counts.ts";
 import type { PlannedRow } from "../../client/batch/plan.ts";
+import type { ResultLine } from "../../client/batch/results.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
 import { asVidgenError, type ErrorCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -15,12 +16,13 @@ export function describePlan(
   { plan, rows }: Batch,
   { results, isLocal }: { results: string; isLocal: boolean },
 ): string {
-  const { done, running, failed, unknown, to_start, models, credits, remaining_credits } = plan;
+  const { done, running, failed, unknown, lost, to_start, models, credits, remaining_credits } = plan;
   const parts: [string, number][] = [
     ["done", done],
     ["running", running],
     ["failed", failed],
     ["unknown", unknown],
+    ["lost", lost],
     ["to start", to_start],
   ];
   const counts = parts.flatMap(([name, count]) => (count > 0 || name === "to start" ? [`${count} ${name}`] : []));
@@ -30,19 +32,24 @@ export function describePlan(
   );
   const left = remaining_credits === null ? "" : `; ${formatNumber(remaining_credits)} credits left`;
   const total = isLocal || to_start === 0 ? [] : [`Cost: ${formatCost(credits, "unknown")}${left}.`];
-  const unclear = rows.flatMap(({ line, state }) => (state.kind === "unknown" ? [{ ...state.attempt, line }] : []));
-  const shown = unclear
-    .slice(0, maxShown)
-    .map(
-      ({ line, attempt, started_at }) =>
-        `  line ${line} may have been charged: attempt ${attempt}, ${started_at.slice(0, 16)}Z`,
-    );
+  const unclear = rows.flatMap(({ line, state }) =>
+    state.kind === "unknown" || state.kind === "lost" ? [{ ...state.attempt, line }] : [],
+  );
+  const shown = unclear.slice(0, maxShown).map(describeUnclear);
   const more = unclear.length > maxShown ? [`  ... and ${unclear.length - maxShown} more`] : [];
   const notes = [...shown, ...more];
   return [`${countRows(rows.length)}: ${counts.join(", ")} (${results})`, ...starts, ...total, ...notes].join("\n");
 }
 
 const maxShown = 10;
+
+function describeUnclear({ line, status, attempt, id, started_at }: ResultLine): string {
+  const at = `${started_at.slice(0, 16)}Z`;
+  if (status === "lost")
+    return `  line ${line} was charged, and the service no longer knows it: generation ${id}, ${at}`;
+  const named = id === null ? "" : `; \`vidgen wait ${id}\` fetches it`;
+  return `  line ${line} may have been charged: attempt ${attempt}, ${at}${named}`;
+}
 
 function formatCost(credits: number | null, unknown: string): string {
   return credits === null ? unknown : `about ${formatNumber(credits)} credits`;
@@ -53,6 +60,7 @@ const order: readonly ErrorCode[] = [
   "unknown",
   "auth",
   "credits",
+  "not_found",
   "failed",
   "output",
   "network",
@@ -78,12 +86,13 @@ export function endOfBatch(
 ): VidgenError | undefined {
   const { end, counts } = ended;
   const { results, isLocal } = how;
-  const { done, total, unknown, failed, refused, running, unsent, to_start, remaining_credits } = counts;
+  const { done, total, unknown, lost, failed, refused, running, unsent, to_start, remaining_credits } = counts;
   const [failure] = end.failures;
   if (done === total && failure === undefined) return undefined;
   const code = codeOf(rows, end, io);
   const parts: [string, number][] = [
     ["may have been charged", unknown],
+    ["lost", lost],
     ["failed", failed + refused],
     ["running", running],
     ["not started", to_start + unsent],
@@ -101,9 +110,11 @@ export function endOfBatch(
   const isBlocked = needsMore(end, io);
   const hints = [
     `What became of each row: ${programName(io.env)} batch status ${quote(results)}`,
-    ...(unknown > 0
+    ...(unknown > 0 ? ["Check your account for the rows that may have been charged; they are left alone."] : []),
+    ...(lost > 0 ? ["The lost rows were charged, and are left alone; `vidgen wait <id>` asks for one again."] : []),
+    ...(unknown + lost > 0
       ? [
-          "Check your account for the rows that may have been charged; they are left alone. After `vidgen list --dismiss <attempt>` one is started again; all of them with:",
+          "After `vidgen list --dismiss <attempt>` one of these is started, and charged, again; all of them with:",
           `  ${words} --retry-unknown`,
         ]
       : []),
@@ -124,14 +135,14 @@ function codeOf(rows: readonly PlannedRow[], { stopped, failures }: RunEnd, { si
   if (signal.aborted) return ofRun.includes("unknown") ? "unknown" : asVidgenError(signal.reason).code;
   const before = rows.flatMap(({ state }) => {
     if (state.kind === "unknown") return "unknown";
+    if (state.kind === "lost") return "not_found";
     return state.kind === "failed" ? codeOfRow(state.attempt.error?.code) : [];
   });
   const codes = [...before, ...ofRun, ...(stopped ? [codeOfRow(stopped.code)] : [])];
   return order.find((code) => codes.includes(code)) ?? "pending";
 }
 
-/** As one of those that decide: a generation that the service no longer has is lost like a failed one. */
+/** As one of those that decide. */
 function codeOfRow(code: ErrorCode | undefined): ErrorCode {
-  if (code === "not_found") return "failed";
   return code !== undefined && order.includes(code) ? code : "rejected";
 }

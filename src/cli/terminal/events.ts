@@ -6,7 +6,7 @@ export type PrintedEvent = (GenerationEvent | SummaryEvent) & { at: string };
 
 /** Dates the events of a command, prints each, and counts for the summary how the generations have ended. */
 export function createEventLog(print: (event: PrintedEvent) => void, { date }: Pick<Io, "date">) {
-  const counts: EventCounts = { total: 0, done: 0, running: 0, failed: 0, refused: 0, unsent: 0, unknown: 0 };
+  const counts: EventCounts = { total: 0, done: 0, running: 0, failed: 0, refused: 0, unsent: 0, unknown: 0, lost: 0 };
   const running = new Set<string>();
   let given: EventCounts | undefined;
   let isOver = false;
@@ -39,6 +39,5 @@ export function createEventLog(print: (event: PrintedEvent) => void, { date }: P
 
 function countOf({ status, error }: GenerationEvent & { event: "ended" }): keyof EventCounts {
   if (status === "completed") return error === null ? "done" : "running";
-  if (status === "lost") return "unknown";
   return status === "processing" ? "running" : status;
 }

@@ -52,12 +52,13 @@ export function describe(
   counts: BatchCounts,
   { isLocal, leftMs }: { isLocal: boolean; leftMs?: number | undefined },
 ): string {
-  const { total, done, running, failed, refused, unknown, remaining_credits } = counts;
+  const { total, done, running, failed, refused, unknown, lost, remaining_credits } = counts;
   const parts = [
     `${done} of ${total} done`,
     ...(running === 0 ? [] : [`${running} running`]),
     ...(failed + refused === 0 ? [] : [`${failed + refused} failed`]),
     ...(unknown === 0 ? [] : [`${unknown} unknown`]),
+    ...(lost === 0 ? [] : [`${lost} lost`]),
     ...(isLocal || remaining_credits === null ? [] : [`${formatNumber(remaining_credits)} credits left`]),
     ...(leftMs === undefined || leftMs === 0 ? [] : [`about ${formatMinutes(leftMs)}`]),
   ];

@@ -1,23 +1,17 @@
-import { dirname } from "node:path";
+import { dirname, relative } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
-import { acquireLease, type LeaseIo } from "../../lease.ts";
 import type { Client } from "../client.ts";
 import { createEventFilter, type GenerationEvent } from "../events.ts";
+import type { Entry } from "../history.ts";
 import type { Journal } from "../journal.ts";
 import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
+import { checkAlone, holdResults } from "./hold.ts";
 import { findUnwritten, mergeAttempts, type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
-import {
-  findResults,
-  lockOf,
-  openResults,
-  type ResultLine,
-  readResults,
-  resultsError,
-  type Source,
-} from "./results.ts";
+import { findResults, openResults, type ResultLine, type Results, readResults, type Source } from "./results.ts";
 import type { KeyedRow } from "./row.ts";
+import { findOtherResults, findRowsFile, type RowsFile } from "./rows-file.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
 import { kindOfRow } from "./status.ts";
 import { createWork, type Running, type WorkOptions } from "./work.ts";
@@ -25,7 +19,8 @@ import { createWork, type Running, type WorkOptions } from "./work.ts";
 export type BatchOptions = PlanOptions & {
   /** The path of the results file. */
   results: string;
-  source: Omit<Source, "rows" | "service">;
+  /** `file` is the rows file as it was typed; "" or "-" where there is none. */
+  source: Pick<Source, "file" | "total" | "shard">;
   overwrite?: boolean | undefined;
   /** Only plans: takes no lease, and leaves the results file alone. */
   isDryRun?: boolean | undefined;
@@ -42,6 +37,8 @@ export type Plan = {
   refused: number;
   /** Rows that may have been charged. */
   unknown: number;
+  /** Rows that were charged, and whose generations the service no longer knows. */
+  lost: number;
   to_start: number;
   /** `credits` is what the starts will cost as far as is known, else null. */
   models: { model: string; to_start: number; credits_each: number | null; credits: number | null }[];
@@ -64,38 +61,47 @@ export type Batch = {
 };
 
 type Known = {
-  client: Pick<Client, "baseUrl" | "beginNew" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
+  client: Pick<
+    Client,
+    "baseUrl" | "account" | "beginNew" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo"
+  >;
   journal: Pick<Journal, "append"> | undefined;
   io: Machine;
 };
 
 /**
  * Plans a batch, and holds its results file until `close`. Throws `usage` for rows that contradict an earlier run, or whose output exists,
- * and for a results file that another process holds or that is something else; `output` when it cannot be read or written.
+ * for a results file that is something else or has a line that cannot be read, and while another process runs rows of it; `output` when it
+ * cannot be read or written.
  */
 export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
   const { client, journal, io } = known;
   const path = await findResults(options.results, io.disk);
   const lease = options.isDryRun ? undefined : await holdResults(path, io);
   try {
-    const found = await readResults(path, io.disk);
-    if (found.unreadable > 0) options.onNote(`${path}: ${found.unreadable} lines cannot be read, and are ignored.`);
-    checkService(found.source, path, client.baseUrl);
+    const own = await readResults(path, io.disk);
+    checkService(own.source, path, client.baseUrl);
+    const rowsFile = await findRowsFile(options.source.file, io.disk);
+    const results = openResults(path, describeSource(path, { rows, rowsFile, ...options.source, client }), io);
+    if (lease) await results.begin();
     const entries = await client.entries();
-    const attempts = mergeAttempts(found.attempts, entries, path);
+    const others = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
+    const names = new Set([path, ...own.names]);
+    if (lease)
+      await checkAlone(new Set([...own.names, ...others].filter((name) => name !== path)), options.source.shard, io);
+    const attempts = await findAttempts(own, { rows, names, others, entries }, options, known);
     const planned = await checkOutputs(await planRows(rows, attempts.open, options, io.disk), options, known);
-    if (!options.isDryRun) await createFolders(planned, io.disk);
+    if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, attempts.open, options.onNote);
-    const costs = createCosts(attempts.all, entries, io.date());
+    noteOtherAccounts(planned, client.account, options.onNote);
+    const costs = createCosts(attempts.all, entries, { account: client.account, now: io.date() });
     return {
       plan: sumUp(planned, costs),
       rows: planned,
       costs,
       async run(how) {
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
-        const results = openResults(path, io);
-        await results.begin({ ...options.source, rows: planned.length, service: client.baseUrl });
-        for (const line of findUnwritten(planned, attempts.open, found.attempts)) await results.append(line);
+        for (const line of findUnwritten(planned, attempts.open, own.attempts)) await results.append(line);
         const isNews = createEventFilter(io.now);
         let listenerError: VidgenError | undefined;
         const onEvent = (event: GenerationEvent) => {
@@ -109,7 +115,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
         const signal = lease ? AbortSignal.any([how.signal, lease.lost]) : how.signal;
         const confirm = async () => lease?.confirm();
         const work = createWork(
-          { client, journal, costs, results, confirm, io },
+          { client, journal, costs, results, rowsFile, confirm, io },
           { ...how, signal, overwrite: options.overwrite, onEvent },
         );
         const toStart = planned.filter(({ state }) => state.kind === "new");
@@ -127,6 +133,49 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
     await lease?.release();
     throw error;
   }
+}
+
+type Sourced = Pick<BatchOptions["source"], "file" | "total" | "shard"> & {
+  rows: readonly KeyedRow[];
+  rowsFile: RowsFile | undefined;
+  client: Pick<Client, "baseUrl">;
+};
+
+function describeSource(path: string, { rows, rowsFile, file, total, shard, client }: Sourced): Source {
+  return {
+    file: rowsFile === undefined ? file : relative(dirname(path), rowsFile.identity.path),
+    rows: rows.length,
+    total,
+    shard,
+    service: client.baseUrl,
+    inode: rowsFile?.identity.inode,
+    born: rowsFile?.identity.born,
+    results: path,
+  };
+}
+
+type Written = {
+  rows: readonly KeyedRow[];
+  /** Every path of this batch's results file. */
+  names: ReadonlySet<string>;
+  /** The other results files of the rows file. */
+  others: ReadonlySet<string>;
+  entries: readonly Entry[];
+};
+
+/** All attempts of this results file, and those of the rows that other results files and the journal have. */
+async function findAttempts(own: Results, written: Written, { onNote }: BatchOptions, { client, io }: Known) {
+  const { rows, names, others, entries } = written;
+  const keys = new Set(rows.map(({ key }) => key));
+  const lines = [own.attempts];
+  for (const other of others) {
+    const { source, attempts } = await readResults(other, io.disk);
+    if (source === undefined || source.service === client.baseUrl)
+      lines.push(attempts.filter(({ row }) => keys.has(row)));
+    else onNote(`${other} has the results of another service, ${source.service}: they do not count.`);
+  }
+  const isOurs = ({ batch = "", row = "" }: Entry) => names.has(batch) || (others.has(batch) && keys.has(row));
+  return mergeAttempts(lines.flat(), entries, isOurs);
 }
 
 /** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */
@@ -155,17 +204,6 @@ async function addInfos(
   return failures;
 }
 
-async function holdResults(path: string, io: LeaseIo) {
-  const acquired = await acquireLease(lockOf(path), io).catch((cause) => {
-    throw resultsError(path, cause);
-  });
-  if (acquired.kind === "acquired") return acquired.lease;
-  throw usage(
-    `Process ${acquired.holder.pid} runs this batch: it holds ${lockOf(path)}. Nothing was sent.`,
-    "`vidgen batch status` with the results file shows how far it is.",
-  );
-}
-
 /** Tells of generations that were paid for, are not saved, and belong to no row any more: the user has changed or removed it. */
 function noteOrphans(rows: PlannedRow[], attempts: readonly ResultLine[], onNote: BatchOptions["onNote"]): void {
   const keys = new Set(rows.map(({ key }) => key));
@@ -175,6 +213,20 @@ function noteOrphans(rows: PlannedRow[], attempts: readonly ResultLine[], onNote
   const count = orphans.length === 1 ? "1 generation" : `${orphans.length} generations`;
   onNote(
     `${count} of rows that the file no longer has may be unsaved: ${ids.join(", ")}${orphans.length > 3 ? " ..." : ""}. \`vidgen wait <id> -o ...\` saves one.`,
+  );
+}
+
+/** Tells of running rows that the service may not find with this key: a 404 changes nothing about them. */
+function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: BatchOptions["onNote"]): void {
+  const isOther = (own: string | undefined) => own !== undefined && own !== account;
+  const found = rows.flatMap(({ state }) =>
+    state.kind === "running" && isOther(state.attempt.account) ? state.attempt : [],
+  );
+  if (found.length === 0) return;
+  const count = found.length === 1 ? "1 running row was" : `${found.length} running rows were`;
+  const accounts = [...new Set(found.map(({ account }) => account))].join(", ");
+  onNote(
+    `${count} started with another key (account ${accounts}, not ${account}): only that one collects them. Nothing is paid for them again.`,
   );
 }
 
@@ -202,8 +254,16 @@ function sumUp(rows: PlannedRow[], costs: Costs): Plan {
   const isKnown = models.every(({ credits }) => credits !== null);
   const credits = isKnown ? models.reduce((sum, { credits }) => sum + (credits ?? 0), 0) : null;
   return {
-    ...{ rows: rows.length, done: count("done"), running: count("running"), failed: count("failed") },
-    ...{ refused, unknown: count("unknown"), to_start: count("new"), models, credits },
+    rows: rows.length,
+    done: count("done"),
+    running: count("running"),
+    failed: count("failed"),
+    refused,
+    unknown: count("unknown"),
+    lost: count("lost"),
+    to_start: count("new"),
+    models,
+    credits,
     remaining_credits: costs.remaining() ?? null,
   };
 }

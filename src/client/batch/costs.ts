@@ -3,22 +3,27 @@ import type { Entry } from "../history.ts";
 import type { ResultLine } from "./results.ts";
 import { isUnclear } from "./status.ts";
 
-/** What generations cost, as far as the service has told: the difference of `remaining_credits` between two starts. */
+/** What a start cost. Where that is not known, by how much the balance fell: somebody else may have spent too, or bought. */
+export type Cost = { credits?: number | undefined; balance_fell?: number | undefined };
+
+/** What generations cost, as far as the service has told: by how much `remaining_credits` falls from one start to the next. */
 export type Costs = {
-  /** Takes the credits left after a start, and returns what that cost; `undefined` where nothing tells. */
-  started(model: string, remaining: number | undefined): number | undefined;
+  /** Takes the credits left after a start, and returns what is known of its cost; nothing where nothing tells. */
+  started(model: string, remaining: number | undefined): Cost;
   /** Takes a start that may have been charged. */
   unknown(model: string): void;
-  /** What the batch has spent over all of its runs, as far as known; where it is not, the dearest cost of that model. */
+  /** The most that the batch can have spent over all of its runs; where nothing tells, the dearest cost of that model. */
   spent(): number;
-  /** The most that a generation of the model has cost in this batch, else its typical cost. */
+  /** Whether that is what it has spent. */
+  isExact(): boolean;
+  /** The most by which the balance fell for a generation of the model in this batch, else its typical cost. */
   dearest(model: string): number | undefined;
   /** The median of what the model has cost on this account, as far as the journal and the batch have seen. */
   typical(model: string): number | undefined;
   /** The credits that were left after the last start that told, less what may have been charged since. */
   remaining(): number | undefined;
-  /** How many rows were charged, or may have been. */
-  charged(): number;
+  /** Whether a start has cost nobody knows how much: no balance was told, or it did not fall. Then no budget can be kept. */
+  isOpen(): boolean;
 };
 
 export type Budget = {
@@ -31,39 +36,58 @@ export type Budget = {
 /** Another process may have spent, or somebody bought, credits since: an older balance tells nothing of the next cost. */
 const balanceLastsMs = 3600_000;
 
-/** Begins with what earlier runs of the batch have cost, and with the journal's entries of the service, newest first. */
-export function createCosts(earlier: readonly ResultLine[], entries: readonly Entry[], now: Date): Costs {
-  const samples = new Map<string, number[]>();
-  const samplesOf = (model: string) => {
-    const costs = samples.get(model) ?? [];
-    samples.set(model, costs);
-    return costs;
+/**
+ * Begins with what earlier runs of the batch have cost, and with the journal's entries of the service, newest first. The balance of another
+ * account tells nothing.
+ */
+export function createCosts(
+  earlier: readonly ResultLine[],
+  entries: readonly Entry[],
+  { account, now }: { account: string; now: Date },
+): Costs {
+  const isOwn = (each: { account?: string | undefined }) => each.account === undefined || each.account === account;
+  /** By how much the balance fell for each model; a fall that comes twice is its price. */
+  const falls = new Map<string, number[]>();
+  const fallsOf = (model: string) => {
+    const known = falls.get(model) ?? [];
+    falls.set(model, known);
+    return known;
   };
-  const told = entries.filter(({ remaining_credits }) => remaining_credits !== undefined).reverse();
+  const told = entries.filter((entry) => entry.remaining_credits !== undefined && isOwn(entry)).reverse();
   for (const [i, { request, remaining_credits = 0 }] of told.entries()) {
-    const cost = (told[i - 1]?.remaining_credits ?? 0) - remaining_credits;
-    if (cost > 0) samplesOf(request.model).push(cost);
+    const fell = (told[i - 1]?.remaining_credits ?? 0) - remaining_credits;
+    if (fell > 0) fallsOf(request.model).push(fell);
   }
-  for (const { model, credits } of earlier) if (credits !== null) samplesOf(model).push(credits);
-  const medians = new Map([...samples].map(([model, costs]) => [model, median(costs)]));
+  const fellOf = ({ credits, balance_fell }: ResultLine) => credits ?? balance_fell ?? undefined;
+  for (const line of earlier) {
+    const fell = fellOf(line) ?? 0;
+    if (fell > 0) fallsOf(line.model).push(fell);
+  }
+  const medians = new Map([...falls].map(([model, known]) => [model, median(known)]));
 
   let spent = 0;
   let charged = 0;
+  let isExact = true;
   const most = new Map<string, number>();
   /** How many rows of each model were charged, or may have been, without a word of what they cost. */
   const uncounted = new Map<string, number>();
+  const dearest = (model: string) => most.get(model) ?? medians.get(model);
   /** What is left on the account, and when the service told so. */
   let balance: { credits: number; at: string } | undefined;
-  const count = (model: string, cost: number | undefined) => {
+  const count = (model: string, { credits, balance_fell = 0 }: Cost) => {
+    const cost = credits ?? balance_fell;
     charged++;
-    if (cost === undefined) return void uncounted.set(model, (uncounted.get(model) ?? 0) + 1);
+    isExact &&= credits !== undefined;
+    if (cost <= 0) return void uncounted.set(model, (uncounted.get(model) ?? 0) + 1);
     spent += cost;
     most.set(model, Math.max(most.get(model) ?? 0, cost));
   };
   const paid = earlier.filter((line) => line.id !== null || isUnclear(line));
-  for (const { model, credits } of paid) count(model, credits ?? undefined);
-  for (const { started_at: at, remaining_credits } of earlier)
-    if (remaining_credits !== null) balance = { credits: remaining_credits, at };
+  for (const { model, credits, balance_fell } of paid)
+    count(model, { credits: credits ?? undefined, balance_fell: balance_fell ?? undefined });
+  for (const line of earlier)
+    if (line.remaining_credits !== null && isOwn(line))
+      balance = { credits: line.remaining_credits, at: line.started_at };
   const last = told.at(-1);
   if (last && (balance === undefined || last.at > balance.at))
     balance = { credits: last.remaining_credits ?? 0, at: last.at };
@@ -73,12 +97,14 @@ export function createCosts(earlier: readonly ResultLine[], entries: readonly En
     .filter(({ started_at, remaining_credits }) => remaining_credits === null && started_at >= (balance?.at ?? ""))
     .map(({ model }) => model);
   let before = balance && now.getTime() - Date.parse(balance.at) < balanceLastsMs ? balance.credits : undefined;
-  const dearest = (model: string) => most.get(model) ?? medians.get(model);
+  let isOpen = paid.some((line) => (fellOf(line) ?? 1) <= 0 && dearest(line.model) === undefined);
   return {
     started(model, left) {
-      const difference = (before ?? 0) - (left ?? 0);
-      // A balance that has not gone down tells of a refund or a purchase, not of a generation without a cost.
-      const cost = before !== undefined && left !== undefined && difference > 0 ? difference : undefined;
+      const fell = before === undefined || left === undefined ? undefined : before - left;
+      const isPrice = fell !== undefined && fell > 0 && fallsOf(model).includes(fell);
+      const cost = isPrice ? { credits: fell } : { balance_fell: fell };
+      if (left === undefined || (fell !== undefined && fell <= 0)) isOpen = true;
+      if (fell !== undefined && fell > 0 && !isPrice) fallsOf(model).push(fell);
       before = left ?? before;
       remaining = left ?? remaining;
       if (left === undefined) since.push(model);
@@ -88,13 +114,14 @@ export function createCosts(earlier: readonly ResultLine[], entries: readonly En
     },
     unknown(model) {
       since.push(model);
-      count(model, undefined);
+      count(model, {});
     },
     spent: () => [...uncounted].reduce((sum, [model, rows]) => sum + rows * (dearest(model) ?? 0), spent),
+    isExact: () => isExact,
     dearest,
     typical: (model) => medians.get(model),
     remaining: () => remaining && since.reduce((left, model) => left - (dearest(model) ?? 0), remaining),
-    charged: () => charged,
+    isOpen: () => isOpen || (remaining === undefined && charged > 0),
   };
 }
 
@@ -109,18 +136,19 @@ export function checkBudget(model: string, { maxCredits, keepCredits }: Budget, 
   const spent = costs.spent();
   if (maxCredits !== undefined && (spent >= maxCredits || spent + next > maxCredits)) {
     const cost = next === 0 ? "" : `, and the next generation costs up to ${next}`;
+    const upTo = costs.isExact() ? "" : "Up to ";
     return new VidgenError(
       "credits",
-      `${spent} of at most ${maxCredits} credits are spent${cost}: nothing more is started.`,
+      `${upTo}${spent} of at most ${maxCredits} credits are spent${cost}: nothing more is started.`,
     );
   }
-  const left = costs.remaining();
-  if (left === undefined && costs.charged() > 0)
+  if (costs.isOpen())
     return new VidgenError(
       "credits",
-      "No start has told how many credits are left, so no budget can be kept: nothing more is started.",
-      { hint: "Run it without a budget." },
+      "The service has not told what a start cost: no balance, or one that did not fall. So no budget can be kept: nothing more is started.",
+      { hint: "Check your account, and run it without a budget." },
     );
+  const left = costs.remaining();
   if (keepCredits !== undefined && left !== undefined && left - Math.max(next, 1) < keepCredits)
     return new VidgenError(
       "credits",

@@ -10,9 +10,18 @@ export type BatchCounts = EventCounts & {
 
 /** Counts the rows of a batch: from its plan, and from each event after that. */
 export function createCounts(plan: Plan): { counts: BatchCounts; take(event: GenerationEvent): void } {
-  const { rows: total, done, running, failed, refused, unknown, to_start, remaining_credits } = plan;
+  const { rows: total, done, running, failed, refused, unknown, lost, to_start, remaining_credits } = plan;
   const counts: BatchCounts = {
-    ...{ total, done, running, failed: failed - refused, refused, unsent: 0, unknown, to_start, remaining_credits },
+    total,
+    done,
+    running,
+    failed: failed - refused,
+    refused,
+    unsent: 0,
+    unknown,
+    lost,
+    to_start,
+    remaining_credits,
   };
   return {
     counts,
@@ -26,13 +35,14 @@ export function createCounts(plan: Plan): { counts: BatchCounts; take(event: Gen
       if (event.event !== "ended") return;
       const { id, status, error } = event;
       // The next run starts it, as the plan of that run says.
-      if (status === "refused" && isGeneral(error?.code)) return;
-      if (id === null) counts.to_start--;
+      if (status === "refused" && id === null && isGeneral(error?.code)) return;
+      // These are ends of a start, also where the answer named a generation.
+      if (status === "refused" || status === "unsent" || status === "unknown") counts.to_start--;
       else counts.running--;
       // A completed generation whose video is not saved is still to be collected.
       if (status === "completed" && error === null) counts.done++;
       else if (status === "processing" || status === "completed") counts.running++;
-      else counts[status === "lost" ? "unknown" : status]++;
+      else counts[status]++;
     },
   };
 }

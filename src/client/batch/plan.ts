@@ -1,10 +1,10 @@
-import { resolve } from "node:path";
 import { type ErrorCode, usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
+import { hasContent } from "../content.ts";
 import type { Entry } from "../history.ts";
 import type { ResultLine } from "./results.ts";
 import { hashRequest, type KeyedRow } from "./row.ts";
-import { findDeciding, isGeneral, isUnclear } from "./status.ts";
+import { findDeciding, groupByRow, isUnclear, kindOfRow, mergeLines, rankOf } from "./status.ts";
 
 /** What is to be done about a row. */
 export type RowState =
@@ -13,46 +13,53 @@ export type RowState =
   | { kind: "running"; attempt: ResultLine & { id: string } }
   /** To be started; `dismissed` are the attempts that may have been charged and are passed over. */
   | { kind: "new"; dismissed: string[] }
-  /** May have been charged, and has no id. */
-  | { kind: "unknown"; attempt: ResultLine }
-  | { kind: "failed"; attempt: ResultLine };
+  /** May have been charged, was charged and is lost, or was refused or failed: left alone. */
+  | { kind: "unknown" | "lost" | "failed"; attempt: ResultLine };
 
 export type PlannedRow = KeyedRow & { state: RowState };
 
 export type PlanOptions = { retryFailed?: boolean | undefined; retryUnknown?: boolean | undefined };
 
 /**
- * The attempts of a batch, the oldest first: what the journal says, which is written before anything else, and what the results file adds,
- * which another machine may have written. `open` leaves out the dismissed ones, which may have been charged all the same.
+ * The attempts of a batch, the oldest first: what the journal says, which is written before anything else, and what results files add, which
+ * another machine may have written. `isOurs` tells of entries that no results file has. `open` leaves out the dismissed ones, which may have
+ * been charged all the same.
  */
 export function mergeAttempts(
   results: readonly ResultLine[],
   entries: readonly Entry[],
-  path: string,
+  isOurs: (entry: Entry) => boolean,
 ): { all: ResultLine[]; open: ResultLine[] } {
-  const merged = new Map(results.map((line) => [line.attempt, line]));
+  const merged = new Map(mergeLines(results).map((line) => [line.attempt, line]));
   const dismissed = new Set<string>();
   for (const entry of entries) {
     const known = merged.get(entry.attempt);
-    if (known === undefined && entry.batch !== path) continue;
+    if (known === undefined && !isOurs(entry)) continue;
     const line = mergeLine(known ?? lineOf(entry), entry);
     merged.set(entry.attempt, line);
     // Where the journal could not be written, the results file alone may have the id.
-    if (entry.dismissed && line.id === null) dismissed.add(entry.attempt);
+    if (entry.dismissed && isUnclear(line)) dismissed.add(entry.attempt);
   }
-  const all = [...merged.values()].sort((a, b) => a.started_at.localeCompare(b.started_at));
+  const all = mergeLines([...merged.values()]);
   return { all, open: all.filter(({ attempt }) => !dismissed.has(attempt)) };
 }
 
-/** From what is least known of an attempt to what is most. */
-const ranks = ["starting", "unknown", "unsent", "refused", "processing", "lost", "failed", "completed"] as const;
-
 function mergeLine(line: ResultLine, entry: Entry): ResultLine {
-  const { status, id, file = line.file, remaining_credits = line.remaining_credits, reason } = entry;
-  if (status === "dismissed" || ranks.indexOf(status) < ranks.indexOf(line.status)) return line;
+  const { status, remaining_credits = line.remaining_credits, account = line.account, reason } = entry;
+  if (status === "dismissed" || rankOf(status) < rankOf(line.status)) return { ...line, account };
+  const file = entry.file === undefined || entry.file === "-" ? line.file : entry.file;
   const error = reason === undefined ? null : { code: entry.code ?? codeOf(status), message: reason };
   const isSame = status === line.status;
-  return { ...line, status, id: id ?? line.id, file, remaining_credits, error: isSame ? (line.error ?? error) : error };
+  return {
+    ...line,
+    status,
+    id: entry.id ?? line.id,
+    account,
+    file,
+    content: entry.content ?? line.content,
+    remaining_credits,
+    error: isSame ? (line.error ?? error) : error,
+  };
 }
 
 function codeOf(status: Entry["status"]): ErrorCode {
@@ -61,18 +68,25 @@ function codeOf(status: Entry["status"]): ErrorCode {
 }
 
 /** What the journal alone knows of an attempt. */
-function lineOf({ attempt, at, row = "", request, remaining_credits }: Entry): ResultLine {
+function lineOf({ attempt, at, row = "", request, account, remaining_credits }: Entry): ResultLine {
   return {
-    ...{ at, row, line: 0, request: hashRequest(request), model: request.model, attempt, id: null, status: "starting" },
-    ...{
-      file: null,
-      video_url: null,
-      error: null,
-      credits: null,
-      remaining_credits: remaining_credits ?? null,
-      started_at: at,
-      ended_at: null,
-    },
+    at,
+    row,
+    line: 0,
+    request: hashRequest(request),
+    model: request.model,
+    attempt,
+    account,
+    id: null,
+    status: "starting",
+    file: null,
+    content: null,
+    error: null,
+    credits: null,
+    balance_fell: null,
+    remaining_credits: remaining_credits ?? null,
+    started_at: at,
+    ended_at: null,
   };
 }
 
@@ -86,12 +100,7 @@ export async function planRows(
   options: PlanOptions,
   disk: Disk,
 ): Promise<PlannedRow[]> {
-  const byRow = new Map<string, ResultLine[]>();
-  for (const attempt of attempts) {
-    const known = byRow.get(attempt.row);
-    if (known) known.push(attempt);
-    else byRow.set(attempt.row, [attempt]);
-  }
+  const byRow = groupByRow(attempts);
   const faults: string[] = [];
   const planned: PlannedRow[] = [];
   const lines = new Map<string, number>();
@@ -140,24 +149,27 @@ function factsOf({ status, id, file, error }: Pick<ResultLine, "status" | "id" |
 async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions, disk: Disk): Promise<RowState> {
   const attempt = findDeciding(known);
   if (attempt === undefined) return { kind: "new", dismissed: [] };
-  const { id, status } = attempt;
-  if (status === "failed" || status === "refused" || status === "unsent") {
-    const isTried = status === "failed" || (status === "refused" && !isGeneral(attempt.error?.code));
+  const { id, status, file } = attempt;
+  const kind = kindOfRow(attempt);
+  if (kind === "missing") return { kind: "new", dismissed: [] };
+  if (kind === "failed") {
     const isSame = attempt.request === row.hash;
-    return isTried && isSame && !options.retryFailed ? { kind: "failed", attempt } : { kind: "new", dismissed: [] };
+    return isSame && !options.retryFailed ? { kind, attempt } : { kind: "new", dismissed: [] };
   }
-  if (id === null || status === "lost") {
-    if (!options.retryUnknown) return { kind: "unknown", attempt };
+  // A line that names no generation to follow was changed by hand.
+  if (kind === "unknown" || kind === "lost" || id === null) {
+    if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
     return { kind: "new", dismissed: known.filter(isUnclear).map((each) => each.attempt) };
   }
-  const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt.file, disk)));
-  if (isDone) return { kind: "done", id, file: attempt.file };
-  return { kind: "running", attempt: { ...attempt, id } };
+  const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt, disk)));
+  return isDone ? { kind: "done", id, file } : { kind: "running", attempt: { ...attempt, id } };
 }
 
-async function isThere(file: string | null, disk: Disk): Promise<boolean> {
-  if (file === null || file === "-") return false;
-  return disk.stat(resolve(file)).then(
+/** Whether the video of an attempt is where it was saved. Earlier versions have written nothing down that it could be known by. */
+async function isThere({ file, content }: ResultLine, disk: Disk): Promise<boolean> {
+  if (file === null) return false;
+  if (content) return hasContent(file, content, disk);
+  return disk.stat(file).then(
     (found) => found.isFile() && found.size > 0,
     () => false,
   );

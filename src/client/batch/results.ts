@@ -1,13 +1,27 @@
-import { basename, dirname, join, resolve } from "node:path";
+import { dirname, relative, resolve } from "node:path";
 import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
+import { type Content, parseContent } from "../content.ts";
 import type { EndStatus } from "../events.ts";
+import { type FileIdentity, findRealPath } from "../identity.ts";
 import { appendLine, openLines, readLines } from "../lines.ts";
 import { isRecord, parseJson } from "../schema.ts";
 import { kindOf } from "../target.ts";
 
 /** Which rows a results file is about: of which file, which part of it, and the base URL of the service that makes them. */
-export type Source = { file: string; rows: number; total: number; shard: string | null; service: string };
+export type Source = {
+  /** The rows file as a path relative to the results file; "" or "-" where there is none. Earlier versions wrote it as it was typed. */
+  file: string;
+  rows: number;
+  total: number;
+  shard: string | null;
+  service: string;
+  /** Of the rows file; see `FileIdentity`. */
+  inode?: number | undefined;
+  born?: number | undefined;
+  /** The path by which the run knew the results file. */
+  results?: string | undefined;
+};
 
 /** A line about a row; the newest one about an attempt counts. Times are ISO 8601, UTC. */
 export type ResultLine = {
@@ -19,27 +33,41 @@ export type ResultLine = {
   request: string;
   model: string;
   attempt: string;
+  /** The account that pays, as `accountOf` gives it; absent in lines of earlier versions. */
+  account?: string | undefined;
+  /** For a refused or unknown start, a generation that the answer named all the same. */
   id: string | null;
   /** `starting` before the request is sent. */
   status: EndStatus | "starting";
+  /** An absolute path; in the file itself it is relative to the results file. */
   file: string | null;
+  /** What the file is known by; absent in lines of earlier versions. */
+  content?: Content | null | undefined;
   error: { code: ErrorCode; message: string } | null;
   /** What it cost, where that is known. */
   credits: number | null;
+  /** By how much less was left after its start than before: others may have spent too. Absent in lines of earlier versions. */
+  balance_fell?: number | null | undefined;
   remaining_credits: number | null;
   started_at: string;
   ended_at: string | null;
 };
 
 /** What a results file says: the newest line of each attempt, in the order in which they were started. */
-export type Results = { source: Source | undefined; attempts: ResultLine[]; unreadable: number };
+export type Results = {
+  /** Of the last run. */
+  source: Source | undefined;
+  /** Every path by which a run has known the file: it may have been renamed, or be a hard link. */
+  names: string[];
+  attempts: ResultLine[];
+};
 
 export type ResultsFile = {
   path: string;
   /** Resolves when the line is on the disk. Throws `output`. */
   append(line: Omit<ResultLine, "at">): Promise<void>;
   /** Writes down that a run begins. Throws `output`. */
-  begin(source: Source): Promise<void>;
+  begin(): Promise<void>;
 };
 
 /** The lease of the process that runs the batch. */
@@ -52,7 +80,7 @@ export function lockOf(path: string): string {
  * a pipe or a device: to read one may wait for ever.
  */
 export async function findResults(results: string, disk: Disk): Promise<string> {
-  const path = await findRealPath(resolve(results), disk);
+  const path = await findRealPath(results, disk);
   const kind = await kindOf(path, disk).catch((cause) => {
     throw resultsError(path, cause);
   });
@@ -60,19 +88,27 @@ export async function findResults(results: string, disk: Disk): Promise<string> 
   return path;
 }
 
-/** Also of a file that does not exist yet. */
-async function findRealPath(path: string, disk: Disk): Promise<string> {
-  const found = await disk.realpath(path).catch(() => undefined);
-  if (found !== undefined || dirname(path) === path) return found ?? path;
-  return join(await findRealPath(dirname(path), disk), basename(path));
-}
-
-export function openResults(path: string, io: Pick<Io, "date" | "disk">): ResultsFile {
-  const append = (line: object) =>
-    appendLine(path, { at: io.date().toISOString(), ...line }, io.disk).catch((cause) => {
+export function openResults(path: string, source: Source, io: Pick<Io, "date" | "disk">): ResultsFile {
+  let isTorn = false;
+  const write = async (line: object) => {
+    try {
+      await appendLine(path, { at: io.date().toISOString(), ...line }, io.disk);
+      isTorn = false;
+    } catch (cause) {
+      isTorn = true;
       throw resultsError(path, cause);
-    });
-  return { path, append, begin: (batch) => append({ batch }) };
+    }
+  };
+  const begin = () => write({ batch: source });
+  return {
+    path,
+    begin,
+    async append(line) {
+      // On a full disk half of the last line may be written: readers accept that where a run begins, and nowhere else.
+      if (isTorn) await begin();
+      await write({ ...line, file: line.file === null ? null : relative(dirname(path), resolve(line.file)) });
+    },
+  };
 }
 
 /** The error for a results file that cannot be written. */
@@ -80,60 +116,124 @@ export function resultsError(path: string, cause: unknown): VidgenError {
   return new VidgenError("output", `Cannot write ${path}: ${systemReason(cause)}.`, { cause });
 }
 
-/** How each line begins. */
-const lineStart = '{"at":';
-
 /**
- * Reads a results file; one that does not exist is empty. Lines that a crash has torn, or that are of something else, are counted. Throws
- * `usage` for a file that holds nothing but such lines: it is another file, which must not be appended to.
+ * Reads a results file; one that does not exist is empty. Throws `usage` for a line that cannot be read, since a row that it tells of could
+ * be paid for twice. Only the last line of a run may be torn, by a crash.
  */
 export async function readResults(path: string, disk: Disk, { mustExist = false } = {}): Promise<Results> {
   const attempts = new Map<string, ResultLine>();
+  const names = new Set<string>();
   let source: Source | undefined;
-  let unreadable = 0;
-  let first = "";
+  let number = 0;
+  let tornNumber: number | undefined;
+  const checkTorn = () => {
+    if (tornNumber !== undefined) throw unreadableError(path, tornNumber);
+  };
   let file: DiskFile | undefined;
   try {
     file = await openLines(path, "r", { disk });
     for await (const { text } of readLines(file)) {
+      number++;
       if (text.trim() === "") continue;
-      first ||= text;
-      const line = parseJson(text);
+      const line = parseLine(text);
       if (isResultLine(line)) {
+        checkTorn();
         const before = attempts.get(line.attempt);
-        attempts.set(line.attempt, { ...line, credits: line.credits ?? before?.credits ?? null });
-      } else if (isRecord(line) && isSource(line.batch)) source = line.batch;
-      else unreadable++;
+        const { credits, balance_fell } = before ?? line;
+        const told = { credits: line.credits ?? credits, balance_fell: line.balance_fell ?? balance_fell };
+        const content = parseContent(line.content) ?? null;
+        attempts.set(line.attempt, { ...line, ...told, file: findFile(line, path), content });
+      } else if (isRecord(line) && isSource(line.batch)) {
+        tornNumber = undefined;
+        source = line.batch;
+        if (source.results !== undefined) names.add(source.results);
+      } else if (line === undefined && isTorn(text)) tornNumber ??= number;
+      else if (source === undefined && attempts.size === 0)
+        throw usage(`${path} is not a results file of \`vidgen batch\`.`);
+      else throw unreadableError(path, number);
     }
   } catch (error) {
+    if (error instanceof VidgenError) throw error;
     const isMissing = systemCode(error) === "ENOENT";
     if (mustExist && isMissing) throw usage(`There is no results file ${path}.`);
     if (!isMissing) throw new VidgenError("output", `Cannot read ${path}: ${systemReason(error)}.`, { cause: error });
   } finally {
     await file?.close();
   }
-  // A crash may have torn the first line.
-  const isTorn = unreadable === 1 && (first.startsWith(lineStart) || lineStart.startsWith(first));
-  if (unreadable > 0 && attempts.size === 0 && source === undefined && !isTorn)
-    throw usage(`${path} is not a results file of \`vidgen batch\`.`);
-  return { source, attempts: [...attempts.values()], unreadable };
+  return { source, names: [...names], attempts: [...attempts.values()] };
+}
+
+function unreadableError(path: string, number: number): VidgenError {
+  return usage(
+    `${path}, line ${number}, cannot be read: a row that it tells of could be paid for twice. Nothing was sent.`,
+    "Restore the file as it was, or use the version of vidgen that wrote the line. Delete the line only if its row was not started.",
+  );
+}
+
+const headBytes = 65_536;
+
+/** The rows file that a results file is about, by its first run; `undefined` for a file that is no results file, or cannot be read. */
+export async function readRowsFile(path: string, disk: Disk): Promise<FileIdentity | undefined> {
+  let file: DiskFile | undefined;
+  try {
+    file = await openLines(path, "r", { disk });
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0);
+    for (const text of buffer.toString("utf8", 0, bytesRead).split("\n")) {
+      const line = parseLine(text);
+      if (!isRecord(line) || !isSource(line.batch)) continue;
+      const { file, inode, born } = line.batch;
+      const named = inode === undefined ? resolve(file) : resolve(dirname(path), file);
+      return { path: await findRealPath(named, disk), inode, born };
+    }
+  } catch {
+  } finally {
+    await file?.close();
+  }
+  return undefined;
+}
+
+/** How each line begins. */
+const lineStart = '{"at":';
+
+/** Some editors put a byte order mark at the beginning of a file. */
+function parseLine(text: string): unknown {
+  return parseJson(text.startsWith("\ufeff") ? text.slice(1) : text);
+}
+
+/** Whether a crash may have left this of one line. A power failure may leave zeros, too. */
+function isTorn(text: string): boolean {
+  const begin = text.replace(/^\ufeff/, "").replace(/[\0\r]+$/, "");
+  // In the text of a field each quote has a backslash before it, so that a second beginning is that of another line.
+  return lineStart.startsWith(begin) || begin.lastIndexOf(lineStart) === 0;
+}
+
+/** Earlier versions, which did not write the account, wrote a path as it was typed. */
+function findFile({ file, account }: ResultLine, path: string): string | null {
+  if (file === null) return null;
+  return account === undefined ? resolve(file) : resolve(dirname(path), file);
 }
 
 const statuses = ["starting", "processing", "completed", "failed", "lost", "refused", "unsent", "unknown"];
 
 function isResultLine(line: unknown): line is ResultLine {
   if (!isRecord(line)) return false;
-  const { row, attempt, request, model, id, file, error, credits, remaining_credits, started_at } = line;
-  const isText = [line.at, row, attempt, request, model, started_at].every((value) => typeof value === "string");
+  const { row, attempt, request, model, account = "", id, file, error, credits, remaining_credits, started_at } = line;
+  const { balance_fell = null } = line;
+  const isText = [line.at, row, attempt, request, model, account, started_at].every(
+    (value) => typeof value === "string",
+  );
   const isRead = [id, file].every((value) => value === null || typeof value === "string");
-  const isNumber = [credits, remaining_credits].every((value) => value === null || typeof value === "number");
+  const isNumber = [credits, remaining_credits, balance_fell].every(
+    (value) => value === null || typeof value === "number",
+  );
   const isError = error === null || (isRecord(error) && typeof error.message === "string");
   return isText && isRead && isNumber && isError && statuses.includes(String(line.status));
 }
 
 function isSource(value: unknown): value is Source {
   if (!isRecord(value)) return false;
-  const { rows, total, shard, service } = value;
+  const { file, rows, total, shard, service, results = "" } = value;
   const isNumber = typeof rows === "number" && typeof total === "number";
-  return isNumber && (shard === null || typeof shard === "string") && typeof service === "string";
+  const isText = [file, service, results].every((text) => typeof text === "string");
+  return isNumber && isText && (shard === null || typeof shard === "string");
 }

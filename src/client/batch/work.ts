@@ -2,6 +2,7 @@ import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Claim } from "../claims.ts";
 import type { Client, DownloadOptions, ReadyStart } from "../client.ts";
+import type { Content } from "../content.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
 import { recordOf } from "../history.ts";
 import type { Journal } from "../journal.ts";
@@ -9,6 +10,7 @@ import type { Costs } from "./costs.ts";
 import type { PlannedRow } from "./plan.ts";
 import type { ResultLine, ResultsFile } from "./results.ts";
 import { hashRequest } from "./row.ts";
+import type { RowsFile } from "./rows-file.ts";
 
 export type WorkOptions = Omit<DownloadOptions, "onState" | "onTrouble" | "onProgress" | "signal"> & {
   signal: AbortSignal;
@@ -19,7 +21,7 @@ export type WorkOptions = Omit<DownloadOptions, "onState" | "onTrouble" | "onPro
 /** How a row has ended for this run. */
 export type Ended = { status: EndStatus; error?: VidgenError | undefined };
 
-type RowEnd = Ended & { file?: string | null; video_url?: string | null };
+type RowEnd = Ended & { file?: string | null; content?: Content | null; video_url?: string | null };
 
 /** A row whose generation has an id; `target` is the place for its video, where that is claimed already. */
 export type Running = { row: PlannedRow; line: Line & { id: string }; target?: Claim | undefined; begun?: ReadyStart };
@@ -32,18 +34,20 @@ export type Sent =
 type Line = Omit<ResultLine, "at">;
 
 type Known = {
-  client: Pick<Client, "beginNew" | "claim" | "download" | "follow">;
+  client: Pick<Client, "account" | "beginNew" | "claim" | "download" | "follow">;
   journal: Pick<Journal, "append"> | undefined;
   costs: Costs;
   results: ResultsFile;
+  rowsFile: RowsFile | undefined;
   /** Rejects when another process has taken over the results file. */
   confirm(): Promise<void>;
   io: Pick<Io, "date" | "uuid">;
 };
 
 /** What a batch does with one row: each step is in the results file before the next one depends on it. */
-export function createWork({ client, journal, costs, results, confirm, io }: Known, options: WorkOptions) {
+export function createWork({ client, journal, costs, results, rowsFile, confirm, io }: Known, options: WorkOptions) {
   const { signal, leave, overwrite, onEvent } = options;
+  const { account } = client;
 
   function tellEnd(row: PlannedRow, line: Line, { status, file = null, video_url = null, error }: RowEnd): Ended {
     const told = { error: error ? errorFieldsOf(error) : null, credits: line.credits ?? undefined };
@@ -52,9 +56,9 @@ export function createWork({ client, journal, costs, results, confirm, io }: Kno
   }
 
   async function end(row: PlannedRow, line: Line, ended: RowEnd): Promise<Ended> {
-    const { status, error, file = line.file } = ended;
+    const { status, error, file = line.file, content = line.content } = ended;
     const short = error ? { code: error.code, message: error.message } : null;
-    const last = { ...line, status, file, error: short, ended_at: io.date().toISOString() };
+    const last = { ...line, status, file, content, error: short, ended_at: io.date().toISOString() };
     // What has happened is told even where it can no longer be written down: the journal has it.
     const failure = await results.append(last).then(() => undefined, asVidgenError);
     return tellEnd(row, line, { ...ended, file, error: error ?? failure });
@@ -65,10 +69,25 @@ export function createWork({ client, journal, costs, results, confirm, io }: Kno
     async start(row: PlannedRow): Promise<Sent> {
       const started_at = io.date().toISOString();
       let begun: ReadyStart;
-      const empty = { id: null, file: null, error: null, credits: null, remaining_credits: null };
-      const about = { row: row.key, line: row.line, request: row.hash, model: row.record.model, started_at };
-      const line: Line = { ...about, ...empty, attempt: io.uuid(), status: "starting", ended_at: null };
-      const batch = { path: results.path, row: row.key };
+      const line: Line = {
+        row: row.key,
+        line: row.line,
+        request: row.hash,
+        model: row.record.model,
+        attempt: io.uuid(),
+        account,
+        id: null,
+        status: "starting",
+        file: null,
+        content: null,
+        error: null,
+        credits: null,
+        balance_fell: null,
+        remaining_credits: null,
+        started_at,
+        ended_at: null,
+      };
+      const batch = { path: results.path, row: row.key, rowsFile: rowsFile?.identity };
       try {
         const request = await row.load();
         if (hashRequest(recordOf(request)) !== row.hash)
@@ -93,23 +112,25 @@ export function createWork({ client, journal, costs, results, confirm, io }: Kno
       const sent = await begun.sendUntilKnown({ signal, leave, retriesNotNow: false });
       if (sent.kind === "accepted") {
         const { generation, remaining_credits } = sent.started;
-        const credits = costs.started(line.model, remaining_credits);
+        const cost = costs.started(line.model, remaining_credits);
         const { id } = generation;
-        const known = { id, credits: credits ?? null, remaining_credits: remaining_credits ?? null };
-        const accepted = { ...line, ...known, status: "processing" as const };
+        const { credits = null, balance_fell = null } = cost;
+        const told = { credits, balance_fell, remaining_credits: remaining_credits ?? null };
+        const accepted = { ...line, id, ...told, status: "processing" as const };
         // The journal has the id, also where this cannot be written.
         await results.append(accepted).catch(() => {});
         const { model, attempt } = accepted;
-        onEvent({ event: "started", ...nameOf(row), id, attempt, model, resumed: false, remaining_credits, credits });
+        onEvent({ event: "started", ...nameOf(row), id, attempt, model, resumed: false, remaining_credits, ...cost });
         return { kind: "running", running: { row, line: accepted, target: begun.target, begun } };
       }
       await begun.release();
-      if (sent.kind === "unknown") costs.unknown(line.model);
+      const { id = null } = sent.error;
+      if (sent.kind === "unknown" || id !== null) costs.unknown(line.model);
       if (sent.kind === "refused" && sent.notNow && !signal.aborted) {
         await results.append({ ...line, status: "refused", error: { code: "network", message: sent.error.message } });
         return { kind: "not now", afterMs: sent.notNow.waitMs };
       }
-      return { kind: "ended", ...(await end(row, line, { status: sent.kind, error: sent.error })) };
+      return { kind: "ended", ...(await end(row, { ...line, id }, { status: sent.kind, error: sent.error })) };
     },
     /** Follows a row's generation to its end, and saves its video. Never rejects. */
     async collect({ row, line, target, begun }: Running): Promise<Ended> {
@@ -125,15 +146,22 @@ export function createWork({ client, journal, costs, results, confirm, io }: Kno
           place = await client.claim(row.place, { id, words, overwrite, resume: true });
         if (!begun)
           onEvent({ event: "started", ...nameOf(row), id, attempt: line.attempt, model: line.model, resumed: true });
-        const { videoUrl, file = null } = place
+        const {
+          videoUrl,
+          file = null,
+          content = null,
+        } = place
           ? await client.download(id, place, how)
-          : { file: undefined, ...(await client.follow(id, how)) };
+          : { file: undefined, content: undefined, ...(await client.follow(id, how)) };
         if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
-        return await end(row, line, { status: "completed", file, video_url: videoUrl });
+        return await end(row, line, { status: "completed", file, content, video_url: videoUrl });
       } catch (thrown) {
         const error = asVidgenError(thrown).with({ id });
         if (signal.aborted) return tellEnd(row, line, { status: "processing", error });
-        return await end(row, line, { status: statusOf(error), error });
+        // Nothing is known of a generation whose place could not be claimed, and a 404 for another key than its own says nothing.
+        const isSeen = place !== undefined || row.place === undefined;
+        const isOwn = line.account === undefined || line.account === account;
+        return await end(row, line, { status: isSeen && isOwn ? statusOf(error) : "processing", error });
       } finally {
         // A partial file that cannot be removed loses nothing.
         await (begun ?? place)?.release().catch(() => {});

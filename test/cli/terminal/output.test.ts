@@ -267,7 +267,7 @@ test("without --events no event is printed, and the exit code stays", async () =
 test("a batch sets the counts of the summary", async () => {
   const { output, written } = createScene({ events: true });
   output.event({ event: "started", id: "1b4e", resumed: false });
-  const counts = { total: 9, done: 3, running: 1, failed: 1, refused: 1, unsent: 2, unknown: 1 };
+  const counts = { total: 9, done: 3, running: 1, failed: 1, refused: 1, unsent: 2, unknown: 1, lost: 0 };
   output.summarize(counts);
   await output.end(6);
   expect(JSON.parse(written.stdout.split("\n")[1] ?? "")).toMatchObject({ exit_code: 6, ...counts });

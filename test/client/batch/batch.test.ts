@@ -15,9 +15,9 @@ test("each row is started, saved, and written down", async () => {
   expect(service.generations).toHaveLength(3);
   const ended = lines().filter(({ status }) => status === "completed");
   expect(ended.sort((a, b) => a.line - b.line)).toMatchObject([
-    { line: 1, id: "gen-1", file: shots[0]?.place, error: null, credits: null, remaining_credits: 999_990 },
-    { line: 2, id: "gen-2", credits: 10 },
-    { line: 3, id: "gen-3", credits: 10 },
+    { line: 1, id: "gen-1", file: "a-fox-1.mp4", error: null, credits: null, remaining_credits: 999_990 },
+    { line: 2, id: "gen-2", credits: null, balance_fell: 10 },
+    { line: 3, id: "gen-3", credits: 10, balance_fell: null },
   ]);
 });
 

@@ -44,6 +44,10 @@ export function createService(options: ServiceOptions = {}) {
     refused: [] as number[],
     polls: 0,
     starts: 0,
+    /** Somebody buys credits, or spends some elsewhere. */
+    earn: (credits: number) => {
+      service.credits += credits;
+    },
     charges: (prompt: string) => generations.filter((each) => each.prompt === prompt).length,
   };
   const accept = (prompt: string, model: string) => {
@@ -79,7 +83,9 @@ export function createService(options: ServiceOptions = {}) {
 
 export type Service = ReturnType<typeof createService>;
 
-type Options = Partial<BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string }>;
+type Options = Partial<
+  BatchOptions & RunOptions & Omit<WorkOptions, "overwrite"> & { baseUrl: string; apiKey: string }
+>;
 
 export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };
 
@@ -88,21 +94,29 @@ type MachineOptions = {
   /** The folder in which it has its own. */
   parent?: string;
   isAlive?(pid: number, newest: number): boolean;
+  /** Whether processes run side by side, until `kill` ends them all; else each new one ends the one before. */
+  atOnce?: boolean;
 };
 
 /** A folder on a machine with a journal; `run` is one process, the one before has ended. */
 export function createMachine(service: Service, options: MachineOptions = {}) {
-  const { name = "a", parent = tmpdir(), isAlive = (pid, newest) => pid === newest } = options;
+  const { name = "a", parent = tmpdir() } = options;
   const folder = mkdtempSync(join(parent, "vidgen-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  // What it holds is not read here: the rows are given.
+  writeFileSync(join(folder, "shots.csv"), "");
   let pid = 0;
   const processesOf = (self: number) => ({
     self: async () => ({ machine: name, namespace: "1", pid: self, start: "0" }),
-    startOf: async (other: number) => (isAlive(other, pid) ? "0" : undefined),
+    startOf: async (other: number) => (machine.isAlive(other, pid) ? "0" : undefined),
   });
+  let killed = 0;
+  const runs = (self: number) => (options.atOnce ? self > killed : self === pid);
   const machine = {
     folder,
     journal: join(folder, "journal.jsonl"),
+    isAlive: options.isAlive ?? runs,
+    rowsFile: join(folder, "shots.csv"),
     results: join(folder, "shots.csv.results.jsonl"),
     /** Rows of these prompts, each saved as its line in the folder. */
     rows: (...prompts: string[]) => prompts.map((prompt, i) => machine.row(prompt, { line: i + 1 })),
@@ -118,7 +132,7 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const alive =
         <Args extends unknown[], Result>(work: (...args: Args) => Promise<Result>) =>
         (...args: Args) =>
-          self === pid ? work(...args) : new Promise<never>(() => {});
+          runs(self) ? work(...args) : new Promise<never>(() => {});
       const processes = processesOf(self);
       const { clock } = service;
       const io = {
@@ -130,9 +144,9 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       const notes: string[] = [];
       const onNote = (text: string) => void notes.push(text);
       const journal = openJournal(machine.journal, io);
-      const { baseUrl = serviceUrl } = options;
-      const client = createClient({ baseUrl, apiKey: "canary-key-0123456789", journal, onNote }, io);
-      const source = { file: "shots.csv", total: rows.length, shard: null };
+      const { baseUrl = serviceUrl, apiKey = "canary-key-0123456789" } = options;
+      const client = createClient({ baseUrl, apiKey, journal, onNote }, io);
+      const source = { file: machine.rowsFile, total: rows.length, shard: null };
       const how = { results: machine.results, source, onNote, ...options };
       return { ...(await openBatch(keyRows(rows), how, { client, journal, io })), notes };
     },
@@ -147,8 +161,10 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
       return { batch, end, events, statuses: Object.fromEntries(ended) };
     },
     rewriteJournal: (lines: string[]) => writeFileSync(machine.journal, lines.map((line) => `${line}\n`).join("")),
-    /** The process dies. */
-    kill: () => void pid++,
+    /** The process dies, and all others with it. */
+    kill() {
+      killed = ++pid;
+    },
     status: () =>
       readStatus([machine.results], { ...systemMachine, ...service.clock, processes: processesOf(pid + 1) }),
     lines: () =>

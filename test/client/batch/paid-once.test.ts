@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { expect, test } from "vitest";
 import { createMachine, createService } from "./machine.ts";
@@ -85,4 +85,24 @@ test("the results of another service are not taken for this one's", async () => 
   await machine.run(shots, { baseUrl: "http://vidgen.localhost" });
   await expect(machine.open(shots)).rejects.toMatchObject({ code: "usage", message: /vidgen\.localhost/ });
   expect(existsSync(`${machine.results}.lock`)).toBe(false);
+});
+
+test("a row is done while its file is that video: copied or touched it is, another video of the same size is not", async () => {
+  const service = createService();
+  const machine = createMachine(service);
+  const rows = machine.rows("a fox");
+  await machine.run(rows);
+  const file = rows[0]?.place ?? "";
+  const video = readFileSync(file);
+  rmSync(file);
+  writeFileSync(file, video);
+  rmSync(machine.journal);
+  expect((await machine.open(rows)).plan).toMatchObject({ done: 1, to_start: 0 });
+  video.writeUInt8(video.readUInt8(video.length - 1) ^ 1, video.length - 1);
+  writeFileSync(file, video);
+  await expect(machine.open(rows)).rejects.toMatchObject({
+    code: "usage",
+    hint: expect.stringContaining("exists already"),
+  });
+  expect(service.starts).toBe(1);
 });

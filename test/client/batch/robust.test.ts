@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { iterateBatch } from "../../../src/client/batch/iterate.ts";
@@ -92,25 +92,6 @@ test("a lost lease stops the run: another process goes on with it", async () => 
 test("no number of jobs that would hang is accepted", async () => {
   const { rows, run } = createMachine(createService());
   for (const jobs of [0, Number.NaN]) await expect(run(rows("a"), { jobs })).rejects.toMatchObject({ code: "usage" });
-});
-
-test("foreign lines are ignored, in the plan and in the status", async () => {
-  const machine = createMachine(createService());
-  const shots = machine.rows("a", "b");
-  await machine.run(shots);
-  const own = readFileSync(machine.results, "utf8");
-  const last = machine.lines().at(-1);
-  const foreign = [
-    { ...last, attempt: "x", started_at: undefined },
-    { ...last, attempt: "y", remaining_credits: "many" },
-    { at: "2026", batch: { rows: 1, total: 1 } },
-    { batch: null },
-    null,
-  ];
-  writeFileSync(machine.results, own + foreign.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  const { batch } = await machine.run(shots);
-  expect(batch.plan.done).toBe(2);
-  expect(await machine.status()).toMatchObject({ done: 2, rows: 2, shards: null });
 });
 
 test("a paid generation whose row is gone from the file is named", async () => {

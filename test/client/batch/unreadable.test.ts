@@ -1,0 +1,91 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { openResults, readResults } from "../../../src/client/batch/results.ts";
+import { type Disk, systemMachine } from "../../../src/io.ts";
+import { createMachine, createService } from "./machine.ts";
+
+type Line = Record<string, unknown>;
+
+/** A results file of two rows that are paid for, as its lines; another machine has it, and no journal. */
+async function createPaid() {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a", "b");
+  await machine.run(shots, { jobs: 1 });
+  machine.rewriteJournal([]);
+  return { service, machine, shots, lines: readFileSync(machine.results, "utf8").trimEnd().split("\n") };
+}
+
+const changed = (line = "{}", change: (line: Line) => Line = (each) => each) =>
+  JSON.stringify(change(JSON.parse(line)));
+const swap = (lines: string[], at: number, line: string) => lines.map((each, i) => (i === at ? line : each));
+
+test.each<[string, (lines: string[]) => string[], number]>([
+  [
+    "a newer version's status",
+    (lines) => [...lines, changed(lines.at(-1), (line) => ({ ...line, status: "paused" }))],
+    8,
+  ],
+  ["a line of another kind", (lines) => [...lines, '{"at":"2030","note":"hello"}'], 8],
+  [
+    "a field of another type",
+    (lines) =>
+      swap(
+        lines,
+        3,
+        changed(lines[3], (line) => ({ ...line, id: 7 })),
+      ),
+    4,
+  ],
+  ["a cut line in the middle", (lines) => swap(lines, 3, lines[3]?.slice(0, 40) ?? ""), 4],
+  ["the end of a line", (lines) => swap(lines, 6, lines[6]?.slice(9) ?? ""), 7],
+  ["conflict marks", ([first = "", ...lines]) => [first, "<<<<<<< HEAD", ...lines, "=======", ">>>>>>> main"], 2],
+  ["conflict marks around the beginning", (lines) => ["<<<<<<< HEAD", ...lines], 1],
+  ["all lines joined into one", (lines) => [lines.join(" ")], 1],
+  ["lines joined after the first", ([first = "", ...lines]) => [first, lines.join("")], 2],
+])("%s stops the run and the status, and nothing is sent", async (_, broken, number) => {
+  const { service, machine, shots, lines } = await createPaid();
+  const text = `${broken(lines).join("\n")}\n`;
+  writeFileSync(machine.results, text);
+  const says = {
+    code: "usage",
+    message: expect.stringMatching(`line ${number}, cannot be read|is not a results file`),
+  };
+  await expect(machine.open(shots)).rejects.toMatchObject(says);
+  await expect(machine.status()).rejects.toMatchObject(says);
+  expect(service.starts).toBe(2);
+  expect(readFileSync(machine.results, "utf8")).toBe(text);
+});
+
+test.each<[string, (text: string) => string]>([
+  ["a torn last line", (text) => text.slice(0, -20)],
+  ["a last line of which a power failure has left zeros", (text) => text.slice(0, -60) + "\0".repeat(60)],
+  ["a torn last line, and a run after it", (text) => `${text.slice(0, -20)}\n${text.slice(0, text.indexOf("\n") + 1)}`],
+  ["CRLF and a byte order mark", (text) => `\ufeff${text.replaceAll("\n", "\r\n")}`],
+])("%s is read", async (_, changed) => {
+  const { service, machine, shots } = await createPaid();
+  writeFileSync(machine.results, changed(readFileSync(machine.results, "utf8")));
+  for (let runs = 0; runs < 3; runs++) await machine.run(shots, { overwrite: true });
+  expect(await machine.status()).toMatchObject({ rows: 2, done: 2 });
+  expect(service.starts).toBe(2);
+});
+
+test("a line of which a full disk has taken half does not make the lines after it unreadable", async () => {
+  const { machine } = await createPaid();
+  const { source, attempts } = await readResults(machine.results, systemMachine.disk);
+  const [line] = attempts;
+  if (!source || !line) throw new Error("nothing is written down");
+  let isFull = true;
+  const open: Disk["open"] = async (...args) => {
+    const file = await systemMachine.disk.open(...args);
+    const write = (bytes: Buffer) => file.write(isFull ? bytes.subarray(0, 30) : bytes);
+    return Object.assign(Object.create(file), { write });
+  };
+  const { append } = openResults(machine.results, source, { ...systemMachine, disk: { ...systemMachine.disk, open } });
+  await expect(append(line)).rejects.toMatchObject({ code: "output" });
+  isFull = false;
+  await append({ ...line, error: { code: "output", message: "full" } });
+  expect((await readResults(machine.results, systemMachine.disk)).attempts[0]).toMatchObject({
+    error: { message: "full" },
+  });
+});
