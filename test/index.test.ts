@@ -259,6 +259,7 @@ test("its types say what comes back", () => {
   expectTypeOf<Client["start"]>().returns.resolves.toEqualTypeOf<Started & { attempt: string }>();
   expectTypeOf<Client["status"]>().returns.resolves.toEqualTypeOf<Generation>();
   expectTypeOf<Client["download"]>().returns.resolves.toHaveProperty("file").toEqualTypeOf<string>();
+  expectTypeOf<Client["download"]>().returns.resolves.toHaveProperty("content").toHaveProperty("sha256");
   // @ts-expect-error: a start needs a model.
   expectTypeOf<Client["start"]>().toBeCallableWith({ prompt: "a fox" });
 });

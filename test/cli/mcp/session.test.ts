@@ -221,6 +221,10 @@ test("save_video replaces nothing, and says so when the video still runs", async
   const saved = await call("save_video", { id, path: "other.mp4" });
   expect(saved.value).toMatchObject({ status: "completed", file: join(world.folder, "other.mp4") });
   expect((await call("save_video", { id, path: "other.mp4" })).value.note).toContain("before");
+  // Another video of the same size is not this one.
+  const bytes = readFileSync(join(world.folder, "other.mp4"));
+  writeFileSync(join(world.folder, "other.mp4"), bytes.fill("?", bytes.length - 1));
+  expect((await call("save_video", { id, path: "other.mp4" })).value).toMatchObject({ code: "output" });
   await leave();
 });
 
