@@ -63,7 +63,7 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
     `3 rows: 3 to start (${results})\n  wan-2.5: 3 to start, about 30 credits\nCost: about 30 credits; 980 credits left.\n`,
   );
   expect(JSON.parse((await batch("--dry-run", "--json")).stdout)).toEqual({
-    ...{ rows: 3, done: 0, running: 0, failed: 0, refused: 0, unknown: 0, to_start: 3, results },
+    ...{ rows: 3, done: 0, running: 0, failed: 0, refused: 0, unknown: 0, lost: 0, to_start: 3, results },
     models: [{ model: "wan-2.5", to_start: 3, credits_each: 10, credits: 30 }],
     ...{ credits: 30, remaining_credits: 980 },
   });
@@ -93,7 +93,7 @@ test("--json: one document with the counts and how each row ended, as the schema
   expect(document).toMatchObject({ total: 2, done: 1, failed: 1, to_start: 0, remaining_credits: 980, results });
   expect(document.generations).toEqual([
     expect.objectContaining({ row: "fox", line: 2, status: "completed", file: clip("fox"), error: null }),
-    expect.objectContaining({ row: "bad", line: 3, status: "failed", file: null, credits: 10 }),
+    expect.objectContaining({ row: "bad", line: 3, status: "failed", file: null }),
   ]);
   const { error } = JSON.parse(run.stderr);
   expect([run.code, error.code, error.message]).toEqual([
