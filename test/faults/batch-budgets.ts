@@ -83,6 +83,9 @@ async function play(random: Random, folder: string, limit: "maxCredits" | "keepC
     machine.row(`fox ${i}`, { line: i, model: random.pick(models) }),
   );
   const modelOf = new Map(rows.map(({ record }) => [record.prompt, record.model]));
+  const earlier = { results: join(machine.folder, "earlier.jsonl"), source: { file: "", total: 1, shard: null } };
+  if (isTold) await machine.run([machine.row("earlier")], earlier);
+  paid = 0;
   service.fault = (prompt, accept) => {
     if (random.next() < 0.03) reprice();
     const model = modelOf.get(prompt) ?? "";
@@ -111,9 +114,6 @@ async function play(random: Random, folder: string, limit: "maxCredits" | "keepC
     const { id } = service.generations.at(-1) ?? {};
     return Response.json({ data: { id, status: "processing" }, remaining_credits: service.credits });
   };
-  const earlier = { results: join(machine.folder, "earlier.jsonl"), source: { file: "", total: 1, shard: null } };
-  if (isTold) await machine.run([machine.row("earlier")], earlier);
-  paid = 0;
   const options = { [limit]: limit === "maxCredits" ? budget : credits - budget, jobs: random.between(1, 8) };
   const runs = random.between(1, 4);
   const ends: string[] = [];

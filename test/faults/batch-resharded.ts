@@ -1,4 +1,4 @@
-import { existsSync, linkSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { type KeyedRow, keyRows, shardOf } from "../../src/client/batch/row.ts";
 import { createMachine, createService } from "../client/batch/machine.ts";
@@ -111,8 +111,11 @@ async function killSometime(
   });
 }
 
-function lose(loss: Loss, { journal }: ReturnType<typeof createMachine>, written: Set<string>): void {
-  if (loss === "journal") rmSync(journal, { force: true });
+/** Without the journal nobody knows whose a partial file is: it is as on another machine, which has none. */
+function lose(loss: Loss, { folder, journal }: ReturnType<typeof createMachine>, written: Set<string>): void {
+  if (loss === "journal")
+    for (const name of readdirSync(folder))
+      if (name.endsWith(".part") || join(folder, name) === journal) rmSync(join(folder, name), { recursive: true });
   if (loss === "results") for (const results of written) rmSync(results, { force: true });
 }
 

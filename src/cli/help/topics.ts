@@ -155,19 +155,19 @@ const eventsText =
 export const events: readonly Row[] = [
   [
     "started",
-    "id, attempt, model, resumed (true when an earlier run has started it: nothing is charged), remaining_credits, credits (what it cost); the last two where they are known",
+    "id, attempt, model, resumed (true when an earlier run has started it: nothing is charged), remaining_credits, credits (what it cost), each where it is known; else balance_fell: by how much less is left than before, others may have spent too",
   ],
   ["state", "id, status: the service's own word; only when it has changed"],
   ["progress", "id, received, total: bytes of the video, total may be null; once a second, and when it is complete"],
   ["saved", "id, file: saved by this run"],
   [
     "ended",
-    "id (null when none is known), status, file, video_url, error (its fields are above), each of these null where there is none, and credits where known. status is completed (with an error: not saved), failed, processing (still running), or of a start: refused, unsent, unknown (it may have been charged)",
+    "id (null when none is known), status, file, video_url, error (its fields are above), each of these null where there is none, and credits where known. status is completed (with an error: not saved), failed, processing (still running), or of a start: refused, unsent, unknown (it may have been charged); lost (the service no longer knows it)",
   ],
   ["error", "error: what ended the command; its fields are above"],
   [
     "summary",
-    "exit_code, total, done, running (or not saved yet: `vidgen wait` resumes them), failed, refused, unsent, unknown",
+    "exit_code, total, done, running (or not saved yet: `vidgen wait` resumes them), failed, refused, unsent, unknown, lost",
   ],
 ];
 

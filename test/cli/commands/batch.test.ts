@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import * as z from "zod";
@@ -63,7 +63,7 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
     `3 rows: 3 to start (${results})\n  wan-2.5: 3 to start, about 30 credits\nCost: about 30 credits; 980 credits left.\n`,
   );
   expect(JSON.parse((await batch("--dry-run", "--json")).stdout)).toEqual({
-    ...{ rows: 3, done: 0, running: 0, failed: 0, refused: 0, unknown: 0, to_start: 3, results },
+    ...{ rows: 3, done: 0, running: 0, failed: 0, refused: 0, unknown: 0, lost: 0, to_start: 3, results },
     models: [{ model: "wan-2.5", to_start: 3, credits_each: 10, credits: 30 }],
     ...{ credits: 30, remaining_credits: 980 },
   });
@@ -93,7 +93,7 @@ test("--json: one document with the counts and how each row ended, as the schema
   expect(document).toMatchObject({ total: 2, done: 1, failed: 1, to_start: 0, remaining_credits: 980, results });
   expect(document.generations).toEqual([
     expect.objectContaining({ row: "fox", line: 2, status: "completed", file: clip("fox"), error: null }),
-    expect.objectContaining({ row: "bad", line: 3, status: "failed", file: null, credits: 10 }),
+    expect.objectContaining({ row: "bad", line: 3, status: "failed", file: null }),
   ]);
   const { error } = JSON.parse(run.stderr);
   expect([run.code, error.code, error.message]).toEqual([
@@ -127,6 +127,11 @@ const refuseToConnect: World["faults"][number] = (request) => {
   return undefined;
 };
 
+const forget: World["faults"][number] = (request) =>
+  request.method === "GET" && !request.url.startsWith(mediaUrl)
+    ? Response.json({ error: "no such generation" }, { status: 404 })
+    : undefined;
+
 type Ending = { row: string; argv?: string[]; fault?: World["faults"][number]; code: number; says: string };
 
 test.each<[string, Ending]>([
@@ -141,6 +146,7 @@ test.each<[string, Ending]>([
     "a reserve",
     { row: "a fox", argv: ["--keep-credits", "990"], code: 7, says: "1 not started. 990 credits are left" },
   ],
+  ["a lost row", { row: "a fox", fault: forget, code: 10, says: "2 lost" }],
   ["a failed row", { row: "[fail]", code: 4, says: "1 failed" }],
   ["a video that is not saved", { row: "a fox", fault: noMedia, code: 9, says: "2 running" }],
   ["no connection", { row: "a fox", fault: refuseToConnect, code: 8, says: "2 not started" }],
@@ -156,6 +162,57 @@ test.each<[string, Ending]>([
   const run = await batch(...argv, "--jobs", "1");
   expect([run.code, run.stderr]).toEqual([code, expect.stringMatching(/^(error: )?\d of 2 rows done; /m)]);
   expect(run.stderr).toContain(says);
+});
+
+test("a lost row is left alone, and said so in the plan and by status, until --retry-unknown", async () => {
+  const { world, results, batch } = await createBatch(["fox,a fox"]);
+  world.faults = [forget];
+  expect(await batch()).toMatchObject({ code: 10, stderr: expect.stringContaining("--retry-unknown") });
+  world.faults = [];
+  const again = await batch("--retry-failed");
+  expect([again.code, again.stderr]).toEqual([
+    10,
+    expect.stringMatching(
+      /1 row: 1 lost, 0 to start.*\n {2}line 2 was charged, and the service no longer knows it: generation/,
+    ),
+  ]);
+  expect(again.stderr).not.toContain("may have been charged");
+  const status = await world.vidgen("batch", "status", results);
+  expect([status.code, status.stdout]).toEqual([10, expect.stringMatching(/1 lost, 0 missing\nline 2\tfox\tlost\t/)]);
+  expect(await batch("--retry-unknown")).toMatchObject({ code: 0 });
+  expect(starts(world)).toHaveLength(2);
+});
+
+test("a row that may have been charged shows the id that the answer named", async () => {
+  const { world, batch } = await createBatch(["fox,a fox"]);
+  world.faults = [onStart(() => Response.json({ success: false, data: { id: "gen-7", status: "processing" } }), 1)];
+  expect((await batch()).code).toBe(6);
+  expect(await batch()).toMatchObject({ code: 6, stderr: expect.stringContaining("`vidgen wait gen-7` fetches it") });
+  expect(starts(world)).toHaveLength(1);
+});
+
+test("other shards, no --shard, other --results or a link: the same rows are paid once", async () => {
+  const { world, file, place, batch } = await createBatch();
+  for (const shard of ["1/2", "2/2", "1/3", "2/3", "3/3"]) await batch("--shard", shard);
+  const link = join(world.folder, "link.csv");
+  symlinkSync(file, link);
+  for (const argv of [[file], [file, "--results", join(world.folder, "r.jsonl")], [link], [link, "--shard", "1/4"]]) {
+    const run = await world.vidgen("batch", ...argv, "-o", place);
+    expect([run.code, run.stderr]).toEqual([0, expect.stringContaining(" 0 to start")]);
+  }
+  expect(starts(world)).toHaveLength(3);
+});
+
+test("a line of the results that cannot be read stops the run, with its number and what to do", async () => {
+  const { world, results, batch } = await createBatch(["fox,a fox"]);
+  await batch();
+  const [first, ...rest] = lines(readFileSync(results, "utf8"));
+  writeFileSync(results, [first, "<<<<<<< HEAD", ...rest, ""].join("\n"));
+  for (const run of [await batch(), await world.vidgen("batch", "status", results)]) {
+    expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(`${results}, line 2, cannot be read`)]);
+    expect(run.stderr).toContain("Restore the file");
+  }
+  expect(starts(world)).toHaveLength(1);
 });
 
 test("when several apply, the worst of them decides", async () => {

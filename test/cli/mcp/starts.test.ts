@@ -18,6 +18,28 @@ test("calls at the same time keep to the budget together", async () => {
   await leave();
 });
 
+test.each([
+  ["does not fall", 0],
+  ["rises", 500],
+])("a budget stops after a start at which the balance %s", async (_, earned) => {
+  const world = await createWorld();
+  world.env.VIDGEN_MCP_MAX_CREDITS = "50";
+  const { call, leave } = await connectAgent(world);
+  let balance = 1000;
+  world.faults.push((request) => {
+    if (!isStart(request)) return undefined;
+    balance += earned;
+    const data = { id: `gen-${starts(world)}`, status: "processing" };
+    return Response.json({ success: true, data, remaining_credits: balance });
+  });
+  const answers = [];
+  for (const prompt of ["one", "two", "three", "four"]) answers.push(await call("generate_video", { prompt }));
+  // Of the first one nobody has told what was there before.
+  expect(answers.map(({ value }) => value.code)).toEqual([undefined, undefined, "credits", "credits"]);
+  expect(starts(world)).toBe(2);
+  await leave();
+});
+
 test.each(["beyond the budget", "cancelled in the queue"])(
   "again: true %s leaves an unknown outcome unknown",
   async (way) => {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from "n
 import { expect, test } from "vitest";
 import { readStatus } from "../../../src/client/batch/status.ts";
 import { systemMachine } from "../../../src/io.ts";
-import { createMachine, createService } from "./machine.ts";
+import { createMachine, createService, leaveAlone, type Machine } from "./machine.ts";
 
 test("each row is started, saved, and written down", async () => {
   const service = createService();
@@ -52,26 +52,23 @@ test("reordered and with rows added, nothing is paid for twice", async () => {
 
 test.each([
   ["with the journal and the results file", () => {}],
-  ["with the results file alone", (paths) => rmSync(paths.journal)],
+  ["with the results file alone", leaveAlone],
   ["with the journal alone", (paths) => rmSync(paths.results)],
   ["with a torn results file", (paths) => truncateSync(paths.results, readFileSync(paths.results).length - 20)],
-] as [string, (paths: { journal: string; results: string }) => void][])(
-  "killed while rows run, it goes on with them: %s",
-  async (_, lose) => {
-    const service = createService();
-    const machine = createMachine(service);
-    const shots = machine.rows("a", "b", "c", "d", "e", "f");
-    const killed = machine.run(shots, { jobs: 2 });
-    await service.clock.sleep(30_000);
-    machine.kill();
-    void killed;
-    lose(machine);
-    const { batch, statuses } = await machine.run(shots);
-    expect(batch.plan).toMatchObject({ running: 2, to_start: 4 });
-    expect(Object.values(statuses)).toEqual(Array(6).fill("completed"));
-    expect(service.generations).toHaveLength(6);
-  },
-);
+] as [string, (paths: Machine) => void][])("killed while rows run, it goes on with them: %s", async (_, lose) => {
+  const service = createService();
+  const machine = createMachine(service);
+  const shots = machine.rows("a", "b", "c", "d", "e", "f");
+  const killed = machine.run(shots, { jobs: 2 });
+  await service.clock.sleep(30_000);
+  machine.kill();
+  void killed;
+  lose(machine);
+  const { batch, statuses } = await machine.run(shots);
+  expect(batch.plan).toMatchObject({ running: 2, to_start: 4 });
+  expect(Object.values(statuses)).toEqual(Array(6).fill("completed"));
+  expect(service.generations).toHaveLength(6);
+});
 
 test.each([
   ["left alone", {}, { unknown: 1, to_start: 0 }, 1],

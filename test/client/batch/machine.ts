@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
@@ -88,6 +88,14 @@ type Options = Partial<
 >;
 
 export type Ran = { batch: Batch; end: RunEnd; events: GenerationEvent[]; statuses: Record<string, string> };
+
+export type Machine = ReturnType<typeof createMachine>;
+
+/** As on another machine, which has the results files alone. */
+export function leaveAlone({ folder }: Pick<Machine, "folder">): void {
+  for (const name of readdirSync(folder))
+    if (!name.endsWith("results.jsonl") && !name.endsWith(".csv")) rmSync(join(folder, name), { recursive: true });
+}
 
 type MachineOptions = {
   name?: string;

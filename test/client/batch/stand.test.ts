@@ -1,15 +1,7 @@
-import { readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createMachine, createService, type Fault } from "./machine.ts";
+import { createMachine, createService, type Fault, leaveAlone } from "./machine.ts";
 
 // How a row stands that is neither done, nor running, nor new.
-
-/** Another machine has the results file alone. */
-function leaveAlone({ folder, results }: ReturnType<typeof createMachine>): void {
-  for (const name of readdirSync(folder))
-    if (join(folder, name) !== results) rmSync(join(folder, name), { recursive: true });
-}
 
 /** One row whose answer is this, run twice; the second plan, and what was started in all. */
 async function runTwice(fault: Fault, { isAlone = false, ...options } = {}) {
