@@ -69,6 +69,8 @@ export type DownloadOptions = FollowOptions & {
 
 export type Client = {
   baseUrl: string;
+  /** The text without the key of this client. */
+  redact(text: string): string;
   /** Does all of a start that can fail before it is paid for, and sends nothing: see `begin.ts`. Rejects as that does. */
   begin(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
@@ -208,6 +210,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
 
   return {
     baseUrl,
+    redact,
     async begin(request, how) {
       const begun = await begin(request, { ...how, baseUrl, journal, entries, claims, onNote }, io);
       const sent = (how: SendOptions) => send(request, begun, how);

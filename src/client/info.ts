@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { systemReason, VidgenError } from "../errors.ts";
+import { redactValue } from "./credentials.ts";
 import type { Entry } from "./history.ts";
 import { wordsOf } from "./save.ts";
 import { type Generation, isRecord, parseJson } from "./schema.ts";
@@ -35,7 +36,8 @@ export async function writeInfo(video: string, known: Known, { overwrite, redact
   const temporary = join(dirname(path), `.vidgen-${randomUUID()}.part`);
   try {
     const mayReplace = (await hasInfo(video, known.id)) || (overwrite && (await kindOf(path)) === "file");
-    await writeFile(temporary, redact(`${JSON.stringify(infoOf(known), null, 2)}\n`), { flag: "wx", flush: true });
+    const text = `${JSON.stringify(redactValue(infoOf(known), redact), null, 2)}\n`;
+    await writeFile(temporary, text, { flag: "wx", flush: true });
     await (mayReplace ? rename : renameNew)(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => {});

@@ -65,7 +65,10 @@ export type Batch = {
 };
 
 type Known = {
-  client: Pick<Client, "baseUrl" | "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo">;
+  client: Pick<
+    Client,
+    "redact" | "baseUrl" | "begin" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo"
+  >;
   journal: Pick<Journal, "append"> | undefined;
   io: Clock & Pick<Io, "processes">;
 };
@@ -81,10 +84,11 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
   try {
     const found = await readResults(path);
     if (found.unreadable > 0) options.onNote(`${path}: ${found.unreadable} lines cannot be read, and are ignored.`);
-    checkService(found.source, path, client.baseUrl);
+    checkService(found.source, path, client.redact(client.baseUrl));
     const entries = await client.entries();
     const attempts = mergeAttempts(found.attempts, entries, path);
-    const planned = await checkOutputs(await planRows(rows, attempts.open, options), options, known);
+    const named = rows.map((row) => renameRow(row, client.redact(row.key)));
+    const planned = await checkOutputs(await planRows(named, attempts.open, options), options, known);
     if (!options.isDryRun) await createFolders(planned);
     noteOrphans(planned, attempts.open, options.onNote);
     const costs = createCosts(attempts.all, entries, io.date());
@@ -94,7 +98,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
       costs,
       async run(how) {
         if (!(how.jobs >= 1)) throw usage("jobs must be at least 1.");
-        const results = openResults(path, io);
+        const results = openResults(path, io, client.redact);
         await results.begin({ ...options.source, rows: planned.length, service: client.baseUrl });
         for (const line of findUnwritten(planned, attempts.open, found.attempts)) await results.append(line);
         const isNews = createEventFilter(io.now);
@@ -128,6 +132,11 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
     await lease?.release();
     throw error;
   }
+}
+
+/** The row under the name that the results file has for it, which holds no key. */
+function renameRow(row: KeyedRow, key: string): KeyedRow {
+  return key === row.key ? row : { ...row, key };
 }
 
 /** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */

@@ -3,6 +3,8 @@ import { basename, dirname, join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
+import type { Client } from "../client.ts";
+import { redactValue } from "../credentials.ts";
 import type { EndStatus } from "../events.ts";
 import { appendLine, openLines } from "../lines.ts";
 import { isRecord, parseJson } from "../schema.ts";
@@ -69,9 +71,10 @@ async function findRealPath(path: string): Promise<string> {
   return join(await findRealPath(dirname(path)), basename(path));
 }
 
-export function openResults(path: string, io: Pick<Clock, "date">): ResultsFile {
+/** `redact` keeps the key out of the lines: a path, or the service's own words in an error, may hold it. */
+export function openResults(path: string, io: Pick<Clock, "date">, redact: Client["redact"]): ResultsFile {
   const append = (line: object) =>
-    appendLine(path, { at: io.date().toISOString(), ...line }).catch((cause) => {
+    appendLine(path, redactValue({ at: io.date().toISOString(), ...line }, redact)).catch((cause) => {
       throw resultsError(path, cause);
     });
   return { path, append, begin: (batch) => append({ batch }) };
