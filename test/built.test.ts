@@ -85,6 +85,24 @@ test("--verbose shows where a defect is, in the files of src", async () => {
   ]);
 });
 
+test("a crash in the middle of a command shows no key, wherever that is from", async () => {
+  const [key, saved] = ["canary-key-0123456789", "saved-key-9876543210"];
+  const home = await mkdtemp(join(folder, "home-"));
+  writeFileSync(join(home, "config.json"), JSON.stringify({ keys: { "https://x.example": saved } }));
+  const defect = join(home, "defect.cjs");
+  writeFileSync(
+    defect,
+    `const isCaught = () => process.listenerCount("uncaughtException") > 0;
+    const crash = () => { throw new TypeError("cannot read ${key} and ${saved}"); };
+    setInterval(() => isCaught() && crash(), 10);`,
+  );
+  const env = { VIDGEN_HOME: home, VIDGEN_API_KEY: key, NODE_OPTIONS: `--require=${defect}` };
+  expect(await vidgen(["listen", "--port", "0"], env)).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^error: Internal error in vidgen: cannot read \[key\] and \[key\]\n$/m),
+  });
+});
+
 test("without the built program it says so, and what to do", async () => {
   const bare = await mkdtemp(join(folder, "bare-"));
   cpSync(dirname(bin), join(bare, "bin"), { recursive: true });

@@ -1,3 +1,4 @@
+import { shorten } from "../client/credentials.ts";
 import { readImages } from "../client/images.ts";
 import {
   aspectRatios,
@@ -102,7 +103,7 @@ function summarize({ prompt, model, aspectRatio, duration, resolution, images }:
     ["Ratio", aspectRatio ?? serviceDefault],
     ["Length", duration ?? serviceDefault],
     ["Resolution", resolution],
-    ...images.map((image) => ["Image", image.length > 200 ? `${image.slice(0, 200)}…` : image]),
+    ...images.map((image) => ["Image", shorten(image, 200)]),
   ];
   return rows.flatMap(([name = "", value]) => (value === undefined ? [] : `  ${name.padEnd(12)}${value}`)).join("\n");
 }

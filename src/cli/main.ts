@@ -4,6 +4,7 @@ import type { Io } from "../io.ts";
 import type { Close } from "./command.ts";
 import { checkValues } from "./command-line.ts";
 import { createProgram, readGlobalFlags } from "./program.ts";
+import { findKeys } from "./settings.ts";
 import { createOutput } from "./terminal/output.ts";
 
 // bin/vidgen.js imports all three from this entry.
@@ -13,6 +14,7 @@ export { endProcess, systemIo } from "./system.ts";
 export async function main(argv: readonly string[], io: Io): Promise<number> {
   const { input, ...flags } = readGlobalFlags(argv);
   const output = createOutput(flags, io);
+  for (const key of findKeys(io)) output.hide(key);
   const deferred: Close[] = [];
   const program = createProgram({ io, output, input, defer: (close) => void deferred.unshift(close) });
   let code = 0;

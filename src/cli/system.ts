@@ -1,8 +1,10 @@
 import { setMaxListeners } from "node:events";
 import { constants, homedir } from "node:os";
+import { createRedaction } from "../client/credentials.ts";
 import { createFetch } from "../client/http.ts";
 import { asVidgenError, exits, VidgenError } from "../errors.ts";
 import { type Io, systemMachine } from "../io.ts";
+import { findKeys } from "./settings.ts";
 
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {
@@ -53,7 +55,9 @@ function abort(error: VidgenError, unsettled: ReadonlySet<string>): void {
     message = `${message.replace(/\.?$/, ".")} The start request was sent: it may have been charged (attempt ${[...unsettled].join(", ")}).
   Check your account for a new generation before retrying; \`vidgen list --status unknown\` shows the attempt.`;
   }
-  process.stderr.write(`error: ${message}\n`);
+  const { hide, redact } = createRedaction();
+  for (const key of findKeys({ env: process.env, home: findHome(), platform: process.platform })) hide(key);
+  process.stderr.write(`error: ${redact(message)}\n`);
   endProcess(exit);
 }
 

@@ -75,6 +75,8 @@ export type Client = {
   baseUrl: string;
   /** The account that its key stands for, as `accountOf` gives it. */
   account: string;
+  /** The text without the key of this client. */
+  redact(text: string): string;
   /**
    * Does all of a start that can fail before it is paid for, and sends nothing: see `begin.ts`. What is resumed cannot be sent. Rejects as
    * that does.
@@ -248,6 +250,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
   return {
     baseUrl,
     account,
+    redact,
     async begin(request, how) {
       const begun = await begin(request, { ...forBegin(request, how), earlier: how.earlier }, io);
       return begun.kind === "resumed" ? begun : ready(request, begun);

@@ -28,16 +28,40 @@ export function checkApiKey(text: string, name = "The API key"): string {
   throw usage(key === "" ? `${name} is empty.` : `${name} contains a space or another invalid character.`);
 }
 
-/** Keeps secrets out of what is shown or written down: `redact` removes each one that `hide` was given, also in its encoded forms. */
+/** A shorter text is no real key, and may be part of many words. */
+const minSecret = 8;
+
+/**
+ * Keeps secrets out of what is shown or written down: `redact` removes each one that `hide` was given and `reveal` was not, also in its
+ * encoded forms, in any letter case, and where `shorten` has cut it.
+ */
 export function createRedaction() {
-  const hidden: string[] = [];
+  const hidden = new Map<string, Form[]>();
   return {
     hide(secret: string): void {
-      // A shorter text is no real key, and may be part of many words.
-      if (secret.length >= 8) hidden.push(...formsOf(secret));
+      if (secret.length >= minSecret) hidden.set(secret, formsOf(secret));
     },
-    redact: (text: string): string => hidden.reduce((shown, secret) => shown.replaceAll(secret, "[key]"), text),
+    reveal(secret: string): void {
+      hidden.delete(secret);
+    },
+    redact: (text: string): string => [...hidden.values()].flat().reduce(hideForm, text),
   };
+}
+
+/** A form of a secret, and it in lower case. A host name is in lower case, whatever was typed. */
+type Form = { pattern: RegExp; lower: string };
+
+function hideForm(text: string, { pattern, lower }: Form): string {
+  const parts = text.replace(pattern, "[key]").split("…");
+  return parts.map((part, i) => (i < parts.length - 1 ? hideBeginning(part, lower) : part)).join("…");
+}
+
+/** The text without the beginning of a secret at its end. */
+function hideBeginning(text: string, lower: string): string {
+  const end = text.slice(1 - lower.length).toLowerCase();
+  for (let length = lower.length - 1; length >= minSecret; length--)
+    if (end.endsWith(lower.slice(0, length))) return `${text.slice(0, -length)}[key]`;
+  return text;
 }
 
 /** A copy of a value of JSON with every text in it redacted. */
@@ -51,10 +75,12 @@ export function redactValue<Value>(value: Value, redact: (text: string) => strin
 }
 
 /** A secret as it is, percent-encoded, in base64, and in JSON. */
-function formsOf(secret: string): string[] {
+function formsOf(secret: string): Form[] {
   const bytes = Buffer.from(secret);
   const encoded = [encodeURIComponent(secret), bytes.toString("base64"), bytes.toString("base64url")];
-  return [...new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)])];
+  const forms = new Set([secret, ...encoded, JSON.stringify(secret).slice(1, -1)]);
+  const patternOf = (form: string) => new RegExp(form.replace(/[^\w]/g, "\\$&"), "gi");
+  return [...forms].map((form) => ({ pattern: patternOf(form), lower: form.toLowerCase() }));
 }
 
 /** The text with what may be secret left out of the addresses in it: password, query, and the bytes of a `data:` address. */
@@ -63,6 +89,11 @@ export function shortenAddresses(text: string): string {
     .replace(/(https?:\/\/)[^\s/?#@]*@/gi, "$1")
     .replace(/(https?:\/\/[^\s?]*\?)\S*/gi, "$1...")
     .replace(/\b(data:[\w/+.;=-]*,)\S*/gi, "$1...");
+}
+
+/** A long text with its end cut off. A key that is cut is recognised by the "…" after it, and by nothing else. */
+export function shorten(text: string, length = 60): string {
+  return text.length > length ? `${text.slice(0, length)}…` : text;
 }
 
 /** Text without characters that move the cursor, colour a terminal or change the reading direction; newlines and tabs stay. */

@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path";
 import { systemReason, VidgenError } from "../errors.ts";
 import type { Disk, Io } from "../io.ts";
+import { redactValue } from "./credentials.ts";
 import type { Entry } from "./history.ts";
 import { wordsOf } from "./save.ts";
 import { type Generation, isRecord, parseJson } from "./schema.ts";
@@ -39,7 +40,7 @@ export async function writeInfo(
   const temporary = join(dirname(path), `.vidgen-${uuid()}.part`);
   try {
     const mayReplace = (await hasInfo(video, known.id, disk)) || (overwrite && (await kindOf(path, disk)) === "file");
-    await writeNew(temporary, redact(`${JSON.stringify(infoOf(known), null, 2)}\n`), disk);
+    await writeNew(temporary, `${JSON.stringify(redactValue(infoOf(known), redact), null, 2)}\n`, disk);
     await (mayReplace ? disk.rename(temporary, path) : renameNew(temporary, path, disk));
   } catch (error) {
     await disk.rm(temporary, { force: true }).catch(() => {});

@@ -1,5 +1,6 @@
 import { readdir } from "node:fs/promises";
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { shorten } from "../../client/credentials.ts";
 import type { Entry } from "../../client/history.ts";
 import type { Io } from "../../io.ts";
 import type { Context, Suggestion } from "../command.ts";
@@ -34,7 +35,7 @@ async function readRecentIds(io: Io): Promise<Suggestion[]> {
   const entries = await openJournal(journalIn(folder), io).entries(() => false);
   const words = entries.flatMap(({ id, status, request }: Entry): Suggestion[] =>
     id !== undefined && /^\w[\w.-]{0,99}$/.test(id)
-      ? [[id, `${status} ${plainLine(`${request.model} ${request.prompt}`).slice(0, 60)}`.trimEnd()]]
+      ? [[id, `${status} ${shorten(plainLine(`${request.model} ${request.prompt}`))}`.trimEnd()]]
       : [],
   );
   return words.slice(0, maxIds);

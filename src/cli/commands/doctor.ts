@@ -56,7 +56,6 @@ async function checkRemote(flag: string | undefined, { io, output }: Context): P
   const { traceFetch } = await import("../terminal/trace.ts");
   const { checkNetwork, checkSettings } = await import("../doctor/network.ts");
   const { checks, baseUrl, apiKey } = await checkSettings(flag, io);
-  if (apiKey !== undefined) output.hide(apiKey);
   if (baseUrl === undefined) return checks;
   return [
     ...checks,

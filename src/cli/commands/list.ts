@@ -47,7 +47,9 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
     ...{ model: request.model, prompt: request.prompt, error: reason },
   }));
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
-  await output.result(table(entries, width, io.date()).join("\n"), documents);
+  // Redacted before it is laid out and cut: half of a key would not be recognised.
+  const show = (text: string) => output.redact(plainLine(text));
+  await output.result(table(entries, { width, now: io.date(), show }).join("\n"), documents);
   if (entries.length === 0) output.note("No generations have been started on this machine yet.");
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
 }
@@ -167,23 +169,27 @@ async function findEntry(typed: string, journal: Journal): Promise<Entry> {
 
 const headers = ["ID", "STATUS", "MODEL", "AGE", "CREDITS", "FILE OR REASON", "SERVICE", "PROMPT"];
 
+/** `show` makes a text fit to be shown: one line without keys. */
+type Layout = { width: number | undefined; now: Date; show(text: string): string };
+
 /**
  * One line per entry, in columns as wide as their longest cell; the last of them, the prompt, is the one that is cut. A terminal, which is
  * `width` wide, gets a header, short ids, and paths cut at their beginning: a script that reads the lines gets all of each entry.
  */
-function table(entries: Entry[], width: number | undefined, now: Date): string[] {
+function table(entries: Entry[], { width, now, show }: Layout): string[] {
   const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
   const rows = entries.map((entry) => {
     const { attempt, id = `(${attempt.slice(0, 8)})`, base_url, request, file, reason = "" } = entry;
     const isLocal = base_url === localBaseUrl;
     const age = formatAge(now.getTime() - new Date(entry.at).getTime());
     const credits = isLocal ? "free" : String(entry.remaining_credits ?? "-");
-    const result = width === undefined ? (file ?? reason) : shortenResult(file, reason, width);
+    const result = show(file ?? reason);
+    const shownResult = width === undefined ? result : shortenResult(result, { isPath: file !== undefined, width });
     const service = isLocal ? "local" : new URL(base_url).host;
     const status = entry.status === "unknown" ? "unknown!" : entry.status;
     const shownId = width === undefined ? id : shortenId(id);
-    return [shownId, status, request.model, age, credits, result, isOneService ? "" : service, request.prompt].map(
-      plainLine,
+    return [shownId, status, request.model, age, credits, shownResult, isOneService ? "" : service, request.prompt].map(
+      show,
     );
   });
   const isUsed = (column: number) => rows.some((row) => row[column] !== "");
@@ -200,10 +206,10 @@ function shortenId(id: string): string {
 }
 
 /** A quarter of the width at the most, so that some of the prompt is seen; of a path the end is kept. */
-function shortenResult(file: string | undefined, reason: string, width: number): string {
+function shortenResult(text: string, { isPath, width }: { isPath: boolean; width: number }): string {
   const most = Math.max(12, Math.floor(width / 4));
-  if (file === undefined) return cut(reason, most);
-  return file.length <= most ? file : `…${file.slice(1 - most)}`;
+  if (!isPath) return cut(text, most);
+  return text.length <= most ? text : `…${text.slice(1 - most)}`;
 }
 
 function cut(text: string, width: number): string {

@@ -93,5 +93,7 @@ async function readKey({ withToken }: Options, baseUrl: string, context: Context
   if (!canAsk(context, io))
     throw usage("Cannot prompt for a key: not a terminal.", "Pipe it in: vidgen login --with-token < key.txt");
   output.note(`The key will be stored in plain text in ${configPath(io)}.`);
-  return checkApiKey(await askSecret(`API key for ${new URL(baseUrl).origin}:`, checkedBy(checkApiKey), io));
+  return checkApiKey(
+    await askSecret(output.redact(`API key for ${new URL(baseUrl).origin}:`), checkedBy(checkApiKey), io),
+  );
 }

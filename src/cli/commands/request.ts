@@ -1,3 +1,4 @@
+import { shorten } from "../../client/credentials.ts";
 import { findModel } from "../../client/models.ts";
 import { parseJson, type StartRequest } from "../../client/schema.ts";
 import { usage } from "../../errors.ts";
@@ -93,11 +94,6 @@ function isBlank(text: string | undefined): boolean {
 function isRatio(text: string): boolean {
   const [, width, height] = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text) ?? [];
   return Number(width) > 0 && Number(height) > 0;
-}
-
-/** A quoted value, cut where a message would become too long. */
-export function shorten(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 60)}...` : text;
 }
 
 /** The interface does not type the field: seconds, as "8" or "8s", go as a number, anything else as it is typed. */

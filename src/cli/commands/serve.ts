@@ -117,7 +117,6 @@ async function serve(flags: Flags, context: Context): Promise<void> {
 async function openEngines(options: Options, { io, output }: Context): Promise<Engine[]> {
   const { createEngines } = await import("../../server/engines/engines.ts");
   const settings = readEngineSettings(options, io, { leastJobs: options.database === undefined ? 1 : 0 });
-  if (settings.key !== undefined) output.hide(settings.key);
   return createEngines({ ...settings, onNote: output.note }, io);
 }
 

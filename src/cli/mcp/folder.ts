@@ -1,6 +1,7 @@
 import { lstat, mkdir, realpath } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { shorten } from "../../client/credentials.ts";
 import { safeName } from "../../client/naming.ts";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -58,7 +59,7 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
     async image(text) {
       if (/^(https?|data):/i.test(text)) return text;
       check();
-      const outside = () => usage(`The image "${text.slice(0, 200)}" is neither a URL nor a file inside ${root}.`);
+      const outside = () => usage(`The image "${shorten(text, 200)}" is neither a URL nor a file inside ${root}.`);
       const path = /^file:/i.test(text) ? readFileUrl(text) : text;
       const real = path === undefined ? undefined : await realpath(resolve(root, path)).catch(() => undefined);
       if (real === undefined || !isInside(root, real)) throw outside();

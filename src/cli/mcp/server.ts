@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { McpServer, type ServerContext, type StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import packageJson from "../../../package.json" with { type: "json" };
-import { plain } from "../../client/credentials.ts";
+import { plain, redactValue } from "../../client/credentials.ts";
 import { VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { describeError } from "./errors.ts";
@@ -63,7 +63,10 @@ function createServer(running: Set<Promise<unknown>>, { tools, ending, ...option
 
   async function call(tool: Tool, args: unknown, { signal, context }: Calling) {
     try {
-      const result = clean(await tool.run(args, { signal, onProgress: tellProgress(context) }), options.redact);
+      const result = clean(
+        await tool.run(args, { signal, onProgress: tellProgress(context, options.redact) }),
+        options.redact,
+      );
       return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: result };
     } catch (thrown) {
       const error = clean(describeError(thrown, io.unsettled.size > 0), options.redact);
@@ -79,11 +82,11 @@ function unchecked(schema: Tool["input"]): StandardSchemaWithJSON<unknown, unkno
   return { "~standard": { ...schema["~standard"], validate: (value) => ({ value }) } };
 }
 
-function tellProgress({ mcpReq }: ServerContext) {
+function tellProgress({ mcpReq }: ServerContext, redact: ServeOptions["redact"]) {
   const progressToken = mcpReq._meta?.progressToken;
   return (progress: number, message: string) => {
     if (progressToken === undefined) return;
-    const params = { progressToken, progress, message: plain(message) };
+    const params = { progressToken, progress, message: redact(plain(message)) };
     // Nobody waits for it any more when it cannot be told.
     mcpReq.notify({ method: "notifications/progress", params }).catch(() => {});
   };
@@ -91,8 +94,7 @@ function tellProgress({ mcpReq }: ServerContext) {
 
 /** Without the key, and without characters that would act on a terminal where the agent shows the text. */
 function clean<Value extends object>(value: Value, redact: (text: string) => string): Value {
-  const cleaned = (_: string, inner: unknown) => (typeof inner === "string" ? redact(plain(inner)) : inner);
-  return JSON.parse(JSON.stringify(value, cleaned));
+  return redactValue(value, (text) => redact(plain(text)));
 }
 
 /** Resolves when the agent has closed the connection, or a signal has come. */

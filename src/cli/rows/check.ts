@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Row } from "../../client/batch/row.ts";
+import { shorten } from "../../client/credentials.ts";
 import { recordOf } from "../../client/history.ts";
 import { readImages } from "../../client/images.ts";
 import type { StartRequest } from "../../client/schema.ts";
@@ -13,7 +14,6 @@ import {
   hasOwnImage,
   type RequestInput,
   readSettings,
-  shorten,
   toRequest,
 } from "../commands/request.ts";
 import type { Variant } from "./each.ts";

@@ -1,8 +1,8 @@
 import { relative } from "node:path";
+import { shorten } from "../../client/credentials.ts";
 import { fillNames, hasIdInFolder, idInFolder, isTooLong, type Words } from "../../client/naming.ts";
 import { isFolder } from "../../client/place.ts";
 import type { Io } from "../../io.ts";
-import { shorten } from "../commands/request.ts";
 import type { Faults } from "./faults.ts";
 import type { Line, Table } from "./table.ts";
 

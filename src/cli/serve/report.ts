@@ -22,6 +22,8 @@ export async function printAddress(
   { io, output }: Context,
 ): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = service.address;
+  // Printed on purpose; whoever uses it with other commands has it in VIDGEN_API_KEY.
+  if (api_key !== null) output.reveal(api_key);
   const page_url = service.pageUrl ?? null;
   const engines = output.json ? await Promise.all(checks) : [];
   await output.result(base_url, { base_url, media_url, api_key, webhook_secret, page_url, engines });

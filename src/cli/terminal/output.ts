@@ -1,5 +1,5 @@
 import { Chalk, type ChalkInstance } from "chalk";
-import { createRedaction, plain } from "../../client/credentials.ts";
+import { createRedaction, plain, redactValue } from "../../client/credentials.ts";
 import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
 import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -49,6 +49,8 @@ export type Output = OutputFlags & {
   trace(text: string): void;
   /** Replaces a secret in everything that is printed from now on. */
   hide(secret: string): void;
+  /** Shows a secret again that `hide` was given. */
+  reveal(secret: string): void;
   /** The text with the hidden secrets replaced. */
   redact(text: string): string;
   /** Prints an error, with `--events` as an event too, and returns the exit code. */
@@ -60,7 +62,7 @@ export type Output = OutputFlags & {
 type OutputIo = Pick<Io, "stdout" | "stderr" | "env" | "date">;
 
 export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: OutputIo): Output {
-  const { hide, redact } = createRedaction();
+  const { hide, reveal, redact } = createRedaction();
   // With --json a program reads stderr, so only the error's document goes there, unless stderr is a terminal.
   const isQuiet = flags.quiet || (flags.json && !stderr.isTTY);
   // ora would clear lines in an endless loop at a terminal that reports 0 columns.
@@ -119,7 +121,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
     document(document) {
       if (flags.json) keepFailure(writeOne(stdout, jsonText(document, redact), "Lines"));
     },
-    print: (text) => keepFailure(write(flags.events ? stderr : stdout, text)),
+    print: (text) => keepFailure(write(flags.events ? stderr : stdout, redact(text))),
     printed: async () => void (await printed),
     note(text) {
       if (!isQuiet) writeLine(text);
@@ -136,6 +138,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
       if (flags.verbose) writeLine(text);
     },
     hide,
+    reveal,
     fail(thrown) {
       spinner.stop();
       const error = asVidgenError(thrown);
@@ -196,13 +199,8 @@ function showsLinks(env: Io["env"]): boolean {
  * encoded: encoding changes a secret with a quote in it.
  */
 function jsonText(document: unknown, redact: (text: string) => string, indent = 0): string {
-  const redacted = (_: string, value: unknown) => {
-    if (typeof value === "string") return redact(value);
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
-    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [redact(name), inner]));
-  };
   const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(document, redacted, indent).replace(
+  return JSON.stringify(redactValue(document, redact), undefined, indent).replace(
     /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     escaped,
   );

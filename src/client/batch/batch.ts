@@ -63,7 +63,16 @@ export type Batch = {
 type Known = {
   client: Pick<
     Client,
-    "baseUrl" | "account" | "beginNew" | "claim" | "download" | "follow" | "findSaved" | "entries" | "addInfo"
+    | "redact"
+    | "baseUrl"
+    | "account"
+    | "beginNew"
+    | "claim"
+    | "download"
+    | "follow"
+    | "findSaved"
+    | "entries"
+    | "addInfo"
   >;
   journal: Pick<Journal, "append"> | undefined;
   io: Machine;
@@ -79,18 +88,20 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
   const path = await findResults(options.results, io.disk);
   const lease = options.isDryRun ? undefined : await holdResults(path, io);
   try {
+    const named = rows.map((row) => renameRow(row, client.redact(row.key)));
     const own = await readResults(path, io.disk);
-    checkService(own.source, path, client.baseUrl);
+    checkService(own.source, path, client.redact(client.baseUrl));
     const rowsFile = await findRowsFile(options.source.file, io.disk);
-    const results = openResults(path, describeSource(path, { rows, rowsFile, ...options.source, client }), io);
+    const source = describeSource(path, { rows: named, rowsFile, ...options.source, client });
+    const results = openResults(path, source, { ...io, redact: client.redact });
     if (lease) await results.begin();
     const entries = await client.entries();
     const others = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
     const names = new Set([path, ...own.names]);
     if (lease)
       await checkAlone(new Set([...own.names, ...others].filter((name) => name !== path)), options.source.shard, io);
-    const attempts = await findAttempts(own, { rows, names, others, entries }, options, known);
-    const planned = await checkOutputs(await planRows(rows, attempts.open, options, io.disk), options, known);
+    const attempts = await findAttempts(own, { rows: named, names, others, entries }, options, known);
+    const planned = await checkOutputs(await planRows(named, attempts.open, options, io.disk), options, known);
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, attempts.open, options.onNote);
     noteOtherAccounts(planned, client.account, options.onNote);
@@ -138,7 +149,7 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
 type Sourced = Pick<BatchOptions["source"], "file" | "total" | "shard"> & {
   rows: readonly KeyedRow[];
   rowsFile: RowsFile | undefined;
-  client: Pick<Client, "baseUrl">;
+  client: Pick<Client, "baseUrl" | "redact">;
 };
 
 function describeSource(path: string, { rows, rowsFile, file, total, shard, client }: Sourced): Source {
@@ -147,7 +158,7 @@ function describeSource(path: string, { rows, rowsFile, file, total, shard, clie
     rows: rows.length,
     total,
     shard,
-    service: client.baseUrl,
+    service: client.redact(client.baseUrl),
     inode: rowsFile?.identity.inode,
     born: rowsFile?.identity.born,
     results: path,
@@ -170,12 +181,17 @@ async function findAttempts(own: Results, written: Written, { onNote }: BatchOpt
   const lines = [own.attempts];
   for (const other of others) {
     const { source, attempts } = await readResults(other, io.disk);
-    if (source === undefined || source.service === client.baseUrl)
+    if (source === undefined || source.service === client.redact(client.baseUrl))
       lines.push(attempts.filter(({ row }) => keys.has(row)));
     else onNote(`${other} has the results of another service, ${source.service}: they do not count.`);
   }
   const isOurs = ({ batch = "", row = "" }: Entry) => names.has(batch) || (others.has(batch) && keys.has(row));
   return mergeAttempts(lines.flat(), entries, isOurs);
+}
+
+/** The row under the name that the results file has for it, which holds no key. */
+function renameRow(row: KeyedRow, key: string): KeyedRow {
+  return key === row.key ? row : { ...row, key };
 }
 
 /** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */

@@ -1,6 +1,7 @@
 import { type ErrorCode, usage } from "../../errors.ts";
 import type { Disk } from "../../io.ts";
 import { hasContent } from "../content.ts";
+import { shorten } from "../credentials.ts";
 import type { Entry } from "../history.ts";
 import type { ResultLine } from "./results.ts";
 import { hashRequest, type KeyedRow } from "./row.ts";
@@ -106,8 +107,7 @@ export async function planRows(
   const lines = new Map<string, number>();
   for (const row of rows) {
     const other = lines.get(row.key);
-    if (other !== undefined)
-      faults.push(`line ${row.line}: the id "${row.key.slice(0, 60)}" is that of line ${other} too`);
+    if (other !== undefined) faults.push(`line ${row.line}: the id "${shorten(row.key)}" is that of line ${other} too`);
     lines.set(row.key, row.line);
     const known = byRow.get(row.key) ?? [];
     const state = await stateOf(row, known, options, disk);
@@ -178,7 +178,7 @@ async function isThere({ file, content }: ResultLine, disk: Disk): Promise<boole
 function changedFault({ line, id = "" }: KeyedRow, earlier: ResultLine): string {
   const where = earlier.line > 0 ? `line ${earlier.line} of an earlier run` : "an earlier run";
   const outcome = earlier.id === null ? `attempt ${earlier.attempt}` : `generation ${earlier.id}`;
-  return `line ${line}: "${id.slice(0, 60)}" asks for something else than ${where}, which was started at ${earlier.started_at.slice(0, 16)}Z (${outcome}); give it another id`;
+  return `line ${line}: "${shorten(id)}" asks for something else than ${where}, which was started at ${earlier.started_at.slice(0, 16)}Z (${outcome}); give it another id`;
 }
 
 const maxFaults = 50;

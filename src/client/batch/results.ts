@@ -1,7 +1,9 @@
 import { dirname, relative, resolve } from "node:path";
 import { type ErrorCode, systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, DiskFile, Io } from "../../io.ts";
+import type { Client } from "../client.ts";
 import { type Content, parseContent } from "../content.ts";
+import { redactValue } from "../credentials.ts";
 import type { EndStatus } from "../events.ts";
 import { type FileIdentity, findRealPath } from "../identity.ts";
 import { appendLine, openLines, readLines } from "../lines.ts";
@@ -88,11 +90,14 @@ export async function findResults(results: string, disk: Disk): Promise<string> 
   return path;
 }
 
-export function openResults(path: string, source: Source, io: Pick<Io, "date" | "disk">): ResultsFile {
+type ResultsIo = Pick<Io, "date" | "disk"> & Pick<Client, "redact">;
+
+/** `redact` keeps the key out of the lines: a path, or the service's own words in an error, may hold it. */
+export function openResults(path: string, source: Source, io: ResultsIo): ResultsFile {
   let isTorn = false;
   const write = async (line: object) => {
     try {
-      await appendLine(path, { at: io.date().toISOString(), ...line }, io.disk);
+      await appendLine(path, redactValue({ at: io.date().toISOString(), ...line }, io.redact), io.disk);
       isTorn = false;
     } catch (cause) {
       isTorn = true;

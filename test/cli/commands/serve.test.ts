@@ -80,6 +80,19 @@ const engines = [
   ...["--engine", "my-wan=http://page", "--engine", "preview"],
 ];
 
+test("prints its key also for who has it in VIDGEN_API_KEY already, as it says", async () => {
+  const first = await createServing("--json");
+  await expect.poll(() => first.printed.stdout).toContain("}\n");
+  const { api_key } = JSON.parse(first.printed.stdout);
+  await first.stop();
+  const { world } = first;
+  world.env.VIDGEN_API_KEY = api_key;
+  const ended = world.reboot().vidgen("serve", "--port", "0", "--media-port", "0", "--json");
+  await expect.poll(() => world.printed.stdout).toContain("}\n");
+  expect(JSON.parse(world.printed.stdout)).toMatchObject({ api_key });
+  await stop(world, ended);
+});
+
 test("says after its address which engine serves which models, and which one cannot be used; doctor says so too", async () => {
   const { world, printed, stop } = await createServing(...engines);
   const lines = [

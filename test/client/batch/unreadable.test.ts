@@ -81,7 +81,11 @@ test("a line of which a full disk has taken half does not make the lines after i
     const write = (bytes: Buffer) => file.write(isFull ? bytes.subarray(0, 30) : bytes);
     return Object.assign(Object.create(file), { write });
   };
-  const { append } = openResults(machine.results, source, { ...systemMachine, disk: { ...systemMachine.disk, open } });
+  const { append } = openResults(machine.results, source, {
+    redact: (text) => text,
+    ...systemMachine,
+    disk: { ...systemMachine.disk, open },
+  });
   await expect(append(line)).rejects.toMatchObject({ code: "output" });
   isFull = false;
   await append({ ...line, error: { code: "output", message: "full" } });
