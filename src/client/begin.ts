@@ -72,7 +72,7 @@ type BeginIo = Pick<Io, "date" | "sleep" | "uuid">;
 /** How often a start looks again at what another process does. */
 const pollMs = 250;
 const waitingNote =
-  "Another process has started the same: waiting for its id, or its end (up to 5 minutes). Until then nothing is sent.";
+  "Another process has started the same, or saves to the same file: waiting for its id, or its end (up to 5 minutes). Until then nothing is sent.";
 
 /**
  * Begins a start: chooses between an earlier attempt and a new one, claims the place, and writes down the claim or the intent. All of that
@@ -133,11 +133,12 @@ async function startAnew(
   { dismissed, older }: { dismissed: readonly Entry[]; older?: Started | undefined },
   options: Options & Locked,
   io: BeginIo,
-): Promise<NewAttempt> {
+): Promise<NewAttempt | undefined> {
   const { journal, claims, place, hold, overwrite, batch } = options;
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const claiming = { overwrite, id: undefined, entry: undefined, words: request, resume: true, hold };
   const target = place === undefined ? undefined : await claims.claim(place, claiming);
+  if (place !== undefined && !target) return undefined;
   const intent: Line = {
     kind: "intent",
     attempt,
@@ -168,7 +169,11 @@ async function startAnew(
 }
 
 /** Claims an earlier attempt, so that no other process resumes it, unless its video is saved already. */
-async function resume(request: StartRequest, earlier: Started, options: Options & Locked): Promise<ResumedAttempt> {
+async function resume(
+  request: StartRequest,
+  earlier: Started,
+  options: Options & Locked,
+): Promise<ResumedAttempt | undefined> {
   const { journal, claims, place, overwrite, hold } = options;
   const { attempt, at, id } = earlier;
   const file = place === undefined || overwrite ? undefined : await claims.findSaved(earlier, place);
@@ -180,6 +185,7 @@ async function resume(request: StartRequest, earlier: Started, options: Options 
     // With the id, a program can go on with the generation that was paid for.
     throw asVidgenError(error).with({ id });
   });
+  if (place !== undefined && !target) return undefined;
   try {
     // What another process waits for stays that one's: `reuse` only waits beside it.
     if ((await isHeldBy(earlier, journal.isHeld)) === false)

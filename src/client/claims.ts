@@ -19,6 +19,8 @@ export type ClaimOptions = {
   words?: Words | undefined;
   /** The first number to try for `{n}`. */
   first?: number | undefined;
+  /** Ends the wait for the lock, and for a process elsewhere that may still write the `.part`. */
+  signal?: AbortSignal | undefined;
   /** Takes over a `.part` that an earlier process left, and leaves an unfinished one for a later process. */
   resume?: boolean | undefined;
 };
@@ -38,25 +40,35 @@ export type Claim = Target & {
 };
 
 export type Claims = {
-  /** Claims the place for a video. Only inside of the journal's lock. */
-  claim(place: string, claiming: Claiming): Promise<Claim>;
+  /**
+   * Claims the place for a video. Only inside of the journal's lock. `undefined` while a process elsewhere may still write the partial file:
+   * further looks tell, within a minute.
+   */
+  claim(place: string, claiming: Claiming): Promise<Claim | undefined>;
   /** Claims the place for a video that is paid for already: also where neither the lock nor a lease can be had. */
   claimUnderLock(place: string, claiming: Omit<Claiming, "hold">): Promise<Claim>;
   /** The video of a generation where `place` would save it; `undefined` unless the file there has the content that the journal knows. */
   findSaved(entry: Started, place: string): Promise<string | undefined>;
 };
 
+/** How often a claim looks again at a process elsewhere that may write the same file. */
+const lookMs = 1_000;
+
 /** Claims partial files in a way that no other claim writes them too. */
-export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date" | "disk" | "uuid">): Claims {
+export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date" | "disk" | "sleep" | "uuid">): Claims {
   const { disk } = io;
 
-  /** Writes down whose a partial file is from now on, and what it holds; returns that, or `undefined` for one that must be left alone. */
+  /**
+   * Writes down whose a partial file is from now on, and what it holds; returns that, or `undefined` for one that must be left alone, and
+   * "unsure" where another look will tell.
+   */
   async function own(file: string, { exists, id }: { exists: boolean; id?: string | undefined }, claiming: Claiming) {
     const { hold, resume } = claiming;
     const left: Version & Owned = {};
     if (exists) {
       const before = hold && resume ? await journal.findLast((line) => isPart(line, file)) : undefined;
-      if (before === undefined || (await journal.isHeld(before.holder))) return undefined;
+      const held = before === undefined || (await journal.isHeld(before.holder));
+      if (held) return held === "unsure" ? held : undefined;
       const { ino, size } = await disk.lstat(file);
       // Another program's file: this one was empty as long as its inode was not written down.
       if (before.inode === undefined ? size > 0 : before.inode !== ino) return undefined;
@@ -71,13 +83,14 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     return left;
   }
 
-  async function claim(place: string, claiming: Claiming): Promise<Claim> {
+  async function claim(place: string, claiming: Claiming): Promise<Claim | undefined> {
     if (place === "") throw usage("The output path is empty.");
     const { overwrite = false, id, entry, hold, first = 1, resume = false } = claiming;
     const words = entry ? wordsOf(entry) : (claiming.words ?? {});
     const naming = id === undefined ? undefined : { id, ...words };
     /** What was last taken over. */
     let owned: (Version & Owned) | undefined;
+    let isUnsure = false;
     const options: PlaceOptions = {
       overwrite,
       unique: io.uuid(),
@@ -86,11 +99,17 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
       first,
       date: dayOf(entry, io),
       async own(file, found) {
-        owned = await own(file, found, claiming);
+        const taken = await own(file, found, claiming);
+        isUnsure = taken === "unsure";
+        owned = taken === "unsure" ? undefined : taken;
         return owned;
       },
     };
-    const target = await claimPlace(place, options, disk);
+    const target = await claimPlace(place, options, disk).catch((error) => {
+      if (isUnsure) return undefined;
+      throw error;
+    });
+    if (!target) return undefined;
     /** Rejects when another process has taken over the file, because this one had stopped for a minute. */
     const confirm = async () => {
       await hold?.confirm().catch((cause) => {
@@ -124,12 +143,15 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
         return claim(place, { ...claiming, hold });
       };
       const claimUnlocked = (error: unknown) => {
-        if (isLocked) throw error;
+        if (isLocked || claiming.signal?.aborted) throw error;
         return claim(place, { ...claiming, hold: undefined });
       };
       try {
-        const target = await journal.lock(claimLocked).catch(claimUnlocked);
-        return { ...target, release: () => target.release().finally(() => hold?.release()) };
+        for (;;) {
+          const target = await journal.lock(claimLocked, claiming.signal).catch(claimUnlocked);
+          if (target) return { ...target, release: () => target.release().finally(() => hold?.release()) };
+          await io.sleep(lookMs, claiming.signal);
+        }
       } catch (error) {
         await hold?.release();
         throw error;

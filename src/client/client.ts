@@ -277,7 +277,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     claim,
     async download(id, place, how) {
       if (typeof place !== "string") return followAndSave(id, place, how);
-      const target = await claim(place, { id, overwrite: how.overwrite });
+      const target = await claim(place, { id, overwrite: how.overwrite, signal: how.signal });
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,

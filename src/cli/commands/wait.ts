@@ -169,7 +169,7 @@ type Collecting = Waiting & {
 
 /** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it. */
 async function collectOne(id: string, collecting: Collecting): Promise<Result> {
-  const { session, options, output, defer, index, show, onStatus, explainWith, teller } = collecting;
+  const { session, options, io, output, defer, index, show, onStatus, explainWith, teller } = collecting;
   const saved = await session.findAlreadySaved(id, options.output);
   if (saved !== undefined) {
     const result = savedResult(id, saved);
@@ -177,7 +177,7 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
     teller.ended(id, result, { isNew: false });
     return result;
   }
-  const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true };
+  const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true, signal: io.signal };
   const target = options.output === undefined ? undefined : await session.client.claim(options.output, claim);
   defer(async () => target?.release());
   const { onState, onProgress } = teller.follow(id);

@@ -129,7 +129,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
         call.onProgress((io.now() - begin) / 1000, seen);
       };
       // Claimed so that the next call goes on with a download that this one does not finish.
-      const target = await client.claim(place, { id, resume: true });
+      const target = await client.claim(place, { id, resume: true, signal: limit.signal });
       try {
         const { file } = await client.download(id, target, { signal: limit.signal, onState });
         return await describe(id, file, "It is complete.");

@@ -143,7 +143,7 @@ export function createWork({ client, journal, costs, results, rowsFile, confirm,
       try {
         const words = { prompt: row.record.prompt, model: row.record.model };
         if (!begun && row.place !== undefined)
-          place = await client.claim(row.place, { id, words, overwrite, resume: true });
+          place = await client.claim(row.place, { id, words, overwrite, resume: true, signal });
         if (!begun)
           onEvent({ event: "started", ...nameOf(row), id, attempt: line.attempt, model: line.model, resumed: true });
         const {
