@@ -61,9 +61,13 @@ async function canUnshare(folder: string): Promise<boolean> {
   );
 }
 
-/** With `isFast` its clock goes 50 times faster: it watches the lease of another container for a second, not for a minute. */
-function inContainer({ service, home }: Scene, argv: string[], { isFast = false } = {}): Spawned {
-  const clock = isFast ? ["--import", String(new URL("fast-clock.mjs", import.meta.url))] : [];
+/**
+ * With `isFast` its clock goes 50 times faster: it watches the lease of another container for a second, not for a minute. Its time of day is
+ * wrong by `skewMs`.
+ */
+function inContainer({ service, home }: Scene, argv: string[], { isFast = false, skewMs = 0 } = {}): Spawned {
+  const modules = [...(isFast ? ["fast-clock.mjs"] : []), ...(skewMs === 0 ? [] : [`skewed-clock.mjs?ms=${skewMs}`])];
+  const clock = modules.flatMap((name) => ["--import", String(new URL(name, import.meta.url))]);
   return spawnProcess("unshare", [...unshare, process.execPath, ...clock, bin, ...argv], envOf(service, home), home);
 }
 
@@ -73,7 +77,8 @@ async function reuse(scene: Scene): Promise<Played> {
   const prompt = prepare(scene, "fox");
   const run = async (name: string) => {
     await pause(random.next() * 50);
-    return inContainer(scene, ["generate", prompt, "--reuse", "-o", name]).ended;
+    const skewMs = random.pick([-3_600_000, -120_000, 0, 120_000, 3_600_000]);
+    return inContainer(scene, ["generate", prompt, "--reuse", "-o", name], { skewMs }).ended;
   };
   const ended = await Promise.all([run("a.mp4"), run("b.mp4")]);
   const ids = idsOf(scene, prompt);

@@ -1,5 +1,6 @@
 import { prove } from "./goal.ts";
 import { mcp } from "./mcp.ts";
+import { ownWord } from "./own-word.ts";
 
-// The calls of AI agents, in full.
-prove(mcp, 1);
+// The calls of AI agents, and what stands between the client and the service, in full.
+for (const goal of [mcp, ownWord]) prove(goal, 1);

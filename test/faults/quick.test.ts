@@ -17,6 +17,7 @@ import { killed } from "./killed.ts";
 import { malformed } from "./malformed.ts";
 import { mcp } from "./mcp.ts";
 import { onePlace } from "./one-place.ts";
+import { ownWord } from "./own-word.ts";
 import { sent } from "./sent.ts";
 import { signalled } from "./signals.ts";
 import { unsent } from "./unsent.ts";
@@ -24,4 +25,4 @@ import { unsent } from "./unsent.ts";
 // The same code as `npm run faults`, with smaller numbers.
 const goals = [charges, sent, unsent, cut, killed, signalled, downloads, fullDisk, malformed, secrecy];
 const batch = [batchKilled, batchShards, batchLong, batchPlanned, batchBudgets, batchBusy, batchTorn, batchResharded];
-for (const goal of [...goals, ...batch, again, atOnce, onePlace, containers, mcp]) prove(goal, 0.03);
+for (const goal of [...goals, ...batch, again, atOnce, onePlace, containers, mcp, ownWord]) prove(goal, 0.03);
