@@ -7,8 +7,10 @@ import { connectAgent } from "./mcp/agent.ts";
 
 /** A key that is saved for another service, with everything in it that has another form somewhere. */
 const savedKey = 'Vk_Live_Ca"n\\a/r+Y%25&=7f3a91c04d5e';
-const keys = [apiKey, savedKey];
-const both = keys.join(" and ");
+/** One that can be a host name, which is in lower case then. */
+const hostKey = "Mixed-Case-Key-0042";
+const keys = [apiKey, savedKey, hostKey];
+const both = `${apiKey} and ${savedKey}`;
 
 /** A key in all its forms, and the halves of it that are left where a text is cut. */
 function formsOf(key: string): string[] {
@@ -24,7 +26,7 @@ const findForms = (text: string, searched: string[]) =>
 async function createWorld() {
   const world = await createMachine();
   await mkdir(world.home, { recursive: true });
-  const config = { base_url: baseUrl, keys: { "https://other.example": savedKey } };
+  const config = { base_url: baseUrl, keys: { "https://other.example": savedKey, "https://another.example": hostKey } };
   await writeFile(join(world.home, "config.json"), JSON.stringify(config));
   const place = join(world.folder, `for-${apiKey}`);
   await mkdir(place);
@@ -75,7 +77,7 @@ const scenes: [name: string, argv: (place: string) => string[], fault?: (world: 
   ["an image that is no file", () => ["generate", "a fox", "-i", `${apiKey}.png`]],
   ["a time to wait that is over", (place) => ["generate", "a fox", "-o", `${place}/late.mp4`, "--timeout", "5s"]],
   ["the base URL", () => ["generate", "a fox", "--base-url", `${baseUrl}/${apiKey}`, "--timeout", "30s"]],
-  ["the host of the base URL", () => ["generate", "a fox", "--base-url", `https://${apiKey.toUpperCase()}.example`]],
+  ["the host of the base URL", () => ["generate", "a fox", "--base-url", `https://${hostKey}.example`]],
   ["a base URL with a query", () => ["generate", "a fox", "--base-url", `${baseUrl}/?key=${apiKey}`]],
   ["a dry run", (place) => ["generate", `a fox ${both}`, "--dry-run", "--set", `note=${both}`, "-o", place]],
   [
@@ -207,7 +209,7 @@ test("so at a terminal, of any width", async () => {
   }
   const other = await createWorld();
   await other.world.vidgen("generate", `a fox ${both}`, "--no-wait");
-  await other.world.vidgen("generate", "an owl", "-o", `${other.place}/`);
+  await other.world.vidgen("generate", "an owl", "-o", `${other.place}/o.mp4`);
   other.world.isTerminal = true;
   for (let columns = 20; columns < 90; columns++) {
     other.world.columns = columns;
@@ -221,10 +223,10 @@ test("so in a batch: its rows, its results and its status; and no row is paid fo
   const shots = join(world.folder, "shots.csv");
   const rows = [
     `fox-${apiKey},a fox ${apiKey},x`,
-    `owl,an owl,${apiKey}`,
-    `${"i".repeat(50)}${apiKey},[fail: ${apiKey}],y`,
+    `owl,[fail: ${apiKey}],${apiKey}`,
+    `${"i".repeat(50)}${apiKey},a hare,y`,
   ];
-  const cells = ["id,prompt,word", ...rows, ""].join("\n");
+  let cells = ["id,prompt,word", ...rows, ""].join("\n");
   const argv = ["batch", "-", "--format", "csv", "--results", `${place}/shots.jsonl`, "-y", "--set", `note=${apiKey}`];
   const run = async (...more: string[]) => {
     world.stdin = cells;
@@ -236,8 +238,11 @@ test("so in a batch: its rows, its results and its status; and no row is paid fo
   expect([first.code, first.hidden > 3]).toEqual([4, true]);
   const starts = () => world.requests.filter(({ method }) => method === "POST").length;
   expect(starts()).toBe(3);
-  for (const flags of [["--dry-run"], ["--json"], ["--events"], ["--verbose"], ["--write-info-json"]])
-    await run(...saving, ...flags);
+  for (const flags of [["--json"], ["--events"], ["--verbose"]])
+    expect([flags, (await run(...saving, ...flags)).code]).toEqual([flags, 4]);
+  expect((await run(...saving, "--dry-run")).code).toBe(0);
+  cells = cells.replace("a hare", "another hare");
+  expect(await run(...saving)).toMatchObject({ code: 2, stderr: expect.stringContaining("asks for something else") });
   expect(starts()).toBe(3);
   for (const flags of [[], ["--json"]]) {
     const told = ["batch", "status", `${place}/shots.jsonl`, ...flags];
@@ -279,4 +284,15 @@ test("so in a callback that is received", async () => {
     });
   world.press("Ctrl-C");
   expect(check(["listen"], await ended)).toBeGreaterThan(0);
+});
+
+test("so in a question", async () => {
+  const { world } = await createWorld();
+  world.isTerminal = true;
+  world.answers = [["API key for", `${apiKey}\n`]];
+  const run = await world.vidgen("login", "--base-url", `https://${hostKey}.example`);
+  expect([check(["login"], run), run.stderr]).toEqual([
+    expect.any(Number),
+    expect.stringContaining("https://[key].ex"),
+  ]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkApiKey, checkBaseUrl, createRedaction, isLoopback } from "../../src/client/credentials.ts";
+import { checkApiKey, checkBaseUrl, createRedaction, isLoopback, shorten } from "../../src/client/credentials.ts";
 
 const key = "canary-key-0123456789";
 
@@ -77,4 +77,23 @@ test("a secret is taken out as it is, percent-encoded, in base64 and in JSON; a 
   const forms = [secret, encodeURIComponent(secret), btoa(String.fromCharCode(...Buffer.from(secret)))];
   for (const form of [...forms, JSON.stringify(secret).slice(1, -1)])
     expect(redact(`short: ${form}.`)).toBe("short: [key].");
+});
+
+test("also in another letter case, and the beginning of one that was cut; not once it is revealed", () => {
+  const { hide, reveal, redact } = createRedaction();
+  hide(key);
+  expect(redact(`https://${key.toUpperCase()}.example`)).toBe("https://[key].example");
+  expect(redact(shorten(`x=${key}, and on`, 12))).toBe("x=[key]…");
+  expect(redact(shorten(`x=${key}, and on`, 9))).toBe("x=canary-…");
+  expect(redact(`canary-k… ${key.slice(0, 20)}… canary-key`)).toBe("[key]… [key]… canary-key");
+  reveal(key);
+  expect(redact(key)).toBe(key);
+});
+
+test("a long text is searched in a time in proportion to its length", () => {
+  const { hide, redact } = createRedaction();
+  hide(key);
+  const start = performance.now();
+  expect(redact(`${"a".repeat(5_000_000)}${key}…${"b".repeat(5_000_000)}`)).toMatch(/^a+\[key\]…b+$/);
+  expect(performance.now() - start).toBeLessThan(2_000);
 });
