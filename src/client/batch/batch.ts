@@ -86,7 +86,8 @@ type Known = {
 export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
   const { client, journal, io } = known;
   const path = await findResults(options.results, io.disk);
-  const lease = options.isDryRun ? undefined : await holdResults(path, io);
+  const holding = { io, onNote: options.onNote };
+  const lease = options.isDryRun ? undefined : await holdResults(path, holding);
   try {
     const named = rows.map((row) => renameRow(row, client.redact(row.key)));
     const own = await readResults(path, io.disk);
@@ -98,8 +99,8 @@ export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions
     const entries = await client.entries();
     const others = rowsFile ? await findOtherResults(path, rowsFile, entries, io.disk) : new Set<string>();
     const names = new Set([path, ...own.names]);
-    if (lease)
-      await checkAlone(new Set([...own.names, ...others].filter((name) => name !== path)), options.source.shard, io);
+    const elsewhere = [...names, ...others].filter((name) => name !== path);
+    if (lease) await checkAlone(elsewhere, options.source.shard, holding);
     const attempts = await findAttempts(own, { rows: named, names, others, entries }, options, known);
     const planned = await checkOutputs(await planRows(named, attempts.open, options, io.disk), options, known);
     if (lease) await createFolders(planned, io.disk);

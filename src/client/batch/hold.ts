@@ -3,9 +3,11 @@ import { acquireLease, type Lease, type LeaseIo, readHolder } from "../../lease.
 import { lockOf, readResults, resultsError } from "./results.ts";
 import { areDisjoint } from "./rows-file.ts";
 
+type HoldOptions = { io: LeaseIo; onNote(text: string): void };
+
 /** Holds a results file. Throws `usage` when another process does, and `output` when that cannot be written down. */
-export async function holdResults(path: string, io: LeaseIo): Promise<Lease> {
-  const acquired = await acquireLease(lockOf(path), io).catch((cause) => {
+export async function holdResults(path: string, { io, onNote }: HoldOptions): Promise<Lease> {
+  const acquired = await acquireLease(lockOf(path), io, { onNote }).catch((cause) => {
     throw resultsError(path, cause);
   });
   if (acquired.kind === "acquired") return acquired.lease;
@@ -19,13 +21,13 @@ export async function holdResults(path: string, io: LeaseIo): Promise<Lease> {
  * Throws `usage` while a process runs that has rows of this run too, under another results file. Each run writes down its part of the rows
  * before it looks for others, so that of two at the same time at least one sees the other.
  */
-export async function checkAlone(paths: Iterable<string>, shard: string | null, io: LeaseIo): Promise<void> {
+export async function checkAlone(paths: Iterable<string>, shard: string | null, how: HoldOptions): Promise<void> {
   for (const path of paths) {
-    if ((await readHolder(lockOf(path), io)) === undefined) continue;
-    const { source } = await readResults(path, io.disk);
+    if ((await readHolder(lockOf(path), how.io)) === undefined) continue;
+    const { source } = await readResults(path, how.io.disk);
     if (source && areDisjoint(source.shard, shard)) continue;
     // This waits until it is sure, and finds a lease that is stale.
-    const lease = await holdResults(path, io);
+    const lease = await holdResults(path, how);
     await lease.release();
   }
 }
