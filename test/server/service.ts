@@ -38,7 +38,7 @@ export type ServiceOptions = {
   render?: Engine["render"];
   concurrency?: number;
   /** They take the place of the fake engine. */
-  engines?: Engine[];
+  engines?: Engine[] | ((clock: Clock) => Engine[]);
   creditsPer?: Record<string, number>;
   hasDirectives?: boolean;
   store?: SqliteStore;
@@ -99,7 +99,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     return { hasThumbnail: true };
   };
   const engine = fakeEngine({ concurrency: options.concurrency ?? 1, render: options.render ?? render });
-  const engines = options.engines ?? [engine];
+  const engines = typeof options.engines === "function" ? options.engines(clock) : (options.engines ?? [engine]);
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
     await store.addAccount({ name, keyHash: hashKey(key) });
     await store.setBalance(name, credits);
