@@ -8,11 +8,10 @@ import {
 } from "../../../src/server/callbacks/scheduler.ts";
 import { createSecret, createSigner } from "../../../src/server/callbacks/signature.ts";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
-import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Delivery } from "../../../src/server/store/store.ts";
+import type { Delivery, Store } from "../../../src/server/store/store.ts";
 import { createVirtualClock } from "../../clock.ts";
 
-export type DeliveryStore = Pick<SqliteStore, "pendingDeliveries" | "recordAttempt">;
+export type DeliveryStore = Pick<Store, "pendingDeliveries" | "recordAttempt">;
 
 /** Deliveries in memory, where a test can look. */
 export type FakeStore = DeliveryStore & {

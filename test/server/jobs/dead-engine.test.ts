@@ -28,7 +28,8 @@ function anEngine(name: string, clock: Clock, { fault, jobs = 4 }: { fault?: Fau
 const refuse = () => {
   throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", sent: false });
 };
-const broken: Fault = ({ route }: Call) => (route === "create" ? new Response("bad gateway", { status: 502 }) : undefined);
+const broken: Fault = ({ route }: Call) =>
+  route === "create" ? new Response("bad gateway", { status: 502 }) : undefined;
 
 async function startAll(service: TestService, count: number): Promise<string[]> {
   const ids: string[] = [];

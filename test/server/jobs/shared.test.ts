@@ -19,8 +19,9 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     await opened.store.setBalance("local", 1_000);
     const nobody = () => Promise.reject(new Error("nobody is there"));
     const service = createService({
-      ...opened,
+      store: opened.store,
       ...{ engines, videos: await openFolder({ folder: await makeFolder() }), clock: systemClock, pace: "fast" },
+      ...{ hasRefunds: true, onNote: () => {} },
       ...{ creditsPer: new Map(), hasDirectives: false, webhookSecret: createSecret() },
       outbound: { post: nobody, get: nobody, open: nobody },
       ...{ mediaUrl: () => "http://media.test", onDelivery: () => {}, onTrouble: () => {} },
