@@ -7,9 +7,6 @@ export type Loop = {
   close(): Promise<void>;
 };
 
-/** The time of day jumps when it is set or a laptop wakes up, so a step begins at least this often. */
-const maxSleepMs = 60_000;
-
 /**
  * Runs a step again and again: when it is woken, but not sooner than `pauseMs` after the last one, and after the milliseconds that the last one
  * resolved with. It must not reject.
@@ -30,7 +27,7 @@ export function createLoop(
     if (pauseMs > 0) await clock.sleep(pauseMs, stop.signal).catch(() => {});
     if (stop.signal.aborted || next) return;
     timer = new AbortController();
-    clock.sleep(Math.min(ms, maxSleepMs), timer.signal).then(wake, () => {});
+    clock.sleep(ms, timer.signal).then(wake, () => {});
   };
   const wake: Loop["wake"] = () => {
     next ??= last = last.then(run);

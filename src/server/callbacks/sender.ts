@@ -22,6 +22,8 @@ const maxConcurrent = 32;
 /** Leaves room for other receivers when one does not answer. */
 const maxPerHost = 4;
 const storeRetryMs = 10_000;
+/** The time of day jumps when it is set or a laptop wakes up, so it is read at least this often while a delivery waits. */
+const maxSleepMs = 60_000;
 /** What another process has left is found so soon. */
 const sharedPollMs = 1_000;
 /** All processes hear of each callback. */
@@ -56,7 +58,8 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
     });
     if (stop.signal.aborted) return Number.POSITIVE_INFINITY;
     for (const delivery of found.deliveries) send(delivery);
-    return store.isShared ? Math.min(found.nextMs, sharedPollMs) : found.nextMs;
+    if (store.isShared) return Math.min(found.nextMs, sharedPollMs);
+    return found.nextMs === Number.POSITIVE_INFINITY ? found.nextMs : Math.min(found.nextMs, maxSleepMs);
   };
   const loop = createLoop(look, { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
   return {

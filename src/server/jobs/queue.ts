@@ -188,32 +188,37 @@ export function createQueue(options: QueueOptions): Queue {
     const found = room > 0 ? await claim({ ...group, kind: "new", isFetched: true }, room) : [];
     for (const claimed of found) begin(claimed, fetchAndMake(claimed));
   };
-  const failWaiting = async () => {
-    if (clock.now() - lacksAt < lacksMs) return;
+  /** Resolves with the milliseconds until it is to look again. */
+  const failWaiting = async (): Promise<number> => {
+    const leftMs = lacksAt + lacksMs - clock.now();
+    if (leftMs > 0) return leftMs;
     lacksAt = clock.now();
-    for (const waiting of await store.waiting(among())) {
+    const all = await store.waiting(among());
+    for (const waiting of all) {
       const lack = findLack(waiting);
       if (!lack) continue;
       const { needs, startedBefore, reason } = lack;
       for (const claimed of await claim({ ...needs, kind: "same", startedBefore }, maxClaimed))
         begin(claimed, async () => ({ kind: "failed", error: reason }));
     }
+    return all.length > 0 ? lacksMs : Number.POSITIVE_INFINITY;
   };
   const look = async (): Promise<number> => {
     // A process that makes no videos leaves all of it to the others.
     if (places.length === 0 && options.engines.length > 0) return Number.POSITIVE_INFINITY;
+    let nextMs: number;
     try {
       await takeBegun();
       for (const group of groups) await takeNew(group);
       for (const group of groups) await fetchAhead(group);
-      await failWaiting();
+      nextMs = await failWaiting();
     } catch (error) {
       // A database on another machine tells of its outage itself.
       if (!isUnavailable(error)) onTrouble("What is to be made could not be read", error);
       return store.isShared ? sharedPollMs : storeRetryMs;
     }
     const pauses = places.map(({ breaker }) => breaker.pauseMs()).filter((ms) => ms > 0);
-    return Math.min(store.isShared ? sharedPollMs : lacksMs, ...pauses);
+    return Math.min(store.isShared ? sharedPollMs : nextMs, ...pauses);
   };
   const loop = createLoop(look, { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
   let isStarted = false;

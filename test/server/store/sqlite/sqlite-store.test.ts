@@ -176,7 +176,11 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `DROP INDEX generations_by_model; DROP INDEX generations_by_status;
+    `DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
+     DROP INDEX pending; CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
+     ${["images", "is_real", "is_fetched", "engine", "is_submitting"].map((name) => `ALTER TABLE generations DROP COLUMN ${name};`).join(" ")}
+     ALTER TABLE deliveries DROP COLUMN host;
+     DROP INDEX generations_by_model; DROP INDEX generations_by_status;
      ALTER TABLE generations DROP COLUMN model; ALTER TABLE delivery_attempts DROP COLUMN reply;
      ALTER TABLE generations DROP COLUMN checkpoint;
      ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
