@@ -137,6 +137,7 @@ export function createQueue(options: QueueOptions): Queue {
     try {
       const task = await loadTask(claimed, own).finally(() => fetching--);
       if ("kind" in task) return task;
+      own.signal.throwIfAborted();
       slot = await new Promise<Slot | undefined>((resolve) => {
         fetched.set(claimed, resolve);
         own.signal.addEventListener("abort", () => give(claimed, undefined), { once: true });
