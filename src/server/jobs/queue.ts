@@ -261,5 +261,6 @@ async function endUnclear(claimed: Claim, own: MakeOptions): Promise<Made> {
 
 function outageLine({ name }: Engine, outage: Outage | undefined): string {
   if (!outage) return `${name} takes generations again.`;
-  return `${name} takes no generations: ${outage.reason}. They go to other engines that serve their model, or wait.`;
+  const since = outage.since.toISOString();
+  return `${name} takes no generations since ${since}: ${outage.reason}. They go to other engines that serve their model, or wait.`;
 }
