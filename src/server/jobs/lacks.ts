@@ -1,5 +1,6 @@
 import type { Clock } from "../../io.ts";
 import type { OnTrouble } from "../api/message.ts";
+import { minutes } from "../engines/videos/server.ts";
 import type { Needs, Store, Waiting } from "../store/store.ts";
 import { canMake, type Place } from "./place.ts";
 
@@ -51,9 +52,4 @@ function findMissing(needs: Needs, places: readonly Place[]): string | undefined
       : `the local service no longer uses ${needs.engine}, which makes this video`;
   if (places.some(({ engine }) => canMake(engine, needs))) return undefined;
   return `no engine of the local service serves ${needs.model}`;
-}
-
-/** Names a time limit in messages. */
-function minutes(ms: number): string {
-  return `${Math.round(ms / 6_000) / 10} min`;
 }

@@ -3,6 +3,7 @@ import type { Clock } from "../../../src/io.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import type { Call, FakeOptions } from "../engines/videos/fakes/fake.ts";
 import { ioFetch } from "../engines/videos/fakes/fake.ts";
 import { createSglang } from "../engines/videos/fakes/sglang.ts";
@@ -169,4 +170,18 @@ describe("what a generation cost", () => {
     expect((await store.generation(id))?.status).toBe("failed");
     expect(await store.balance("local")).toBe(1_000);
   });
+});
+
+test("what has its images does not wait here for an engine that takes nothing: another process may have one", async () => {
+  const memory = await openStore(":memory:");
+  const released: string[] = [];
+  const release: Store["release"] = async (id) => void released.push(id);
+  const service = await createTestService({
+    store: { ...memory, release },
+    engines: (clock) => [anEngine("gpu", clock, { fault: refuse, jobs: 1 })],
+  });
+  const image = { model, imageUrl: "https://images.example/a.png" };
+  const ids = [await service.startId(image), await service.startId(image)];
+  await service.clock.sleep(500);
+  expect(new Set(released)).toEqual(new Set(ids));
 });
