@@ -44,7 +44,7 @@ const sharedPauseMs = 50;
 const storeRetryMs = 10_000;
 /** What no engine makes is looked for this often. */
 const lacksMs = 60_000;
-/** So many are claimed at once of those that go on elsewhere, or fail. */
+/** So many are claimed at once of those that go on elsewhere. */
 const maxClaimed = 100;
 /** A generation that could not be finished is not tried again at once. */
 const laterMs = 2_000;
@@ -161,7 +161,7 @@ export function createQueue(options: QueueOptions): Queue {
     for (const claimed of await claim({ kind: "begun", engines }, maxClaimed)) {
       const place = places.find(({ engine }) => engine.name === claimed.engine);
       if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
-      else begin(claimed, (own) => endUnclear(claimed, own));
+      else begin(claimed, (own) => loading(1, () => endUnclear(claimed, own)));
     }
   };
   const takeNew = async (group: Group) => {
@@ -199,8 +199,10 @@ export function createQueue(options: QueueOptions): Queue {
       const lack = findLack(waiting);
       if (!lack) continue;
       const { needs, startedBefore, reason } = lack;
-      for (const claimed of await claim({ ...needs, kind: "same", startedBefore }, maxClaimed))
-        begin(claimed, async () => ({ kind: "failed", error: reason }));
+      const found = await claim({ ...needs, kind: "same", startedBefore }, maxLoading);
+      for (const claimed of found) begin(claimed, async () => ({ kind: "failed", error: reason }));
+      // Their requests are read, so the others come after them.
+      if (found.length > 0) lacksAt = Number.NEGATIVE_INFINITY;
     }
     return all.length > 0 ? lacksMs : Number.POSITIVE_INFINITY;
   };

@@ -59,13 +59,13 @@ describe("with a good engine of the same model", () => {
     expect(await endsOf(service, ids)).toEqual({ completed: 12 });
   });
 
-  test("one that answers 502 leaves at most 3 of 100 unclear", async () => {
+  test("one that answers 502 leaves at most 3 of 40 unclear", async () => {
     const engines = (clock: Clock) => [anEngine("broken", clock, { fault: broken, jobs: 16 }), anEngine("good", clock)];
     const service = await createTestService({ engines });
-    const ids = await startAll(service, 100);
-    await service.clock.sleep(6 * minute);
+    const ids = await startAll(service, 40);
+    await service.clock.sleep(2 * minute);
     const { completed = 0, ...others } = await endsOf(service, ids);
-    expect(completed).toBeGreaterThanOrEqual(97);
+    expect(completed).toBeGreaterThanOrEqual(37);
     expect(Object.keys(others)).toEqual([expect.stringMatching(/^it is unclear whether http:\/\/broken\.test/)]);
   });
 });

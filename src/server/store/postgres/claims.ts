@@ -65,7 +65,8 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
     },
     async release(id) {
       held.delete(id);
-      const update = "UPDATE vidgen.generations SET holder = NULL, held_until = NULL WHERE id = $2 AND holder = $1";
+      // The holder stays: one before it, that was suspended, must not write to the generation.
+      const update = "UPDATE vidgen.generations SET held_until = NULL WHERE id = $2 AND holder = $1";
       await query(`${update} AND status = 'processing'`, process, id);
     },
     async waiting(among) {

@@ -227,6 +227,22 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(made.all).toHaveLength(2);
   });
 
+  test("what another process has had meanwhile is not written to, also when that one has released it", async () => {
+    const { store, begin, start, forget, made } = await createProcesses();
+    const { id } = await start();
+    const clock = createFastClock();
+    const a = await begin("a", { room: () => 1 }, clock);
+    await made.until(1);
+    clock.suspend();
+    const b = await begin("b", { room: () => 1 - made.all.filter(({ process }) => process === "b").length });
+    await forget();
+    await made.until(2);
+    await b.store.release(id);
+    const submitting = { state: "submitting", engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" } as const;
+    await expect(a.store.keepCheckpoint(id, submitting)).rejects.toThrow(id);
+    expect((await store.generation(id))?.checkpoint).toBeNull();
+  });
+
   test("what a dead process made is taken over within 30 s", async () => {
     const { begin, start, made } = await createProcesses();
     const dying = createFastClock();
