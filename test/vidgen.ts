@@ -72,7 +72,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       await clock.doze(renderMs, signal);
       writeFileSync(file, tinyMp4(request.prompt));
       writeFileSync(thumbnail, "a picture");
-      return { hasThumbnail: true };
+      return { kind: "made", hasThumbnail: true };
     },
   });
   const callbacks: unknown[] = [];
@@ -91,6 +91,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       hasDirectives: false,
       videos: await openFolder({ folder: root }),
       pace: "fast",
+      hasRefunds: true,
       outbound: { post, get, open: () => Promise.reject(new Error("there is no server elsewhere")) },
       webhookSecret: createSecret(),
     },
@@ -99,6 +100,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     mediaUrl: () => mediaUrl,
     onDelivery: () => {},
     onTrouble: () => {},
+    onNote: () => {},
   });
   await service.start("all");
   onTestFinished(async () => {

@@ -12,13 +12,14 @@ import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createSecret } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
 import { createPreviewEngine } from "./engines/preview/preview.ts";
-import type { Pace } from "./jobs/queue.ts";
+import type { Pace } from "./jobs/end.ts";
 import { openFolder } from "./media/folder.ts";
 import type { MediaStore } from "./media/media-store.ts";
 import { createOutbound } from "./outbound/outbound.ts";
 import { createSessions } from "./page/session.ts";
-import { createService, type Service, type State } from "./service.ts";
+import { createService, type Service } from "./service.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
+import type { Store } from "./store/store.ts";
 
 type CommonOptions = {
   /** What makes the videos: the preview unless given. */
@@ -27,6 +28,8 @@ type CommonOptions = {
   creditsPer?: ReadonlyMap<string, number>;
   /** Whether directives in prompts apply to real models too. */
   hasDirectives?: boolean;
+  /** Whether a failure of the service gives back what was paid; it does unless told otherwise. */
+  hasRefunds?: boolean;
   /** The address to listen on, and whether only this machine reaches it. */
   host: string;
   isLoopback: boolean;
@@ -138,13 +141,13 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const videos = await options.openVideos(process.slice(0, 8));
     steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
-    const { store, work, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble });
+    const { store, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble });
     steps.push(store.close);
     const api_key = createKey();
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };
     const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };
     const { isFirst, ...secrets } = await initialize(first);
-    const { service, urls, pageUrl } = await openParts(options, { steps, store, work, videos, secrets }, io);
+    const { service, urls, pageUrl } = await openParts(options, { steps, store, videos, secrets }, io);
     await service.start("all");
     const address = { ...urls, api_key: isFirst ? api_key : null, webhook_secret: secrets.webhookSecret };
     return { ...service, kind: "running", address, pageUrl, lost: new AbortController().signal, close };
@@ -154,7 +157,8 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
   }
 }
 
-type Opening = State & {
+type Opening = {
+  store: Store;
   steps: CloseStep[];
   videos: MediaStore;
   secrets: { webhookSecret: string; pageSecret: string };
@@ -172,8 +176,8 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
     ...{ creditsPer: options.creditsPer ?? new Map(), hasDirectives: options.hasDirectives ?? false },
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
     ...{ webhookSecret, sessions, clock: io, publicUrl: publicUrls.api, mediaUrl: () => mediaUrl },
-    onDelivery: options.onDelivery,
-    onTrouble: reporter(options),
+    hasRefunds: options.hasRefunds ?? true,
+    ...{ onDelivery: options.onDelivery, onNote: options.onNote, onTrouble: reporter(options) },
   });
   steps.push(service.close);
   const open: Listening[] = [];

@@ -9,14 +9,16 @@ import { hashKey } from "../../src/server/api/accounts.ts";
 import { createApp } from "../../src/server/api/app.ts";
 import type { Handler } from "../../src/server/api/message.ts";
 import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
-import { type CallbackScheduler, createCallbackScheduler } from "../../src/server/callbacks/scheduler.ts";
+import { type CallbackSender, createCallbackSender } from "../../src/server/callbacks/sender.ts";
 import { createSecret, createSigner } from "../../src/server/callbacks/signature.ts";
 import type { Engine, RenderTask } from "../../src/server/engines/engine.ts";
-import { createQueue, type Pace, type Queue } from "../../src/server/jobs/queue.ts";
+import type { Pace } from "../../src/server/jobs/end.ts";
+import { createQueue, type Queue } from "../../src/server/jobs/queue.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
 import { createMedia } from "../../src/server/media/media.ts";
 import type { Get, Post } from "../../src/server/outbound/outbound.ts";
-import { openStore, type SqliteStore } from "../../src/server/store/sqlite/sqlite-store.ts";
+import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { aPng } from "./jobs/pictures.ts";
@@ -38,15 +40,16 @@ export type ServiceOptions = {
   render?: Engine["render"];
   concurrency?: number;
   /** They take the place of the fake engine. */
-  engines?: Engine[];
+  engines?: Engine[] | ((clock: Clock) => Engine[]);
   creditsPer?: Record<string, number>;
   hasDirectives?: boolean;
-  store?: SqliteStore;
+  store?: Store;
   /** Where the videos are: a new folder unless it is that of an earlier service. */
   folder?: string;
   /** Whoever has the images. */
   get?: Get;
   pace?: Pace;
+  hasRefunds?: boolean;
   /** Whoever listens at the callback addresses. */
   receive?: Post;
 };
@@ -55,9 +58,9 @@ export type TestService = {
   api: Handler;
   media: Handler;
   clock: Clock;
-  store: SqliteStore;
+  store: Store;
   queue: Queue;
-  callbacks: CallbackScheduler;
+  callbacks: CallbackSender;
   /** The secret that callbacks are signed with. */
   secret: string;
   /** Where the videos are. */
@@ -68,6 +71,10 @@ export type TestService = {
   ended: string[];
   /** What the service says went wrong. */
   troubles: string[];
+  /** What it says besides. */
+  notes: string[];
+  /** Kills the process: nothing that it waits for happens any more. */
+  kill(): void;
   /** What the service says of its callbacks. */
   deliveries: string[];
   /** POSTs a start request; its fields add to a good one, and `undefined` takes one away. */
@@ -82,7 +89,8 @@ export type TestService = {
 
 /** The parts of the local service as `createService` puts them together, with two accounts and a fake engine on a virtual clock. */
 export async function createTestService(options: ServiceOptions = {}): Promise<TestService> {
-  const { credits = 1000, content, store = await openStore(":memory:"), receive = accept } = options;
+  const { credits = 1000, content, receive = accept, hasRefunds = true } = options;
+  const { store, kill, isKilled } = createMortal(options.store ?? (await openStore(":memory:")));
   const clock = createVirtualClock();
   const folder = options.folder ?? (await makeFolder());
   const videos = await openFolder({ folder });
@@ -90,41 +98,46 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const ended: string[] = [];
   const deliveries: string[] = [];
   const troubles: string[] = [];
+  const notes: string[] = [];
   const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
   const render: Engine["render"] = async (task, { signal }) => {
     rendered.push(task);
     await clock.sleep(renderMs, signal);
     writeFileSync(task.file, content ?? tinyMp4(task.request.prompt));
     writeFileSync(task.thumbnail, "a picture");
-    return { hasThumbnail: true };
+    return { kind: "made", hasThumbnail: true };
   };
   const engine = fakeEngine({ concurrency: options.concurrency ?? 1, render: options.render ?? render });
-  const engines = options.engines ?? [engine];
+  const engines = typeof options.engines === "function" ? options.engines(clock) : (options.engines ?? [engine]);
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
     await store.addAccount({ name, keyHash: hashKey(key) });
     await store.setBalance(name, credits);
   }
   const secret = createSecret();
-  const callbacks = createCallbackScheduler({
-    ...{ store, sign: createSigner(secret), post: receive, random: () => 0.5 },
-    // Waiting for a retry must not move the time on.
-    clock: { ...clock, sleep: clock.doze },
+  // What the service waits for must not move the time on.
+  const ownClock = { ...clock, sleep: clock.doze };
+  const callbacks = createCallbackSender({
+    ...{ store, sign: createSigner(secret), post: receive, random: () => 0.5, clock: ownClock, onTrouble },
     onDelivery: (event) => deliveries.push(deliveryLine(event)),
   });
-  callbacks.start();
   const queue = createQueue({
-    ...{ store, videos, mediaUrl: () => mediaUrl, engines },
-    ...{ get: options.get ?? anyImage, pace: options.pace ?? "fast" },
-    onTrouble,
-    // Waiting for its time must not move it on.
-    clock: { ...clock, sleep: clock.doze },
-    onEnd(id, delivery) {
-      ended.push(id);
-      if (delivery) callbacks.add(delivery);
-    },
+    ...{ store, videos, mediaUrl: () => mediaUrl, engines, clock: ownClock, onTrouble, hasRefunds },
+    ...{ get: options.get ?? anyImage, pace: options.pace ?? "fast", onNote: (text) => notes.push(text) },
   });
+  const { finish } = store;
+  store.finish = async (id, ...end) => {
+    const isEnded = await finish(id, ...end);
+    if (isEnded) ended.push(id);
+    return isEnded;
+  };
+  store.listen((change) => {
+    queue.onChange(change);
+    if (change.kind === "callback") void callbacks.wake();
+  });
+  queue.start("polled");
+  void callbacks.wake();
   onTestFinished(async () => {
-    await Promise.all([queue.close(), callbacks.close()]);
+    if (!isKilled()) await Promise.all([queue.close(), callbacks.close()]);
     if (!options.store) await store.close();
   });
   const api = createApp({
@@ -133,7 +146,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   });
 
   const service: TestService = {
-    ...{ api, clock, folder, store, queue, callbacks, secret, rendered, ended, deliveries, troubles },
+    ...{ api, clock, folder, store, queue, callbacks, secret, rendered, ended, deliveries, troubles, notes, kill },
     media: createMedia({ store, videos, onTrouble }),
     start: (fields, headers) => api(startRequest({ prompt: "a fox", model: "sora-2", ...fields }, headers)),
     startId: async (fields) => (await readStart(await service.start(fields))).data.id,
@@ -148,6 +161,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
 export function fakeEngine(changes: Partial<Engine> = {}): Engine {
   return {
     ...{ name: "fake", isSimulation: true, models: models.map(({ id }) => id), maxImages: 4, concurrency: 1 },
+    timeoutMs: 30 * 60_000,
     render: () => Promise.reject(new Error("nothing is rendered here")),
     check: async () => "a fake",
     ...changes,
@@ -179,17 +193,34 @@ export async function readError(response: Response): Promise<{ code: string; mes
 }
 
 /** The store as that of another machine, which cannot be reached while `isAway`. */
-export function createDistant(store: SqliteStore): { store: SqliteStore; isAway: boolean } {
+export function createDistant(store: Store): { store: Store; isAway: boolean } {
+  const away = () => Promise.reject(Object.assign(new Error("canary: 10.0.0.1 is away"), { isUnavailable: true }));
   const distant = { store, isAway: false };
-  const reach =
-    (name: string, method: (...args: unknown[]) => unknown) =>
-    (...args: unknown[]) => {
-      if (!distant.isAway || name === "close") return method(...args);
-      return Promise.reject(Object.assign(new Error("canary: 10.0.0.1 is away"), { isUnavailable: true }));
-    };
-  const methods = Object.entries(store).map(([name, method]) => [name, reach(name, method as () => unknown)]);
-  distant.store = Object.fromEntries(methods);
+  distant.store = through(store, (method, name) => (distant.isAway && name !== "close" ? away() : method()));
   return distant;
+}
+
+/** The store as one process has it: after its kill, nothing happens any more. */
+function createMortal(store: Store): { store: Store; kill(): void; isKilled(): boolean } {
+  let isKilled = false;
+  const listen: Store["listen"] = (onChange) => store.listen((change) => isKilled || onChange(change));
+  const dead = new Promise<never>(() => {});
+  return {
+    store: { ...through(store, (method, name) => (isKilled && name !== "close" ? dead : method())), listen },
+    isKilled: () => isKilled,
+    kill() {
+      isKilled = true;
+    },
+  };
+}
+
+/** A store whose methods that ask the database go through `call`. */
+function through(store: Store, call: (method: () => unknown, name: string) => unknown): Store {
+  const wrap = ([name, value]: [string, unknown]) =>
+    typeof value !== "function" || name === "listen" || name === "publish"
+      ? [name, value]
+      : [name, (...args: unknown[]) => call(() => value(...args), name)];
+  return Object.fromEntries(Object.entries(store).map(wrap));
 }
 
 /** An empty folder that goes away with the test. */

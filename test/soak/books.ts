@@ -13,6 +13,8 @@ export type Books = {
   /** What the owner's account has left. */
   balance: number;
   debits: number;
+  /** How often what a generation cost was given back. */
+  refunds: number;
   /** Generations by their state; "killed" for one that failed because processes ended. */
   states: Map<string, string>;
   prompts: string[];
@@ -51,17 +53,16 @@ export function isKilled(error: string): boolean {
 /** The questions that `toBooks` reads the answers of, in the words that SQLite and PostgreSQL share. */
 export function bookQueries(cost: number): string[] {
   const sums = `SELECT name, balance, (SELECT coalesce(sum(amount), 0) FROM ledger WHERE account = name) AS sum FROM accounts`;
-  const payments = `SELECT id, (SELECT sum(amount) FROM ledger WHERE ledger.generation = generations.number) AS paid
-    FROM generations`;
   return [
-    "SELECT id, status, asked, result FROM generations",
+    `SELECT id, status, asked, result, ${-cost} AS price,
+       (SELECT sum(amount) FROM ledger WHERE ledger.generation = generations.number) AS paid FROM generations`,
     "SELECT balance FROM accounts WHERE name = 'local'",
-    "SELECT count(*) AS count FROM ledger WHERE generation IS NOT NULL",
+    `SELECT count(*) AS count, (SELECT count(*) FROM ledger WHERE reason = 'refund') AS refunds
+     FROM ledger WHERE reason = 'start'`,
     `SELECT deliveries.id, generations.id AS generation, next_at,
        (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number AND delivered) AS successes
      FROM deliveries JOIN generations ON generations.number = deliveries.generation`,
     `SELECT * FROM (${sums}) AS sums WHERE balance <> sum OR sum < 0`,
-    `SELECT * FROM (${payments}) AS payments WHERE paid IS DISTINCT FROM ${-cost}`,
     `SELECT 'ledger' AS name, generation FROM ledger
      WHERE generation IS NOT NULL AND generation NOT IN (SELECT number FROM generations)`,
   ];
@@ -73,6 +74,7 @@ export function toBooks([generations = [], own = [], debits = [], deliveries = [
     ids: new Set(generations.map(({ id }) => String(id))),
     balance: Number(own[0]?.balance),
     debits: Number(debits[0]?.count),
+    refunds: Number(debits[0]?.refunds),
     states: new Map(
       generations.map(({ id, status, result }) => [String(id), isKilled(String(result)) ? "killed" : String(status)]),
     ),
@@ -81,6 +83,15 @@ export function toBooks([generations = [], own = [], debits = [], deliveries = [
       ...{ id: String(id), generation: String(generation) },
       ...{ isDelivered: Number(successes) > 0, isDue: next_at !== null },
     })),
-    faults: wrong.flat().map((row) => `the books do not add up: ${JSON.stringify(row)}`),
+    faults: [
+      ...wrong.flat().map((row) => `the books do not add up: ${JSON.stringify(row)}`),
+      ...generations.filter(isWronglyPaid).map(({ id, paid, result }) => `${id} cost ${paid}: ${result}`),
+    ],
   };
+}
+
+/** What failed because processes ended is given back, and nothing else. */
+function isWronglyPaid({ status, result, price, paid }: Row): boolean {
+  const isGivenBack = status === "failed" && isKilled(String(result));
+  return Number(paid) !== (isGivenBack ? 0 : Number(price));
 }

@@ -65,10 +65,11 @@ async function live(serving: Serving, random: Random): Promise<void> {
 }
 
 /** What does not agree with what was acknowledged, in words. */
-export function compare({ ids, debits, balance, faults }: Books, started: Started[], when: string): string[] {
+export function compare({ ids, debits, refunds, balance, faults }: Books, started: Started[], when: string): string[] {
   const lost = started.filter(({ id }) => !ids.has(id)).map(({ id }) => `${id} was acknowledged, and is lost`);
   const unpaid = debits === ids.size ? [] : [`${debits} debits for ${ids.size} generations`];
-  const wrong = balance === credits - cost * debits ? [] : [`${balance} credits are left after ${debits} debits`];
+  const isRight = balance === credits - cost * (debits - refunds);
+  const wrong = isRight ? [] : [`${balance} credits are left after ${debits} debits and ${refunds} refunds`];
   return [...faults, ...lost, ...unpaid, ...wrong].map((fault) => `${when}: ${fault}`);
 }
 

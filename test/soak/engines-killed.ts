@@ -6,6 +6,8 @@ import type { Random } from "../faults/random.ts";
 import { pause } from "../faults/wire.ts";
 import { inFolder, side } from "../faults/work.ts";
 import type { Call, FakeOptions } from "../server/engines/videos/fakes/fake.ts";
+import { readBooks } from "./books.ts";
+import { cost } from "./crashes.ts";
 import { type KindId, model, videoOf } from "./engines-network.ts";
 import { type EngineServer, listenAsEngine } from "./engines-server.ts";
 import { type Client, createClient, findPort, type Serving, serve, startedId } from "./serve.ts";
@@ -36,13 +38,13 @@ export const enginesKilled: Goal = {
       const faults = rounds.flatMap((round, index) => round.faults.map((fault) => `round ${index + 1}: ${fault}`));
       return {
         figures: figuresOf(rounds),
-        target: "none made twice, every one whose create was answered completed",
+        target: "none made twice, every one whose create was answered completed, what was lost given back",
         faults,
       };
     }),
 };
 
-type Round = { kills: Kill[]; completed: number; unclear: number; creates: number; faults: string[] };
+type Round = { kills: Kill[]; completed: number; unclear: number; creates: number; refunds: number; faults: string[] };
 
 /** When the service was killed, and what the engine was answering then. */
 type Kill = { atMs: number } & EngineServer["answering"];
@@ -52,6 +54,7 @@ type RoundOptions = { home: string; flags: string[]; random: Random };
 async function runRound(kind: KindId, times: number, { home, flags, random }: RoundOptions): Promise<Round> {
   const engine = await listenAsEngine(kind, { ...slowly(random), completeAfterMs: random.between(500, 5_000) });
   const kills: Kill[] = [];
+  const unbalanced: string[] = [];
   const begin = () => serve(home, ...flags, ...engine.flags);
   let serving = begin();
   try {
@@ -63,12 +66,16 @@ async function runRound(kind: KindId, times: number, { home, flags, random }: Ro
       await live(serving, random);
       kills.push({ atMs: performance.now(), ...engine.answering });
       await serving.end("SIGKILL");
+      unbalanced.push(...readBooks(home, cost).faults.map((fault) => `kill ${kills.length}: ${fault}`));
       serving = begin();
     }
     await serving.started;
     const ended = await untilEnded(client, await Promise.all(starting));
     client.close();
-    return { kills, creates: engine.arrived.length, ...judge(ended, { engine, kills, home }) };
+    const { refunds, faults } = readBooks(home, cost);
+    const judged = judge(ended, { engine, kills, home });
+    const all = [...judged.faults, ...unbalanced, ...faults];
+    return { ...judged, kills, refunds, creates: engine.arrived.length, faults: all };
   } finally {
     await serving.end("SIGKILL");
     await engine.close();
@@ -171,6 +178,7 @@ function figuresOf(rounds: Round[]): string {
     `${kills.length} kills, ${hit("creates")} during creates, ${hit("downloads")} during downloads; of ` +
     `${rounds.length * count} generations ${sum(({ completed }) => completed)} completed, ` +
     `${sum(({ unclear }) => unclear)} failed since it was unclear whether the engine had them; ` +
+    `${rounds.at(-1)?.refunds} of them given back, the ledger right after each kill; ` +
     `${sum(({ creates }) => creates)} creates`
   );
 }

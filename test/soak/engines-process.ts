@@ -4,7 +4,7 @@ import { kinds } from "../../src/server/engines/videos/kinds.ts";
 import { createVideosEngine } from "../../src/server/engines/videos/videos.ts";
 import type { MediaStore } from "../../src/server/media/media-store.ts";
 import { createService, type Service } from "../../src/server/service.ts";
-import type { SqliteStore } from "../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../src/server/store/store.ts";
 import { timeoutMs } from "./engines-faults.ts";
 import { type KindId, model, readable } from "./engines-network.ts";
 
@@ -24,7 +24,7 @@ export type ProcessOptions = {
   /** Whether the owner has named the engine's kind. */
   isKindNamed: boolean;
   concurrency: number;
-  store: SqliteStore;
+  store: Store;
   videos: MediaStore;
   clock: Clock;
   fetch: Io["fetch"];
@@ -48,15 +48,19 @@ export function startProcess(options: ProcessOptions): Process {
     },
     { ...ownClock, fetch, open: (url, init) => fetch(url, { signal: init.signal }) },
   );
-  const ownStore: SqliteStore = {
+  const ownStore: Store = {
     ...store,
     generation: through(store.generation),
     keepCheckpoint: through(store.keepCheckpoint),
     finish: through(store.finish),
+    claim: through(store.claim, 0),
+    waiting: through(store.waiting, 0),
+    due: through(store.due, 0),
   };
   const nobody = () => Promise.reject(new Error("nobody is there"));
   const service = createService({
     ...{ store: ownStore, engines: [engine], videos, clock: ownClock, pace: "fast", hasDirectives: false },
+    ...{ hasRefunds: true, onNote: () => {} },
     ...{
       creditsPer: new Map(),
       outbound: { post: nobody, get: nobody, open: nobody },

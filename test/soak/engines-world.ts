@@ -4,6 +4,7 @@ import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { StoredGeneration } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
 import type { Random } from "../faults/random.ts";
+import { findUnfinished } from "../server/store/records.ts";
 import { type Trouble, type TroubleMaker, timeoutMs } from "./engines-faults.ts";
 import { createNetwork, type KindId, model, type Network } from "./engines-network.ts";
 import { type Process, type ProcessOptions, startProcess } from "./engines-process.ts";
@@ -41,7 +42,7 @@ export async function runStory(kind: KindId, makeTrouble: TroubleMaker, options:
   const life = createLife(settings, sent, random.fork("life"));
   void trouble.live?.({ forget });
   const [ids] = await Promise.all([startSome(life, settings, random.fork("starts")), life.live(restarts)]);
-  while ((await store.unfinished()).length > 0 && clock.now() < limitMs(restarts)) await clock.sleep(20_000);
+  while ((await findUnfinished(store)).length > 0 && clock.now() < limitMs(restarts)) await clock.sleep(20_000);
   const generations = await Promise.all(ids.map((id) => store.generation(id)));
   life.end();
   await store.close();
@@ -72,7 +73,7 @@ function createLife(settings: Settings, sent: Network["sent"], random: Random): 
   };
   /** A service that is stopped waits 10 s for the reply to a create. */
   const readInterrupted = async (stoppedAtMs: number) => {
-    for (const { checkpoint, request } of await store.unfinished()) {
+    for (const { checkpoint, request } of await findUnfinished(store)) {
       const last = sent.findLast(({ prompt }) => prompt === request.prompt);
       const isLate = (last?.repliedAtMs ?? Number.POSITIVE_INFINITY) > stoppedAtMs + 9_000;
       if (checkpoint?.state === "submitting" && isLate) interrupted.add(request.prompt);

@@ -1,4 +1,5 @@
 import { prove } from "../faults/goal.ts";
 import { enginesDelay, enginesHeld } from "./engines-held.ts";
+import { idleEngine } from "./idle-engine.ts";
 
-for (const goal of [enginesHeld, enginesDelay]) prove(goal, 1);
+for (const goal of [enginesHeld, enginesDelay, idleEngine]) prove(goal, 1);

@@ -98,16 +98,15 @@ async function killAll(
     await writers.stop();
     faults.push(...writers.faults, ...(await untilAllEnded(shared, cost, endLimitMs)));
     const books = await shared.books(cost);
-    const { ids, states } = books;
+    const { ids, states, refunds } = books;
     const completed = [...states].flatMap(([id, state]) => (state === "completed" ? [id] : []));
     faults.push(...compareEnd(books, writers.started, receiver), ...(await checkServed(processes, completed)));
-    faults.push(...(await shared.jobs()).map((job) => `a job is left: ${JSON.stringify(job)}`));
     const lost = writers.started.filter(({ id }) => !ids.has(id)).length;
     const killed = [...states.values()].filter((state) => state === "killed").length;
     const attempts = [...receiver.received.values()].flat().length;
     const figures =
       `${count} kills, ${lost} of ${writers.started.length} acknowledged lost, ${writers.repeated()} sent again to ` +
-      `another process for the same reply, ${completed.length} completed, ${killed} failed since processes ended; ` +
+      `another process for the same reply, ${completed.length} completed, ${killed} failed since processes ended, ${refunds} given back; ` +
       `callbacks for ${receiver.received.size}, ${attempts} attempts`;
     const prompts = new Map(writers.started.map(({ id, prompt }) => [id, prompt]));
     return { figures, faults, kills, states, prompts };

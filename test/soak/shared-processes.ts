@@ -27,8 +27,6 @@ export type Shared = {
   open(count: number, ...flags: string[]): Promise<Process[]>;
   /** What the database says, at one moment; `cost` is what a generation costs. */
   books(cost: number): Promise<Books>;
-  /** The jobs that pg-boss still has to hand out. */
-  jobs(): Promise<Row[]>;
 };
 
 /** Works with processes and their database, and ends them all. Rejects as soon as one ends by itself. */
@@ -62,9 +60,8 @@ export function whileSharing<Result>(random: Random, work: (shared: Shared) => P
       return listening.map((process) => ({ ...process, announced: { ...process.announced, api_key: key } }));
     };
     const books = async (cost: number) => toBooks(await askAll(pool, bookQueries(cost)));
-    const jobs = async () => (await askAll(pool, [leftJobs])).flat();
     try {
-      return await Promise.race([work({ postgres, open, books, jobs }), failed]);
+      return await Promise.race([work({ postgres, open, books }), failed]);
     } finally {
       await Promise.all(processes.map((process) => process.end()));
       await pool.end();
@@ -72,9 +69,6 @@ export function whileSharing<Result>(random: Random, work: (shared: Shared) => P
     }
   });
 }
-
-const leftJobs = `SELECT name, state::text, data->>'id' AS id FROM vidgen_jobs.job
-  WHERE state < 'completed' AND name IN ('generations', 'deliveries')`;
 
 async function findPorts(random: Random, count: number): Promise<number[]> {
   const ports = new Set<number>();

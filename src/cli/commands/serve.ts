@@ -72,6 +72,7 @@ function declare(program: CommandUnknownOpts) {
       "what a video of a model costs (default: 10); may be repeated",
       collectValues,
     )
+    .option("--no-refunds", "give no credits back when a generation fails for a reason of the service")
     .option("--directives", "obey the words below with real models too");
   return withDetails(command, {
     prints: "its URL",
@@ -147,6 +148,7 @@ async function open(options: Options, engines: Engine[], context: Context): Prom
     engines,
     creditsPer: readCreditsPer(options.creditsPer ?? [], engines),
     hasDirectives: options.directives ?? false,
+    hasRefunds: options.refunds,
     pace: options.pace,
     credits: readCredits(options),
     hasPage: options.page ?? addresses.isLoopback,

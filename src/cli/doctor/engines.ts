@@ -7,6 +7,9 @@ const limitMs = 15_000;
 const fix =
   "Check that it runs, and the address in `vidgen serve --engine`. Its generations wait until it can be used, and fail after --engine-timeout.";
 
+/** An engine as the service of this version tells of it: since when (ISO 8601) and why it takes no generations. */
+type Told = EngineCheck & { out_since?: string | null; out_reason?: string | null };
+
 /** The engines of the local service that runs on this machine; none with the preview alone, and with a service that does not tell. */
 export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | "apiKey">, io: Io): Promise<Check[]> {
   const limit = io.limit(limitMs, io.signal, new Error("no response"));
@@ -14,7 +17,7 @@ export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | 
     const headers = { Authorization: `Bearer ${apiKey}` };
     const reply = await io.fetch(`${baseUrl}/engines`, { headers, signal: limit.signal });
     if (reply.status !== 200) return [];
-    const { engines } = JSON.parse(await reply.text()) as { engines: EngineCheck[] };
+    const { engines } = JSON.parse(await reply.text()) as { engines: Told[] };
     return isPreviewAlone(engines) ? [] : engines.map((engine) => judge(engine, engines));
   } catch {
     return [];
@@ -23,7 +26,8 @@ export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | 
   }
 }
 
-function judge(engine: EngineCheck, all: readonly EngineCheck[]): Check {
-  const says = describeEngine(engine, all);
-  return engine.error === null ? pass("engine", says) : fail("engine", says, { code: "network", fix });
+function judge(engine: Told, all: readonly EngineCheck[]): Check {
+  const outage = engine.out_since ? `; out since ${engine.out_since}: ${engine.out_reason}` : "";
+  const says = `${describeEngine(engine, all)}${outage}`;
+  return engine.error === null && outage === "" ? pass("engine", says) : fail("engine", says, { code: "network", fix });
 }

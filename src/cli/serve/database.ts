@@ -39,7 +39,7 @@ export function databaseError(error: unknown): VidgenError {
   if (error instanceof VidgenError) return error;
   const code = systemCode(error) ?? "";
   if (code === "ERR_MODULE_NOT_FOUND")
-    return usage("--database needs the packages pg and pg-boss, which vidgen does not bring.", installHint());
+    return usage("--database needs the package pg, which vidgen does not bring.", installHint());
   // Not `systemReason`: a file that "does not exist" is a socket or a certificate, not the database.
   const reason = error instanceof Error ? error.message : String(error);
   // The driver's words for an address without a password, where one is wanted.
@@ -54,9 +54,9 @@ export function databaseError(error: unknown): VidgenError {
 
 const hint = "Its address is in VIDGEN_DATABASE_URL or --database: postgres://user:password@host:5432/name.";
 
-/** How the packages get to where this program, at `url`, finds them. */
+/** How the package gets to where this program, at `url`, finds it. */
 export function installHint(url = import.meta.url): string {
   return url.includes("/_npx/")
-    ? "Run it as: npx -p vidgen -p pg -p pg-boss@10 vidgen serve ..."
-    : "Install them beside vidgen: npm install pg pg-boss@10\nWith -g, if vidgen was installed with -g.";
+    ? "Run it as: npx -p vidgen -p pg vidgen serve ..."
+    : "Install it beside vidgen: npm install pg\nWith -g, if vidgen was installed with -g.";
 }

@@ -1,6 +1,6 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
 import type { Clock } from "../../io.ts";
-import { checkEngines } from "../engines/check.ts";
+import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { Store } from "../store/store.ts";
@@ -11,7 +11,7 @@ import { statusBody } from "./status-body.ts";
 
 export type AppOptions = StartOptions & {
   store: Store;
-  queue: Pick<Queue, "add" | "progressOf">;
+  queue: Pick<Queue, "resume" | "progressOf" | "outageOf">;
   engines: readonly Engine[];
   clock: Pick<Clock, "date" | "limit">;
   /** What is served beside the API at its address: its health, and the page. */
@@ -68,16 +68,24 @@ function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv
     const generation = isUuid(id) ? await store.generation(id) : undefined;
     // Another account's id is answered like one that does not exist, so that the reply does not reveal it.
     if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");
-    if (generation.status === "processing") queue.add(generation);
+    if (generation.status === "processing") queue.resume(id);
     const body = statusBody(generation, mediaUrl());
     const progress = body.status === "processing" ? queue.progressOf(id) : undefined;
     return c.json(progress === undefined ? body : { ...body, progress });
   };
 }
 
-/** GET /engines: the engines, and whether each can be used now. */
-function createEnginesRoute({ engines, clock }: AppOptions): Route<ApiEnv> {
-  return async (c) => c.json({ engines: await checkEngines(engines, clock, c.req.raw.signal) });
+/** GET /engines: the engines, whether each can be used now, and since when (ISO 8601) and why it takes no generations. */
+function createEnginesRoute({ engines, queue, clock }: AppOptions): Route<ApiEnv> {
+  return async (c) => {
+    const checks = await checkEngines(engines, clock, c.req.raw.signal);
+    const outages = engines.map(queue.outageOf);
+    const withOutage = (check: EngineCheck, index: number) => {
+      const { since, reason } = outages[index] ?? {};
+      return { ...check, out_since: since?.toISOString() ?? null, out_reason: reason ?? null };
+    };
+    return c.json({ engines: checks.map(withOutage) });
+  };
 }
 
 /** Only ids of this form are looked up: SQLite would end another one at its first NUL. */

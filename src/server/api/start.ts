@@ -3,7 +3,6 @@ import { Readable } from "node:stream";
 import type { Clock } from "../../io.ts";
 import { createCapacity } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
-import type { Queue } from "../jobs/queue.ts";
 import type { StartOutcome, Store, StoredGeneration } from "../store/store.ts";
 import { type ApiContext, readJson, refuse, streamResponse, usualBodyBytes } from "./message.ts";
 import { createStartReader, type StartReaderOptions, type StartRequest } from "./start-body.ts";
@@ -19,7 +18,6 @@ const maxLargeBodies = 4;
 
 export type StartOptions = StartReaderOptions & {
   store: Pick<Store, "start">;
-  queue: Pick<Queue, "add">;
   /** The credits that a start costs, by model. */
   creditsPer: ReadonlyMap<string, number>;
   clock: Pick<Clock, "date">;
@@ -50,7 +48,6 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
     const body = startBody(outcome);
     c.env.log?.about.push(body.data.id.slice(0, 8));
     if (outcome.replayed) return { body };
-    options.queue.add(outcome.generation);
     return { body, directives };
   };
   return async (c) => {

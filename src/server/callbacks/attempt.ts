@@ -1,4 +1,6 @@
 import type { Clock } from "../../io.ts";
+import type { OnTrouble } from "../api/message.ts";
+import { insist } from "../insist.ts";
 import type { Post } from "../outbound/outbound.ts";
 import type { Delivery, Store } from "../store/store.ts";
 import { type DeliveryEvent, stripControls } from "./delivery.ts";
@@ -8,7 +10,10 @@ export type AttemptOptions = {
   post: Post;
   sign: Signer;
   store: Pick<Store, "recordAttempt">;
-  clock: Pick<Clock, "limit" | "date">;
+  clock: Pick<Clock, "limit" | "date" | "sleep">;
+  /** Aborts when the service stops. */
+  signal: AbortSignal;
+  onTrouble: OnTrouble;
   /** At least 0 and less than 1. */
   random(): number;
   /** Called after each attempt was recorded. */
@@ -16,31 +21,25 @@ export type AttemptOptions = {
 };
 
 /**
- * Sends a delivery once, and records the outcome and when the next attempt is due. Resolves with the delivery as it is to be attempted
- * again, `undefined` when it was delivered or given up. An attempt that `stop` aborts is not recorded. Never rejects.
+ * Sends a delivery once, and records the outcome and when the next attempt is due; again and again until the store takes that, since the delivery
+ * would be sent once more otherwise. An attempt that the signal aborts is not recorded. Never rejects.
  */
-export async function makeAttempt(
-  delivery: Delivery,
-  options: AttemptOptions,
-  stop: AbortSignal,
-): Promise<Delivery | undefined> {
+export async function makeAttempt(delivery: Delivery, options: AttemptOptions): Promise<void> {
   const { clock, store, onDelivery } = options;
   const signedAt = clock.date();
-  const result = await send(delivery, options, { signedAt, stop }).catch(() => undefined);
-  if (!result) return undefined;
+  const result = await send(delivery, options, signedAt).catch(() => undefined);
+  if (!result) return;
   const { outcome, reply, isDelivered, isFinal, retryAfter } = result;
   const attempts = delivery.attempts + 1;
   const date = clock.date();
   const nextMs = isFinal ? null : nextDelayMs({ attempts, retryAfter, date, random: options.random() });
   const next_at = nextMs === null ? null : new Date(date.getTime() + nextMs).toISOString();
   const attempt = { at: signedAt.toISOString(), outcome, delivered: isDelivered, reply };
-  const storeError = await store.recordAttempt(delivery.id, attempt, next_at).then(
-    () => "",
-    (error: unknown) => ` (which could not be recorded: ${error instanceof Error ? error.message : error})`,
-  );
+  const record = () => store.recordAttempt(delivery.id, attempt, next_at);
+  // What was answered is recorded also while the service stops.
+  await record().catch(() => insist(record, options).catch(() => {}));
   const { generation, url } = delivery;
-  onDelivery({ generation, url, attempt: attempts, isDelivered, nextMs, outcome: outcome + storeError });
-  return next_at === null ? undefined : { ...delivery, attempts, next_at };
+  onDelivery({ generation, url, attempt: attempts, isDelivered, nextMs, outcome });
 }
 
 /** The outcome of an attempt in words with the reply's text, and what the next one depends on; `isFinal` when there is no retry. */
@@ -54,13 +53,13 @@ type Result = {
 
 const replyTimeoutMs = 15_000;
 
-/** Any 2xx within 15 s delivers the callback; 410 means that the receiver does not want it. Rejects only when `stop` aborts. */
+/** Any 2xx within 15 s delivers the callback; 410 means that the receiver does not want it. Rejects only when the signal aborts. */
 async function send(
   delivery: Delivery,
-  { post, sign, clock }: AttemptOptions,
-  { signedAt, stop }: { signedAt: Date; stop: AbortSignal },
+  { post, sign, clock, signal }: AttemptOptions,
+  signedAt: Date,
 ): Promise<Result> {
-  const timeout = clock.limit(replyTimeoutMs, stop, new Error("no response within 15 s"));
+  const timeout = clock.limit(replyTimeoutMs, signal, new Error("no response within 15 s"));
   const { url, body } = delivery;
   const headers = { "Content-Type": "application/json", ...sign(delivery, signedAt) };
   try {
@@ -69,7 +68,7 @@ async function send(
     const reply = stripControls(text).trim().slice(0, maxReplyLength);
     return { outcome: `HTTP ${status}`, reply, isDelivered, isFinal: isDelivered || status === 410, retryAfter };
   } catch (error) {
-    stop.throwIfAborted();
+    signal.throwIfAborted();
     const isForbidden = error instanceof Error && "isForbidden" in error && error.isForbidden === true;
     return {
       outcome: reasonOf(error, url),

@@ -1,35 +1,80 @@
 import { setMaxListeners } from "node:events";
-import type { Delivery } from "../store/store.ts";
+import { isUnavailable } from "../api/message.ts";
+import { createLoop } from "../loop.ts";
+import { hostOf } from "../store/needs.ts";
+import type { Delivery, Store } from "../store/store.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
-import { hostOf, maxPerHost } from "./scheduler.ts";
 
 export type CallbackSender = {
-  /** Attempts a delivery. Resolves with false when that is for later, or another process: its receiver is busy, or this process stops. */
-  deliver(delivery: Delivery): Promise<boolean>;
-  /** Resolves when the attempts under way have ended; they are aborted, and not recorded. */
+  /** Looks now for what is due; the first call begins. Resolves when it has looked. */
+  wake(): Promise<void>;
+  /** Resolves when every delivery that is due now was attempted; a retry that is due later does not count. */
+  settled(): Promise<void>;
+  /** Stops. Running attempts are aborted and not recorded: the next process makes them again. */
   close(): Promise<void>;
 };
 
-/** Makes the attempts that a shared database hands out (interface section 6). */
-export function createCallbackSender(options: AttemptOptions): CallbackSender {
+export type CallbackOptions = Omit<AttemptOptions, "signal"> & {
+  store: Pick<Store, "due" | "recordAttempt" | "isShared">;
+};
+
+const maxConcurrent = 32;
+/** Leaves room for other receivers when one does not answer. */
+const maxPerHost = 4;
+const storeRetryMs = 10_000;
+/** The time of day jumps when it is set or a laptop wakes up, so it is read at least this often while a delivery waits. */
+const maxSleepMs = 60_000;
+/** What another process has left is found so soon. */
+const sharedPollMs = 1_000;
+/** All processes hear of each callback. */
+const sharedPauseMs = 50;
+
+/** Delivers the result callbacks (interface section 6), each at least once, signed as Standard Webhooks specifies. */
+export function createCallbackSender(options: CallbackOptions): CallbackSender {
+  const { store, clock } = options;
   const stop = new AbortController();
   // Every attempt listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
-  const attempts = new Map<Promise<unknown>, string>();
+  const sending = new Map<string, { host: string; attempt: Promise<void> }>();
+
+  const send = (delivery: Delivery) => {
+    const attempt = makeAttempt(delivery, { ...options, signal: stop.signal }).finally(() => {
+      sending.delete(delivery.id);
+      void loop.wake();
+    });
+    sending.set(delivery.id, { host: hostOf(delivery.url), attempt });
+  };
+  const look = async (): Promise<number> => {
+    const limit = maxConcurrent - sending.size;
+    if (limit === 0) return Number.POSITIVE_INFINITY;
+    const busy: Record<string, number> = {};
+    for (const { host } of sending.values()) busy[host] = (busy[host] ?? 0) + 1;
+    const now = clock.date().toISOString();
+    const query = { now, limit, perHost: maxPerHost, except: [...sending.keys()], busy };
+    const found = await store.due(query).catch((error) => {
+      // A database on another machine tells of its outage itself.
+      if (!isUnavailable(error)) options.onTrouble("The callbacks that are due could not be read", error);
+      return { deliveries: [], nextMs: storeRetryMs };
+    });
+    if (stop.signal.aborted) return Number.POSITIVE_INFINITY;
+    for (const delivery of found.deliveries) send(delivery);
+    if (store.isShared) return Math.min(found.nextMs, sharedPollMs);
+    return found.nextMs === Number.POSITIVE_INFINITY ? found.nextMs : Math.min(found.nextMs, maxSleepMs);
+  };
+  const loop = createLoop(look, { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
   return {
-    async deliver(delivery) {
-      const host = hostOf(delivery.url);
-      const busy = [...attempts.values()].filter((other) => other === host).length;
-      if (stop.signal.aborted || busy >= maxPerHost) return false;
-      const attempt = makeAttempt(delivery, options, stop.signal);
-      attempts.set(attempt, host);
-      await attempt;
-      attempts.delete(attempt);
-      return !stop.signal.aborted;
+    wake: loop.wake,
+    async settled() {
+      await loop.wake();
+      while (sending.size > 0 && !stop.signal.aborted) {
+        await Promise.all([...sending.values()].map(({ attempt }) => attempt));
+        await loop.wake();
+      }
     },
     async close() {
       stop.abort(new Error("the service is stopping"));
-      await Promise.all(attempts.keys());
+      await loop.close();
+      await Promise.all([...sending.values()].map(({ attempt }) => attempt));
     },
   };
 }

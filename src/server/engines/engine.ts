@@ -48,6 +48,17 @@ export type RenderOptions = {
   signal: AbortSignal;
 };
 
+/**
+ * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says, and what was
+ * paid stays paid. "not taken": nothing was begun, so another engine may make the video. "unclear": it may be making the video, so no engine
+ * gets the task again.
+ */
+export type RenderOutcome =
+  | { kind: "made"; hasThumbnail: boolean }
+  | { kind: "refused"; error: string }
+  | { kind: "not taken"; reason: string }
+  | { kind: "unclear"; reason: string };
+
 /** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */
 export type Engine = {
   /** How messages and checkpoints call it: "preview", or its address. */
@@ -60,11 +71,13 @@ export type Engine = {
   maxImages: number;
   /** How many generations it makes at the same time; the others wait in the queue. */
   concurrency: number;
+  /** For how many milliseconds generations wait for it while it takes none. */
+  timeoutMs: number;
   /**
-   * Makes a task's video; resolves with whether there is a thumbnail as well. Rejects with an error whose message becomes the generation's
-   * `error` field; once `signal` aborts it stops soon and rejects with the signal's reason, and a job elsewhere goes on.
+   * Makes a task's video. Rejects when it is lost, with an error whose message becomes the generation's `error` field; once `signal` aborts it
+   * stops soon and rejects with the signal's reason, and a job elsewhere goes on.
    */
-  render(task: RenderTask, options: RenderOptions): Promise<{ hasThumbnail: boolean }>;
+  render(task: RenderTask, options: RenderOptions): Promise<RenderOutcome>;
   /**
    * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
    * goes on from its name, such as "does not answer (ECONNREFUSED)".

@@ -1,129 +1,268 @@
 import { setMaxListeners } from "node:events";
-import { models } from "../../client/models.ts";
-import { newDelivery } from "../callbacks/delivery.ts";
+import { isUnavailable } from "../api/message.ts";
+import { createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
-import type { Delivery, Store, StoredGeneration } from "../store/store.ts";
-import { readDirectives } from "./directives.ts";
-import { type Assignment, assign, createPlace, findGeneration, insist, type MakeOptions, makeVideo } from "./make.ts";
+import { createLoop } from "../loop.ts";
+import type { Change } from "../store/change.ts";
+import type { Claim, Store, Wanted } from "../store/store.ts";
+import type { Outage } from "./breaker.ts";
+import { type EndOptions, endGeneration } from "./end.ts";
+import { createLackFinder } from "./lacks.ts";
+import { loadTask, type Made, type MakeOptions, makeVideo, removeFiles, type Task } from "./make.ts";
+import { canMake, createPlace, findLeastBusy, type Group, groupPlaces, occupy, roomOf, type Slot } from "./place.ts";
 
 export type Queue = {
-  /** Adds a generation that is in the store at the end, unless it is in the queue already. Does nothing when a shared database hands them out. */
-  add(generation: StoredGeneration): void;
-  /** Makes a generation, unless it is in the queue already, and resolves when it has ended, or is left to another process: at a stop, or `lost`. */
-  make(generation: StoredGeneration, lost?: AbortSignal): Promise<void>;
-  /** Whether it can end a generation: one of its engines can make it, or none may. */
-  canMake(generation: StoredGeneration): boolean;
-  /** How many more generations its engines can make now. */
-  room(): number;
+  /** Begins to make what is in the store: all of it, or only what is started or polled from now on. */
+  start(resume: "all" | "polled"): void;
+  /** Goes on with a generation that was polled. */
+  resume(id: string): void;
+  /** Is to be called for each change of any process. */
+  onChange(change: Change): void;
   /** How much of a video is made, in percent; `undefined` when its engine has not told. */
   progressOf(id: string): number | undefined;
-  /** Stops the jobs that run. They, and those that wait, stay unfinished in the store: the next process resumes them. */
+  /** Why an engine takes no generations; `undefined` when it does. */
+  outageOf(engine: Engine): Outage | undefined;
+  /** Stops the jobs that run. They stay unfinished in the store: the next process resumes them. */
   close(): Promise<void>;
 };
 
-/** How long the preview takes for a generation: as long as rendering takes, or as long as the interface says (section 8). */
-export type Pace = "fast" | "realistic";
-
-export type QueueOptions = Omit<MakeOptions, "signal"> & {
-  store: Pick<Store, "finish">;
+export type QueueOptions = Omit<EndOptions, "signal"> & {
+  store: Pick<Store, "claim" | "release" | "waiting" | "isShared" | "publish">;
   engines: readonly Engine[];
-  pace: Pace;
-  /** Whether other processes make generations of the same store. */
-  isShared?: boolean;
-  mediaUrl(): string;
-  /** Called for each generation that has ended, with the delivery of its callback if it has one. */
-  onEnd(id: string, delivery: Delivery | undefined): void;
-  onProgress?: ((id: string, percent: number) => void) | undefined;
+  /** Called with a line for the owner. */
+  onNote(text: string): void;
 };
 
-/** Makes generations, oldest first (interface section 3: processing to completed or failed). A job is the making of one generation. */
+/** So many generations have their request and images in memory at the same time, however many are made at once. */
+const maxLoading = 4;
+/** So many have their images fetched, or wait with them for an engine. Apart from the others, which no slow server of images delays. */
+const maxFetched = 4;
+/** What another process has left is found so soon. */
+const sharedPollMs = 1_000;
+/** All processes hear of each start. */
+const sharedPauseMs = 50;
+const storeRetryMs = 10_000;
+/** What no engine makes is looked for this often. */
+const lacksMs = 60_000;
+/** So many are claimed at once of those that go on elsewhere. */
+const maxClaimed = 100;
+/** A generation that could not be finished is not tried again at once. */
+const laterMs = 2_000;
+
+/**
+ * Makes generations, oldest first (interface section 3: processing to completed or failed). When an engine has room, it claims the oldest one
+ * that this engine can make. A job is the making of one generation.
+ */
 export function createQueue(options: QueueOptions): Queue {
+  const { store, clock, onTrouble, onNote } = options;
   const stop = new AbortController();
   // Every job listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
-  const places = options.engines.map(createPlace);
-  const capacity = places.reduce((sum, { engine }) => sum + engine.concurrency, 0);
+  const places = options.engines
+    .filter(({ concurrency }) => concurrency > 0)
+    .map((engine) => createPlace(engine, { clock, onChange: (outage) => onNote(outageLine(engine, outage)) }));
+  const groups = groupPlaces(places);
+  const findLack = createLackFinder({ places, store, clock, onTrouble });
+  const loading = createCapacity(maxLoading);
   const jobs = new Map<string, Promise<void>>();
+  /** Those whose images are there, and how each gets a slot; without one, it is left to other processes, or for later. */
+  const fetched = new Map<Claim, (slot: Slot | undefined) => void>();
+  let fetching = 0;
+  /** The only ones that are made; all without it. */
+  let wanted: Set<string> | undefined;
+  let lacksAt = Number.NEGATIVE_INFINITY;
   const percents = new Map<string, number>();
-  /** What the owner was told that the engines of this process cannot make. */
-  const lacks = new Set<string>();
-  // Without the generation: a request may have 28 MB, and a job may take hours.
-  const run = async (id: string, assignment: Assignment, signal: AbortSignal) => {
-    const progress = (percent: number) => {
-      percents.set(id, percent);
-      options.onProgress?.(id, percent);
+
+  const among = () => ({ except: [...jobs.keys()], ids: wanted && [...wanted] });
+  const claim = (what: Wanted, limit: number) => store.claim(what, { ...among(), limit });
+
+  /** Makes a generation here until it has ended or is left. The request is not kept: it may have 28 MB, and a job may take hours. */
+  const begin = ({ id, lost }: Claim, make: (own: MakeOptions) => Promise<Made>) => {
+    const signal = AbortSignal.any([stop.signal, lost]);
+    const own = { ...options, signal };
+    const work = async () => {
+      signal.throwIfAborted();
+      const made = await make(own);
+      await removeFiles(id, { isMade: made.kind === "made" }, options);
+      if (made.kind === "not taken") return store.release(id);
+      await endGeneration(id, made, own);
+      wanted?.delete(id);
     };
+    const leave = async (error: unknown) => {
+      if (!signal.aborted) {
+        onTrouble(`The generation ${id} could not be finished`, error);
+        await clock.sleep(laterMs, signal).catch(() => {});
+      }
+      // Its video stays: another process may be writing it.
+      await removeFiles(id, { isMade: true }, options);
+      if (!lost.aborted) await store.release(id).catch(() => {});
+    };
+    const job = work().catch(leave);
+    jobs.set(
+      id,
+      job.then(() => {
+        jobs.delete(id);
+        wake();
+      }),
+    );
+  };
+
+  const makeAt = async (task: Task, slot: Slot, own: MakeOptions): Promise<Made> => {
+    const made = await makeVideo(task, slot.engine, {
+      ...own,
+      progress: (percent) => store.publish({ kind: "progress", id: task.id, percent }),
+      onSubmitted() {
+        slot.onTaken();
+        wake();
+      },
+    });
+    slot.onMade(made);
+    return made;
+  };
+  const free = (slot: Slot | undefined) => {
+    slot?.free();
+    wake();
+  };
+  const makeIn = (slot: Slot, claimed: Claim) => async (own: MakeOptions) => {
     try {
-      await runJob(id, assignment, { ...options, signal, progress });
-    } catch (error) {
-      // A job that is stopped stays unfinished in the store.
-      if (!signal.aborted) options.onTrouble(`The generation ${id} could not be finished`, error);
+      const task = await loading(1, () => loadTask(claimed, own));
+      return "kind" in task ? task : await makeAt(task, slot, own);
     } finally {
-      jobs.delete(id);
-      percents.delete(id);
+      free(slot);
     }
   };
-  const make: Queue["make"] = (generation, lost) => {
-    const { id } = generation;
-    const known = jobs.get(id);
-    if (known || stop.signal.aborted) return known ?? Promise.resolve();
-    const job = run(id, assign(generation, places), lost ? AbortSignal.any([stop.signal, lost]) : stop.signal);
-    jobs.set(id, job);
-    return job;
+  const fetchAndMake = (claimed: Claim) => async (own: MakeOptions) => {
+    let slot: Slot | undefined;
+    fetching++;
+    try {
+      const task = await loadTask(claimed, own).finally(() => fetching--);
+      if ("kind" in task) return task;
+      own.signal.throwIfAborted();
+      slot = await new Promise<Slot | undefined>((resolve) => {
+        fetched.set(claimed, resolve);
+        own.signal.addEventListener("abort", () => give(claimed, undefined), { once: true });
+        wake();
+      });
+      own.signal.throwIfAborted();
+      return slot ? await makeAt(task, slot, own) : ({ kind: "not taken", reason: "no engine" } as const);
+    } finally {
+      free(slot);
+    }
   };
+  const give = (claimed: Claim, slot: Slot | undefined) => {
+    const resolve = fetched.get(claimed);
+    fetched.delete(claimed);
+    resolve?.(slot);
+  };
+
+  /** What was submitted goes on whatever room there is: its engine makes it already. What is unclear ends. */
+  const takeBegun = async () => {
+    const engines = places.map(({ engine }) => engine.name);
+    for (const claimed of await claim({ kind: "begun", engines }, maxClaimed)) {
+      const place = places.find(({ engine }) => engine.name === claimed.engine);
+      if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
+      else begin(claimed, (own) => loading(1, () => endUnclear(claimed, own)));
+    }
+  };
+  const takeNew = async (group: Group) => {
+    const roomIn = () => group.places.reduce((sum, place) => sum + roomOf(place), 0);
+    for (let room = roomIn(); room > 0; room = roomIn()) {
+      const [first] = [...fetched.keys()].filter((each) => canMake(group, each)).sort((a, b) => a.number - b.number);
+      const found = await claim({ ...group, kind: "new", isFetched: false, before: first?.number }, room);
+      for (const claimed of found) {
+        const place = findLeastBusy(group.places);
+        if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
+        else await store.release(claimed.id);
+      }
+      if (found.length > 0) continue;
+      const place = findLeastBusy(group.places);
+      if (!first || !place) return;
+      give(first, occupy(place, first));
+    }
+  };
+  /** Images are fetched before there is room to render, so that a slow server of images delays no other generation. */
+  const fetchAhead = async (group: Group) => {
+    const isOut = group.places.every(({ breaker }) => breaker.pauseMs() > 0);
+    // Another engine, or another process, may take it.
+    if (isOut) for (const each of fetched.keys()) if (canMake(group, each)) give(each, undefined);
+    const room = isOut ? 0 : maxFetched - fetching - fetched.size;
+    const found = room > 0 ? await claim({ ...group, kind: "new", isFetched: true }, room) : [];
+    for (const claimed of found) begin(claimed, fetchAndMake(claimed));
+  };
+  /** Resolves with the milliseconds until it is to look again. */
+  const failWaiting = async (): Promise<number> => {
+    const leftMs = lacksAt + lacksMs - clock.now();
+    if (leftMs > 0) return leftMs;
+    lacksAt = clock.now();
+    const all = await store.waiting(among());
+    for (const waiting of all) {
+      const lack = findLack(waiting);
+      if (!lack) continue;
+      const { needs, startedBefore, reason } = lack;
+      const found = await claim({ ...needs, kind: "same", startedBefore }, maxLoading);
+      for (const claimed of found) begin(claimed, async () => ({ kind: "failed", error: reason }));
+      // Their requests are read, so the others come after them.
+      if (found.length > 0) lacksAt = Number.NEGATIVE_INFINITY;
+    }
+    return all.length > 0 ? lacksMs : Number.POSITIVE_INFINITY;
+  };
+  const look = async (): Promise<number> => {
+    // A process that makes no videos leaves all of it to the others.
+    if (places.length === 0 && options.engines.length > 0) return Number.POSITIVE_INFINITY;
+    let nextMs: number;
+    try {
+      await takeBegun();
+      for (const group of groups) await takeNew(group);
+      for (const group of groups) await fetchAhead(group);
+      nextMs = await failWaiting();
+    } catch (error) {
+      // A database on another machine tells of its outage itself.
+      if (!isUnavailable(error)) onTrouble("What is to be made could not be read", error);
+      return store.isShared ? sharedPollMs : storeRetryMs;
+    }
+    const pauses = places.map(({ breaker }) => breaker.pauseMs()).filter((ms) => ms > 0);
+    return Math.min(store.isShared ? sharedPollMs : nextMs, ...pauses);
+  };
+  const loop = createLoop(look, { clock, pauseMs: store.isShared ? sharedPauseMs : 0 });
+  let isStarted = false;
+  const wake = () => void (isStarted && loop.wake());
+
   return {
-    add: (generation) => void (options.isShared || make(generation)),
-    make,
-    canMake(generation) {
-      const assignment = assign(generation, places);
-      if (assignment.place || assignment.failsInMs === 0) return true;
-      const { reason } = assignment;
-      if (!lacks.has(reason))
-        options.onTrouble(`The generation ${generation.id} is left to other processes`, new Error(reason));
-      lacks.add(reason);
-      return false;
+    start(resume) {
+      if (resume === "polled") wanted = new Set();
+      isStarted = true;
+      wake();
     },
-    room: () => capacity - jobs.size,
+    resume(id) {
+      if (!wanted || wanted.has(id)) return;
+      wanted.add(id);
+      wake();
+    },
+    onChange(change) {
+      if (change.kind === "progress") percents.set(change.id, change.percent);
+      if (change.kind !== "generation") return;
+      percents.delete(change.id);
+      wanted?.add(change.id);
+      wake();
+    },
     progressOf: (id) => percents.get(id),
+    outageOf: (engine) => places.find((place) => place.engine === engine)?.breaker.outage(),
     async close() {
       stop.abort(new Error("the service is stopping"));
+      await loop.close();
       await Promise.all(jobs.values());
     },
   };
 }
 
-type JobOptions = QueueOptions & { signal: AbortSignal; progress(percent: number): void };
-
-async function runJob(id: string, assignment: Assignment, options: JobOptions): Promise<void> {
-  const { store, clock, mediaUrl, onEnd, signal } = options;
-  const result = await makeVideo(id, assignment, options).then(
-    (media) => ({ status: "completed", error: null, media }) as const,
-    (error) => ({ status: "failed", error: reasonOf(error), media: null }) as const,
-  );
-  const generation = await findGeneration(id, options);
-  const pace = assignment.place?.engine.isSimulation ? options.pace : "fast";
-  const elapsedMs = clock.date().getTime() - Date.parse(generation.created_at);
-  const remainingMs = minDurationMs(generation, pace) - elapsedMs;
-  if (remainingMs > 0) await clock.sleep(remainingMs, signal);
-  const date = clock.date();
-  const end = { ...result, completed_at: date.toISOString() };
-  const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
-  if (await insist(() => store.finish(id, end, delivery), options)) onEnd(id, delivery);
+/** An earlier process ended while it submitted this one. */
+async function endUnclear(claimed: Claim, own: MakeOptions): Promise<Made> {
+  const task = await loadTask(claimed, own);
+  return "kind" in task ? task : { kind: "not taken", reason: "it was not submitted" };
 }
 
-/** Never empty, because clients read it (interface 2.1). */
-function reasonOf(thrown: unknown): string {
-  const reason = thrown instanceof Error ? thrown.message : thrown;
-  return typeof reason === "string" && reason !== "" ? reason : "the model run did not succeed";
-}
-
-/** Returns the minimum time from creation to end of a generation: with the realistic pace 1 to 3 minutes, depending on the model. */
-function minDurationMs({ id, request }: StoredGeneration, pace: Pace): number {
-  const { slowMs } = readDirectives(request);
-  if (pace === "fast") return slowMs;
-  const ids = models.map((model) => model.id);
-  // An owner's own name, which is not in the list, is as fast as the first.
-  const position = Math.max(0, ids.indexOf(request.model)) / (ids.length - 1);
-  const jitter = Number.parseInt(id.slice(0, 4), 16) / 0xffff;
-  return Math.max(slowMs, 60_000 + position * 100_000 + jitter * 20_000);
+function outageLine({ name }: Engine, outage: Outage | undefined): string {
+  if (!outage) return `${name} takes generations again.`;
+  const since = outage.since.toISOString();
+  return `${name} takes no generations since ${since}: ${outage.reason}. They go to other engines that serve their model, or wait.`;
 }

@@ -55,9 +55,12 @@ function Entry({ entry, now }: { entry: LedgerEntry; now: Date }) {
         {generation === null ? (
           reason
         ) : (
-          <a href={`/generations/${generation}`}>
-            Generation <code>{generation.slice(0, 8)}</code>
-          </a>
+          <>
+            {reason === "refund" ? "Given back: " : ""}
+            <a href={`/generations/${generation}`}>
+              Generation <code>{generation.slice(0, 8)}</code>
+            </a>
+          </>
         )}
       </td>
       <td>{created_at === null ? null : <Time at={created_at} now={now} />}</td>

@@ -2,7 +2,6 @@ import type { Context } from "hono";
 import { streamSSE } from "hono/streaming";
 import type { Clock } from "../../io.ts";
 import type { Change } from "../store/change.ts";
-import type { Store } from "../store/store.ts";
 
 export type Changes = {
   publish(change: Change): void;
@@ -52,39 +51,6 @@ export function createChanges(): Changes {
     close() {
       isClosed = true;
       for (const { wakeUp } of listeners) wakeUp.abort();
-    },
-  };
-}
-
-/** Returns a store that tells of each change once it is durable. */
-export function watchStore<S extends Store>(store: S, publish: Changes["publish"]): S {
-  return {
-    ...store,
-    async start(...start) {
-      const outcome = await store.start(...start);
-      if (outcome.kind !== "started" || outcome.replayed) return outcome;
-      publish({ kind: "generation", id: outcome.generation.id });
-      publish({ kind: "credits" });
-      return outcome;
-    },
-    async keepCheckpoint(id, checkpoint) {
-      await store.keepCheckpoint(id, checkpoint);
-      publish({ kind: "generation", id });
-    },
-    async finish(id, end, delivery) {
-      const isEnded = await store.finish(id, end, delivery);
-      if (isEnded) publish({ kind: "generation", id });
-      if (isEnded && delivery) publish({ kind: "callback", id });
-      return isEnded;
-    },
-    async resend(generation, at) {
-      const delivery = await store.resend(generation, at);
-      if (delivery) publish({ kind: "callback", id: generation });
-      return delivery;
-    },
-    async setBalance(account, credits) {
-      await store.setBalance(account, credits);
-      publish({ kind: "credits" });
     },
   };
 }

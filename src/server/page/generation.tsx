@@ -8,8 +8,8 @@ import { sizeText } from "./words.ts";
 
 export type GenerationProps = TimelineProps & {
   again: Again;
-  /** What was paid for it. */
-  charge: LedgerEntry | undefined;
+  /** What was paid for it, and given back. */
+  payments: readonly LedgerEntry[];
   sign: Sign;
 };
 
@@ -94,7 +94,7 @@ function Player({ generation, percent }: GenerationProps) {
   );
 }
 
-function Facts({ generation, charge }: GenerationProps) {
+function Facts({ generation, payments }: GenerationProps) {
   const { id, account, status, request } = generation;
   const { model, aspectRatio, duration, resolution, images } = request;
   return (
@@ -108,13 +108,19 @@ function Facts({ generation, charge }: GenerationProps) {
       {Object.entries(request.extras).map(([name, value]) => (
         <Fact name={name}>{value}</Fact>
       ))}
-      <Fact name="Cost">{charge === undefined ? "nothing" : `${-charge.amount} credits`}</Fact>
+      <Fact name="Cost">{costText(payments)}</Fact>
       <Fact name="Account">{account}</Fact>
       <Fact name="Id">
         <code>{id}</code>
       </Fact>
     </dl>
   );
+}
+
+function costText(payments: GenerationProps["payments"]): string {
+  const paid = payments.find(({ amount }) => amount < 0);
+  if (paid === undefined) return "nothing";
+  return `${-paid.amount} credits${payments.some(({ amount }) => amount > 0) ? ", given back" : ""}`;
 }
 
 function Fact({ name, children }: { name: string; children?: unknown }) {

@@ -6,7 +6,7 @@ import { type ApiEnv, errorResponse, isUnavailable, type OnTrouble, refuse, retr
 import type { Queue } from "../jobs/queue.ts";
 import { createMedia } from "../media/media.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import type { Delivery, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
 import { makeAgain } from "./again.ts";
 import { CallbacksPage, type Sign } from "./callbacks.tsx";
 import { CreditsPage } from "./credits.tsx";
@@ -19,8 +19,6 @@ import type { Sessions } from "./session.ts";
 export type PageOptions = {
   store: Store;
   queue: Pick<Queue, "progressOf">;
-  /** Sends a callback that is due again. */
-  resend(delivery: Delivery): void;
   videos: MediaStore;
   sign: Sign;
   changes: Changes;
@@ -29,8 +27,6 @@ export type PageOptions = {
   onTrouble: OnTrouble;
   /** The address under which browsers reach it, where that is not what they ask for: behind a proxy. */
   publicUrl?: string | undefined;
-  /** Whether `--local` finds the service on this machine. */
-  isLocal: boolean;
   /** The folder of page.js, page.css and icon.svg. */
   assets?: URL;
 };
@@ -64,9 +60,11 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const generation = isId(id) ? await store.generation(id) : undefined;
     if (!generation) return send(c, <Missing />, 404);
     const [delivery] = await store.deliveries({ generations: [id], limit: 1 });
-    const [charge] = await store.ledger({ generation: id, limit: 1 });
-    const again = makeAgain(generation, { baseUrl: addressOf(c, options).origin, isLocal: options.isLocal });
-    const shown = { generation, again, percent: queue.progressOf(id), delivery, charge, sign, now: clock.date() };
+    const payments = await store.ledger({ generation: id, limit: 2 });
+    // `--local` finds the service of this machine's folder.
+    const isLocal = options.publicUrl === undefined && !store.isShared;
+    const again = makeAgain(generation, { baseUrl: addressOf(c, options).origin, isLocal });
+    const shown = { generation, again, percent: queue.progressOf(id), delivery, payments, sign, now: clock.date() };
     return send(c, <GenerationPage {...shown} />);
   });
 
@@ -81,7 +79,6 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     const id = c.req.param("id");
     const delivery = isId(id) ? await store.resend(id, clock.date().toISOString()) : undefined;
     if (!delivery) throw refuse(404, "not_found", "this generation has no callback");
-    options.resend(delivery);
     return c.body(null, 204);
   });
 

@@ -4,3 +4,16 @@ export type Change =
   | { kind: "progress"; id: string; percent: number }
   | { kind: "callback"; id: string }
   | { kind: "credits" };
+
+/** What changes when a generation ends. */
+export function endChanges(
+  id: string,
+  { isRefunded }: { isRefunded?: boolean | undefined },
+  delivery: object | undefined,
+): Change[] {
+  return [
+    { kind: "generation", id },
+    ...(delivery ? [{ kind: "callback", id } as const] : []),
+    ...(isRefunded ? [{ kind: "credits" } as const] : []),
+  ];
+}

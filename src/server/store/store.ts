@@ -1,4 +1,4 @@
-import type { Checkpoint, RenderRequest } from "../engines/engine.ts";
+import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
 import type { Change } from "./change.ts";
 
 /** What was asked for. `images` are addresses, http(s) or data:. */
@@ -49,8 +49,62 @@ export type GenerationQuery = PageOf<string> & {
 /** How many generations there are of each status, and which models they have, in alphabetical order. */
 export type GenerationTotals = { counts: Partial<Record<StoredGeneration["status"], number>>; models: string[] };
 
-/** The fields that change when a generation ends. */
-export type GenerationEnd = Pick<StoredGeneration, "status" | "completed_at" | "error" | "media">;
+/** The fields that change when a generation ends, and whether its account gets back what was paid. */
+export type GenerationEnd = Pick<StoredGeneration, "status" | "completed_at" | "error" | "media"> & {
+  isRefunded?: boolean;
+};
+
+/** On what it depends which engine may make a generation. */
+export type Needs = {
+  model: string;
+  /** How many images it starts from. */
+  images: number;
+  isReal: boolean;
+  /** The engine that it was submitted to, and that makes it now. */
+  engine: string | null;
+};
+
+/** A generation that this process may make until it ends or is released. */
+export type Claim = Needs & {
+  id: string;
+  /** In the order of the starts. */
+  number: number;
+  /** Whether images of other machines are fetched for it. */
+  isFetched: boolean;
+  /** Whether an earlier process ended while it submitted the generation: nobody knows whether an engine makes it. */
+  isSubmitting: boolean;
+  /** Aborts when another process has taken it over. */
+  lost: AbortSignal;
+};
+
+/**
+ * Which generations a process claims, of those that nobody makes: "begun" are those that were submitted to these engines, and those of which
+ * that is unclear; "new" are those that an engine can begin, started before the one with the number `before`; "same" are those with these
+ * needs that were started before a time (ISO 8601).
+ */
+export type Wanted =
+  | { kind: "begun"; engines: readonly string[] }
+  | ({ kind: "new"; isFetched: boolean; before?: number | undefined } & Pick<
+      Engine,
+      "models" | "maxImages" | "isSimulation"
+    >)
+  | ({ kind: "same"; startedBefore: string } & Needs);
+
+/** `except` are the generations that this process makes already; `ids` the only ones that are wanted. */
+export type Among = { except: readonly string[]; ids?: readonly string[] | undefined };
+
+/** How many generations with the same needs wait, and how many of their model some process makes. */
+export type Waiting = Needs & { count: number; held: number };
+
+/** Deliveries that are due now; `busy` are those that this process attempts, by the host of their receivers. */
+export type DueQuery = {
+  /** The time by this process's clock (ISO 8601). */
+  now: string;
+  limit: number;
+  perHost: number;
+  except: readonly string[];
+  busy: Readonly<Record<string, number>>;
+};
 
 /** The result of a start; `replayed` when a start with the same Idempotency-Key was executed before. */
 export type StartOutcome =
@@ -120,8 +174,8 @@ export type Store = {
   /** Keeps a generation's checkpoint in place of the last one. Rejects when another process makes the generation now. */
   keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): Promise<void>;
   /**
-   * Ends a generation and adds the delivery of its callback: both or neither. Resolves with false, and changes nothing, when the generation
-   * had ended before, or another process makes it now.
+   * Ends a generation, adds the delivery of its callback, and gives back what was paid if it is to be refunded: all of it or nothing. Resolves
+   * with false, and changes nothing, when the generation had ended before, or another process makes it now.
    */
   finish(id: string, end: GenerationEnd, delivery?: Delivery): Promise<boolean>;
   /** Records an attempt, and when the next one is due; `null` when the callback was delivered or given up. */
@@ -135,41 +189,26 @@ export type Store = {
   ledger(query: LedgerQuery): Promise<LedgerEntry[]>;
   /** Every account with its credits, in alphabetical order. */
   balances(): Promise<{ account: string; credits: number }[]>;
-  /** Resolves when the changes under way are durable and the database is closed. */
-  close(): Promise<void>;
-};
-
-/** What a database that one process has for itself tells that process at its start: what earlier processes left undone. */
-export type Backlog = {
-  /** Generations that are still processing, oldest first. */
-  unfinished(): Promise<StoredGeneration[]>;
-  /** Deliveries that have an attempt to come, by the time when it is due. */
-  pendingDeliveries(): Promise<Delivery[]>;
-};
-
-/**
- * Where processes that share a database get their work from. Each generation and each delivery that is due goes to one of them; when that
- * process is gone, to another one within 30 seconds.
- */
-export type Work = {
-  /** Begins to take work for this process, and to tell it of changes. */
-  start(workers: Workers): void;
+  /**
+   * Claims up to `limit` generations for this process, oldest first. Where processes share the database, no other one gets them until they are
+   * released; or within 30 seconds, once this process is gone.
+   */
+  claim(wanted: Wanted, among: Among & { limit: number }): Promise<Claim[]>;
+  /** Lets any process claim a generation that this one has claimed. */
+  release(id: string): Promise<void>;
+  /** What waits and is not being made, by its needs. */
+  waiting(among: Among): Promise<Waiting[]>;
+  /**
+   * The deliveries to attempt now, those first that have been due for longest, and in how many milliseconds the next one is due. Where processes
+   * share the database, no other one gets them for the time of an attempt.
+   */
+  due(query: DueQuery): Promise<{ deliveries: Delivery[]; nextMs: number }>;
+  /** Whether other processes use the database, so that what is to be done may come without a change that this process hears of. */
+  isShared: boolean;
+  /** Calls `onChange` for every change of any process, this one included, until the returned function is called. */
+  listen(onChange: (change: Change) => void): () => void;
   /** Tells all processes of a change that is not in the database. */
   publish(change: Change): void;
-  /** Takes no more work; once what was taken has come to rest, hands back what has not ended, and resolves. */
+  /** Resolves when the changes under way are durable and the database is closed. */
   close(): Promise<void>;
-};
-
-/** What one process does with its work. */
-export type Workers = {
-  /** How many more generations it can take now. */
-  room(): number;
-  /** Whether it has an engine for a generation. */
-  canMake(generation: StoredGeneration): boolean;
-  /** Makes a generation, and resolves when it has ended or the process stops. `lost` aborts when another process has taken it over. */
-  make(generation: StoredGeneration, lost: AbortSignal): Promise<void>;
-  /** Attempts a delivery; resolves with false when it cannot be attempted now. */
-  deliver(delivery: Delivery): Promise<boolean>;
-  /** Called for every change of any process, this one included. */
-  onChange(change: Change): void;
 };

@@ -56,11 +56,11 @@ test("a missing package is an error with the line that installs it, as vidgen wa
   const missing = Object.assign(new Error("Cannot find package 'pg'"), { code: "ERR_MODULE_NOT_FOUND" });
   expect(databaseError(missing)).toMatchObject({
     code: "usage",
-    message: expect.stringContaining("pg and pg-boss"),
+    message: expect.stringContaining("the package pg,"),
     hint: installHint(),
   });
   const inProject = installHint("file:///app/node_modules/vidgen/dist/serve.js");
-  expect(inProject).toContain("npm install pg pg-boss@10");
+  expect(inProject).toContain("npm install pg");
   const byNpx = installHint("file:///home/ann/.npm/_npx/4f2c/node_modules/vidgen/dist/serve.js");
-  expect(byNpx).toContain("npx -p vidgen -p pg -p pg-boss@10 vidgen serve");
+  expect(byNpx).toContain("npx -p vidgen -p pg vidgen serve");
 });

@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 
 import { hashKey } from "../../../src/server/api/accounts.ts";
-import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 
 import {
   apiKey,
@@ -206,7 +206,7 @@ test("a body of just 28 MB is read", async () => {
 test("large bodies are handled four at a time, since each takes memory; small ones do not wait for them", async () => {
   const store = await openStore(":memory:");
   const [begun, waiting]: [string[], (() => void)[]] = [[], []];
-  const start: SqliteStore["start"] = async (generation, ...rest) => {
+  const start: Store["start"] = async (generation, ...rest) => {
     const { prompt } = generation.request;
     begun.push(prompt);
     if (prompt === "large") await new Promise<void>((resolve) => waiting.push(resolve));
@@ -431,7 +431,7 @@ test("an Idempotency-Key whose start was refused for credits can be used again",
 test.each(["account", "start", "generation"] as const)(
   "a defect in the store's %s is a 500, and whoever runs the service reads why",
   async (method) => {
-    const broken: SqliteStore = {
+    const broken: Store = {
       ...(await openStore(":memory:")),
       [method]: () => Promise.reject(new Error("secret details")),
     };

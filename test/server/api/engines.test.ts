@@ -14,13 +14,14 @@ test("the owner asks all engines side by side; one that says nothing for 10 s ca
   const { api, clock } = await createTestService({ engines });
   const asked = api(ask(apiKey));
   await clock.sleep(10_001);
-  const silent = { kind: null, error: "no response within 10 s" };
+  const isIn = { out_since: null, out_reason: null };
+  const silent = { kind: null, error: "no response within 10 s", ...isIn };
   expect(await (await asked).json()).toEqual({
     engines: [
       { engine: "http://gpu-1", models, ...silent },
       { engine: "fake", models: knownModels.map(({ id }) => id), ...silent },
-      { engine: "http://gpu-2", models, kind: null, error: "does not answer (ECONNREFUSED)" },
-      { engine: "http://gpu-3", models, kind: "a fake", error: null },
+      { engine: "http://gpu-2", models, kind: null, error: "does not answer (ECONNREFUSED)", ...isIn },
+      { engine: "http://gpu-3", models, kind: "a fake", error: null, ...isIn },
     ],
   });
 });

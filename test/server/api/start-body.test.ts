@@ -5,7 +5,7 @@ import { createTestService, fakeEngine, mediaUrl, readError, readStart, type Ser
 
 const render: Engine["render"] = async ({ file }) => {
   writeFileSync(file, "a video");
-  return { hasThumbnail: false };
+  return { kind: "made", hasThumbnail: false };
 };
 const real = fakeEngine({ name: "http://gpu-1", isSimulation: false, models: ["sora-2", "my-wan"], render });
 const simulation = fakeEngine({ models: ["ray-3", "sora-2"], render });

@@ -2,6 +2,7 @@ import { Webhook } from "standardwebhooks";
 import { expect, test, vi } from "vitest";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
 import { createTestService, mediaUrl, readStart, renderMs, type TestService } from "../service.ts";
+import { findPending } from "../store/records.ts";
 import { hang } from "./harness.ts";
 
 const callback_url = "https://receiver.example/hook?token=1";
@@ -113,7 +114,7 @@ test("a receiver that never takes it: seven attempts over more than an hour, the
   expect(service.deliveries).toHaveLength(7);
   expect(service.deliveries[0]).toBe(`callback for ${id} ${start} HTTP 503, attempt 1, next in 1 s`);
   expect(service.deliveries.at(-1)).toBe(`callback for ${id} ${start} HTTP 503, given up after 7 attempts`);
-  expect(await service.store.pendingDeliveries()).toEqual([]);
+  expect(await findPending(service.store)).toEqual([]);
 });
 
 test("every attempt has the same id and the same bytes, and a signature of its own that standardwebhooks accepts", async () => {

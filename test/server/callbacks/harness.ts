@@ -3,16 +3,15 @@ import type { Clock } from "../../../src/io.ts";
 import { deliveryLine } from "../../../src/server/callbacks/delivery.ts";
 import {
   type CallbackOptions,
-  type CallbackScheduler,
-  createCallbackScheduler,
-} from "../../../src/server/callbacks/scheduler.ts";
+  type CallbackSender,
+  createCallbackSender,
+} from "../../../src/server/callbacks/sender.ts";
 import { createSecret, createSigner } from "../../../src/server/callbacks/signature.ts";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
-import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Delivery } from "../../../src/server/store/store.ts";
+import type { Delivery, Store } from "../../../src/server/store/store.ts";
 import { createVirtualClock } from "../../clock.ts";
 
-export type DeliveryStore = Pick<SqliteStore, "pendingDeliveries" | "recordAttempt">;
+export type DeliveryStore = Pick<Store, "due" | "recordAttempt" | "isShared">;
 
 /** Deliveries in memory, where a test can look. */
 export type FakeStore = DeliveryStore & {
@@ -27,8 +26,19 @@ export function createFakeStore(): FakeStore {
     add(...deliveries) {
       for (const delivery of deliveries) rows.set(delivery.id, delivery);
     },
-    async pendingDeliveries() {
-      return [...rows.values()].sort((a, b) => a.next_at.localeCompare(b.next_at));
+    isShared: false,
+    async due({ now, limit, perHost, except, busy }) {
+      const room = new Map<string, number>();
+      const sorted = [...rows.values()].sort((a, b) => a.next_at.localeCompare(b.next_at));
+      const isFree = ({ id, url }: Delivery) => {
+        const { host } = new URL(url);
+        if (except.includes(id)) return false;
+        room.set(host, (room.get(host) ?? perHost - (busy[host] ?? 0)) - 1);
+        return (room.get(host) ?? 0) >= 0;
+      };
+      const deliveries = sorted.filter((each) => each.next_at <= now && isFree(each)).slice(0, limit);
+      const later = sorted.find(({ next_at }) => next_at > now)?.next_at;
+      return { deliveries, nextMs: later ? Date.parse(later) - Date.parse(now) : Number.POSITIVE_INFINITY };
     },
     async recordAttempt(id, _attempt, next_at) {
       const row = rows.get(id);
@@ -53,10 +63,11 @@ export function delivery(id: string, { host = "receiver.example", dueMs = 0, att
 
 export type Sender = {
   clock: Clock;
-  callbacks: CallbackScheduler;
+  callbacks: CallbackSender;
   /** What was posted: the webhook-id, and when. */
   sent: { id: string; host: string; at: number }[];
   lines: string[];
+  troubles: string[];
 };
 
 export type SenderOptions = Partial<Pick<CallbackOptions, "random">> & {
@@ -70,17 +81,19 @@ export function createSender(options: SenderOptions): Sender {
   const { store, clock = createVirtualClock(), answer = accept, random = () => 0.5 } = options;
   const sent: Sender["sent"] = [];
   const lines: string[] = [];
-  const callbacks = createCallbackScheduler({
+  const troubles: string[] = [];
+  const callbacks = createCallbackSender({
     ...{ store, random, sign: createSigner(createSecret()), clock: { ...clock, sleep: clock.doze } },
+    onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
     post(url, request) {
       sent.push({ id: request.headers["webhook-id"] ?? "", host: new URL(url).host, at: clock.now() });
       return answer(url, request);
     },
     onDelivery: (event) => lines.push(deliveryLine(event)),
   });
-  callbacks.start();
+  void callbacks.wake();
   onTestFinished(() => callbacks.close());
-  return { clock, callbacks, sent, lines };
+  return { clock, callbacks, sent, lines, troubles };
 }
 
 const accept: Post = async () => ({ status: 204 });

@@ -5,15 +5,15 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
-import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import type { StoredGeneration } from "../../../src/server/store/store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
+import { findUnfinished } from "../store/records.ts";
 import { aPng } from "./pictures.ts";
 
 const url = "https://images.example/a.png";
 
-async function aStore(): Promise<SqliteStore> {
+async function aStore(): Promise<Store> {
   const store = await openStore(":memory:");
   onTestFinished(store.close);
   return store;
@@ -45,7 +45,7 @@ function quickEngine(given: unknown[], changes: Partial<Engine> = {}): Engine {
     async render({ images, file }, { resume }) {
       given.push({ by: engine.name, images: images.length, resume });
       writeFileSync(file, "a video");
-      return { hasThumbnail: false };
+      return { kind: "made", hasThumbnail: false };
     },
     ...changes,
   });
@@ -53,11 +53,12 @@ function quickEngine(given: unknown[], changes: Partial<Engine> = {}): Engine {
 }
 
 /** Starts a generation in a process that is killed: it neither ends nor closes. */
-async function startAndDie(store: SqliteStore, engine: Engine, fields: object = {}) {
+async function startAndDie(store: Store, engine: Engine, fields: object = {}) {
   const service = await createTestService({ store, engines: [engine] });
   await service.clock.sleep(5_000);
   const id = await service.startId(fields);
   await service.clock.sleep(1_000);
+  service.kill();
   return { id, folder: service.folder };
 }
 
@@ -185,7 +186,7 @@ describe("a generation without an engine", () => {
       expect(await look(service, id)).toMatchObject({ status: "processing" });
       await service.clock.sleep(1 * minutes + 6_000);
       expect(await look(service, id)).toMatchObject({ status: "failed", error: reason });
-      expect(service.troubles).toEqual([`The generation ${id} waits for an engine: Error: ${reason}`]);
+      expect(service.troubles).toEqual([`Generations wait for an engine: Error: ${reason}`]);
       expect([given, readdirSync(folder)]).toEqual([[], []]);
     },
   );
@@ -231,7 +232,7 @@ test("how much is made is told with the status while it is processing, and not a
     progress(80);
     await service.clock.sleep(10_000);
     writeFileSync(file, "a video");
-    return { hasThumbnail: false };
+    return { kind: "made", hasThumbnail: false };
   };
   const service = await createTestService({ engines: [fakeEngine({ render })] });
   const [id, next] = [await service.startId(), await service.startId()];
@@ -249,7 +250,7 @@ describe("the files of a generation's images", () => {
   const images = { imageUrls: [url, `${url}/2`] };
 
   test.each([
-    ["the end", async () => ({ hasThumbnail: false }), "completed", 1],
+    ["the end", async () => ({ kind: "made" as const, hasThumbnail: false }), "completed", 1],
     ["a failure", () => Promise.reject(new Error("out of memory")), "failed", 0],
   ])("are there while it is rendered, and gone after %s", async (_, end, status, videos) => {
     const seen: boolean[] = [];
@@ -312,7 +313,7 @@ describe("the files of a generation's images", () => {
   ])("%s are loaded for four generations at a time, however many an engine makes at once", async (_, imageUrl) => {
     const memory = await aStore();
     let [loading, most] = [0, 0];
-    const generation: SqliteStore["generation"] = async (id) => {
+    const generation: Store["generation"] = async (id) => {
       most = Math.max(most, ++loading);
       await service.clock.sleep(1_000);
       loading--;
@@ -325,13 +326,16 @@ describe("the files of a generation's images", () => {
   });
 });
 
-test("what no engine of this process can make is left to others, and told once", async () => {
-  const service = await createTestService({ engines: [fakeEngine({ models: ["sora-2"] })] });
-  const generation = (model: string) => ({ checkpoint: null, request: { model, images: [], isReal: false } });
-  const canMake = (model: string) => service.queue.canMake(generation(model) as unknown as StoredGeneration);
-  expect(["sora-2", "ray-3", "ray-3", "veo-3.1"].map(canMake)).toEqual([true, false, false, false]);
-  expect(service.troubles.map((text) => text.split("Error: ")[1])).toEqual([
-    "no engine of the local service serves ray-3",
-    "no engine of the local service serves veo-3.1",
+test("what no engine of this process can make is left to other processes of a shared database, and told once", async () => {
+  const store = { ...(await aStore()), isShared: true };
+  const first = await createTestService({ store, engines: [fakeEngine({ models: ["sora-2", "ray-3"] })] });
+  await first.queue.close();
+  for (const model of ["sora-2", "ray-3", "ray-3"]) await first.startId({ model });
+  const service = await createTestService({ store, engines: [quickEngine([], { models: ["sora-2"] })] });
+  for (const { id } of await findUnfinished(store)) await service.status(id);
+  await service.clock.sleep(2 * 60_000);
+  expect(service.ended).toHaveLength(1);
+  expect(service.troubles).toEqual([
+    "Generations are left to other processes: Error: no engine of the local service serves ray-3",
   ]);
 });

@@ -2,9 +2,10 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
+import { findUnfinished } from "../store/records.ts";
 import { aPng } from "./pictures.ts";
 
 async function look(service: TestService, id: string): Promise<unknown> {
@@ -44,7 +45,7 @@ test.each([
 });
 
 test("an engine that writes no file fails", async () => {
-  const service = await createTestService({ render: async () => ({ hasThumbnail: false }) });
+  const service = await createTestService({ render: async () => ({ kind: "made", hasThumbnail: false }) });
   const id = await service.startId();
   await service.rest();
   expect(await look(service, id)).toMatchObject({ status: "failed", error: expect.any(String) });
@@ -73,7 +74,7 @@ test("what is added after close is not begun", async () => {
 test("a result that the store cannot take is reported and written later; polls do not render it again, and the next is not stopped", async () => {
   const memory = await openStore(":memory:");
   let failures = 3;
-  const store: SqliteStore = {
+  const store: Store = {
     ...memory,
     finish: async (id, end) => (failures-- > 0 ? Promise.reject(new Error("disk full")) : memory.finish(id, end)),
   };
@@ -119,7 +120,7 @@ test("the engine gets the bytes of the images in order, and where to put the vid
     get: async (asked) => ({ status: 200, body: aPng(asked === url ? 1 : 2, 1) }),
     render: async (task) => {
       tasks.push({ ...task, images: task.images.map(({ path }) => new Uint8Array(readFileSync(path))) });
-      return { hasThumbnail: false };
+      return { kind: "made", hasThumbnail: false };
     },
   });
   const id = await service.startId({ imageUrls: [url, `${url}?2`] });
@@ -188,7 +189,7 @@ test("what an earlier owner of the state has left is gone on with when somebody 
   const first = await createTestService({ store });
   const ids = [await first.startId(), await first.startId()];
   await first.queue.close();
-  expect((await store.unfinished()).map(({ id }) => id)).toEqual(ids);
+  expect((await findUnfinished(store)).map(({ id }) => id)).toEqual(ids);
   const second = await createTestService({ store });
   await second.status(ids[1] ?? "");
   await second.status(ids[1] ?? "");

@@ -2,8 +2,8 @@ import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import type { SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, mediaUrl, type ServiceOptions } from "../service.ts";
 
 const content = "0123456789";
@@ -189,7 +189,7 @@ test("the thumbnail is a PNG beside the video, by GET and HEAD", async () => {
 test("a video without a thumbnail has no address of one, and a 404 there", async () => {
   const render: ServiceOptions["render"] = async ({ file }) => {
     writeFileSync(file, content);
-    return { hasThumbnail: false };
+    return { kind: "made", hasThumbnail: false };
   };
   const { service, id, ask } = await createVideo({ render });
   const status = (await (await service.status(id)).json()) as object;
@@ -208,7 +208,7 @@ test.each(["mp4", "png"])("a .%s that was tidied away is a 404", async (kind) =>
 
 test("a folder that was moved or copied serves its own videos, also those that an earlier version stored with their paths", async () => {
   const memory = await openStore(":memory:");
-  const generation: SqliteStore["generation"] = async (id) => {
+  const generation: Store["generation"] = async (id) => {
     const found = await memory.generation(id);
     if (!found?.media) return found;
     return { ...found, media: { ...found.media, file: `/moved/${id}.mp4`, thumbnail: `/moved/${id}.png` } };

@@ -13,7 +13,8 @@ import { openFolder } from "../../../src/server/media/folder.ts";
 import { createOutbound } from "../../../src/server/outbound/outbound.ts";
 import { createSessions } from "../../../src/server/page/session.ts";
 import { createService } from "../../../src/server/service.ts";
-import { openStore, type SqliteStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import { aTask } from "../engines/preview/requests.ts";
 import { fakeEngine, makeFolder } from "../service.ts";
@@ -43,7 +44,7 @@ export type TestPageOptions = {
   video?: RenderTask;
   /** The address of the proxy that browsers talk to. */
   publicUrl?: string;
-  store?: SqliteStore;
+  store?: Store;
 };
 
 /** The service with its page on a real socket, with an engine that the test turns by hand. */
@@ -65,10 +66,10 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
       });
       if (video) await copyFile(video.file, file);
       else await writeFile(file, tinyMp4(request.prompt));
-      if (!hasThumbnail) return { hasThumbnail };
+      if (!hasThumbnail) return { kind: "made", hasThumbnail };
       if (video) await copyFile(video.thumbnail, thumbnail);
       else await writeFile(thumbnail, "a picture");
-      return { hasThumbnail };
+      return { kind: "made", hasThumbnail };
     },
   });
 
@@ -84,10 +85,12 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
         creditsPer: new Map(),
         hasDirectives: false,
         pace: "fast",
+        hasRefunds: true,
       },
       outbound: createOutbound({ allowLoopback: () => true, clock: systemClock }),
       ...{ webhookSecret, sessions, assets: new URL("../../../dist/page/", import.meta.url), clock: systemClock },
       ...{ publicUrl, mediaUrl: () => "https://media.video.example", onDelivery: () => {} },
+      onNote: () => {},
       onTrouble: (what, error) => {
         throw new Error(what, { cause: error });
       },

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Attempt, Delivery, StoredGeneration } from "../../../src/server/store/store.ts";
+import type { Attempt, Delivery, Store, StoredGeneration } from "../../../src/server/store/store.ts";
 
 export const cost = 10;
 
@@ -34,3 +34,16 @@ export const attempt = (outcome: string, fields: Partial<Attempt> = {}): Attempt
 });
 
 export const odd = "NUL \0, half a pair \ud800, a fox 🦊, 'quotes\", \u202e";
+
+/** The generations that have not ended, oldest first. */
+export async function findUnfinished(store: Store): Promise<StoredGeneration[]> {
+  const listed = await store.list({ status: "processing", limit: 1_000 });
+  const found = await Promise.all(listed.reverse().map(({ id }) => store.generation(id)));
+  return found.filter((generation) => generation !== undefined);
+}
+
+/** The deliveries of a database of one process that have an attempt to come, by the time when it is due. */
+export async function findPending(store: Store): Promise<Delivery[]> {
+  const query = { now: "9999-12-31T00:00:00.000Z", limit: 1_000, perHost: 1_000, except: [], busy: {} };
+  return (await store.due(query)).deliveries;
+}

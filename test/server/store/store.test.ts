@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../src/io.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store, StoredGeneration } from "../../../src/server/store/store.ts";
 import { postgresPrograms } from "../../postgres.ts";
@@ -332,6 +333,160 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
       const [record] = await store.deliveries({ limit: 1 });
       expect(record).toMatchObject({ attempts: attempts.slice(0, i + 1), next_at: times[i] ?? null });
     }
+  });
+
+  const wanted = { kind: "new", models: ["sora-2"], maxImages: 1, isSimulation: false, isFetched: false } as const;
+  const among = { limit: 9, except: [] };
+  const idsOf = (claims: { id: string }[]) => claims.map(({ id }) => id);
+
+  it("what an engine can make is claimed oldest first, and what is claimed already is not", async () => {
+    const store = await openWith(1_000);
+    const { request } = newGeneration();
+    const start = async (fields: object) => {
+      const generation = newGeneration({ request: { ...request, ...fields } });
+      await store.start(generation, cost, undefined);
+      return generation.id;
+    };
+    const data = "data:image/png;base64,AAAA";
+    const a = await start({});
+    const other = await start({ model: "ray-3" });
+    const b = await start({ images: [data] });
+    const two = await start({ images: [data, data] });
+    const fetched = await start({ images: ["https://images.example/a.png"] });
+    const real = await start({ isReal: true });
+    const [first] = await store.claim(wanted, { ...among, limit: 1 });
+    expect(first).toMatchObject({ id: a, model: "sora-2", images: 0, isReal: false, isFetched: false, engine: null });
+    expect(first?.lost.aborted).toBe(false);
+    expect(idsOf(await store.claim({ ...wanted, before: 0 }, { ...among, except: [a] }))).toEqual([]);
+    expect(idsOf(await store.claim(wanted, { ...among, except: [a], ids: [real] }))).toEqual([real]);
+    await store.release(real);
+    expect(idsOf(await store.claim(wanted, { ...among, except: [a] }))).toEqual([b, real]);
+    expect(await store.claim({ ...wanted, isFetched: true }, among)).toMatchObject([{ id: fetched, isFetched: true }]);
+    for (const id of [b, real]) await store.release(id);
+    const preview = { ...wanted, models: ["sora-2", "ray-3"], maxImages: 4, isSimulation: true };
+    expect(idsOf(await store.claim(preview, { ...among, except: [a] }))).toEqual([other, b, two]);
+    await store.finish(b, completed);
+    await store.release(b);
+    expect(idsOf(await store.claim(wanted, { ...among, except: [a] }))).toEqual([real]);
+  });
+
+  it("what was submitted is claimed for its engine alone, what is unclear for any, and neither as new", async () => {
+    const store = await openWith(100);
+    const all = [newGeneration(), newGeneration(), newGeneration()];
+    for (const each of all) await store.start(each, cost, undefined);
+    const [submitted = "", unclear = "", taken = ""] = idsOf(all);
+    const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
+    await store.keepCheckpoint(submitted, { state: "submitted", job: odd, ...kept });
+    await store.keepCheckpoint(unclear, { state: "submitting", ...kept });
+    await store.keepCheckpoint(taken, { state: "submitting", ...kept });
+    await store.keepCheckpoint(taken, null);
+    expect(await store.claim({ kind: "begun", engines: ["http://gpu-1"] }, among)).toMatchObject([
+      { id: submitted, engine: "http://gpu-1", isSubmitting: false },
+      { id: unclear, engine: null, isSubmitting: true },
+    ]);
+    for (const id of [submitted, unclear]) await store.release(id);
+    expect(idsOf(await store.claim({ kind: "begun", engines: ["http://gpu-2"] }, among))).toEqual([unclear]);
+    await store.release(unclear);
+    expect(idsOf(await store.claim(wanted, among))).toEqual([taken]);
+  });
+
+  it("what waits is counted by its needs, and claimed by them", async () => {
+    const store = await openWith(100);
+    const [old, late] = [newGeneration(), newGeneration({ created_at: "2026-01-01T00:10:00.000Z" })];
+    const gone = newGeneration({ request: { ...old.request, model: "ray-3" } });
+    for (const each of [old, late, gone]) await store.start(each, cost, undefined);
+    const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
+    await store.keepCheckpoint(gone.id, { state: "submitted", job: "1", ...kept });
+    const needs = { model: "sora-2", images: 0, isReal: false, engine: null };
+    const submitted = { ...needs, model: "ray-3", engine: "http://gpu-1" };
+    const waiting = await store.waiting({ except: [] });
+    expect(waiting.sort((a, b) => b.count - a.count)).toEqual([
+      { ...needs, count: 2, held: 0 },
+      { ...submitted, count: 1, held: 0 },
+    ]);
+    expect(await store.waiting({ except: [gone.id, old.id] })).toEqual([{ ...needs, count: 1, held: 0 }]);
+    const same = { kind: "same", startedBefore: "2026-01-01T00:05:00.000Z" } as const;
+    expect(idsOf(await store.claim({ ...needs, ...same }, among))).toEqual([old.id]);
+    expect(idsOf(await store.claim({ ...submitted, ...same }, among))).toEqual([gone.id]);
+  });
+
+  it("what is due goes to each receiver up to its number, those first that have waited for longest", async () => {
+    const store = await openWith(1_000);
+    const hosts = ["a.example", "a.example", "a.example", "b.example:8443", "[::1]:1"];
+    for (const [index, host] of hosts.entries()) {
+      const generation = newGeneration();
+      await store.start(generation, cost, undefined);
+      const delivery = newDelivery(String(index), generation.id, `2026-01-01T00:01:0${9 - index}.000Z`);
+      await store.finish(generation.id, completed, { ...delivery, url: `https://${host}/hook` });
+    }
+    const query = { now: "2026-01-01T00:02:00.000Z", limit: 9, perHost: 2, except: [], busy: {} };
+    const few = await store.due({ ...query, limit: 1, busy: { "b.example:8443": 2, "[::1]:1": 2, "a.example": 1 } });
+    expect(few.deliveries).toMatchObject([{ url: "https://a.example/hook", attempts: 0 }]);
+    const [first] = few.deliveries;
+    const next = await store.due({ ...query, except: [first?.id ?? ""], busy: { "a.example": 1 } });
+    expect(next.deliveries.map(({ url }) => new URL(url).host).sort()).toEqual([
+      "[::1]:1",
+      "a.example",
+      "b.example:8443",
+    ]);
+    for (const { id } of [...few.deliveries, ...next.deliveries])
+      await store.recordAttempt(id, attempt("HTTP 204", { delivered: true }), null);
+    const last = await store.due(query);
+    expect(last.deliveries).toHaveLength(1);
+    const later = new Date(Date.now() + 60_000).toISOString();
+    await store.recordAttempt(last.deliveries[0]?.id ?? "", attempt("HTTP 500"), later);
+    const { deliveries, nextMs } = await store.due({ ...query, now: new Date().toISOString() });
+    expect(deliveries).toEqual([]);
+    expect(nextMs).toBeGreaterThan(50_000);
+    expect(nextMs).toBeLessThanOrEqual(60_000);
+  });
+
+  it("a refund is a line of the ledger, once, with the end of its generation", async () => {
+    const store = await openWith(100);
+    const [a, b] = [newGeneration(), newGeneration()];
+    for (const each of [a, b]) await store.start(each, cost, undefined);
+    expect(await store.finish(a.id, { ...failed, isRefunded: true })).toBe(true);
+    expect(await store.finish(a.id, { ...failed, isRefunded: true })).toBe(false);
+    await store.finish(b.id, failed);
+    expect(await store.balance("local")).toBe(90);
+    expect((await store.ledger({ limit: 9, generation: a.id })).map(({ amount, reason }) => [amount, reason])).toEqual([
+      [cost, "refund"],
+      [-cost, "start"],
+    ]);
+    expect((await store.start(newGeneration(), cost, undefined)) as object).toMatchObject({ remaining_credits: 80 });
+  });
+
+  it("a refund that an account has no room for does not keep its generation from ending", async () => {
+    const store = await openWith(Number.MAX_SAFE_INTEGER);
+    const generation = newGeneration();
+    await store.start(generation, cost, undefined);
+    await store.setBalance("local", Number.MAX_SAFE_INTEGER);
+    expect(await store.finish(generation.id, { ...failed, isRefunded: true })).toBe(true);
+    expect(await store.balance("local")).toBe(Number.MAX_SAFE_INTEGER);
+  });
+
+  it("tells of its changes, once they are durable", async () => {
+    const store = await openWith(100);
+    const told: unknown[] = [];
+    const stop = store.listen((change) => told.push(change));
+    const { id } = newGeneration();
+    // What is told before a process listens is missed.
+    while (told.length === 0) {
+      store.publish({ kind: "progress", id, percent: 7 });
+      await systemClock.sleep(20);
+    }
+    const until = async (change: object) => {
+      while (!told.some((each) => JSON.stringify(each) === JSON.stringify(change))) await systemClock.sleep(5);
+    };
+    await until({ kind: "progress", id, percent: 7 });
+    await store.start(newGeneration({ id }), cost, undefined);
+    await until({ kind: "generation", id });
+    await until({ kind: "credits" });
+    told.length = 0;
+    await store.finish(id, { ...failed, isRefunded: true }, newDelivery("1", id));
+    for (const change of [{ kind: "generation", id }, { kind: "callback", id }, { kind: "credits" }])
+      await until(change);
+    stop();
   });
 
   it("close waits for what is under way; later changes are rejected", async () => {

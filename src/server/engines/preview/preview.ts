@@ -24,7 +24,7 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
   const { concurrency = availableParallelism() } = options;
   const decoding = createCapacity(maxMegapixels);
   return {
-    ...{ name: "preview", isSimulation: true, models, maxImages: 4, concurrency },
+    ...{ name: "preview", isSimulation: true, models, maxImages: 4, concurrency, timeoutMs: Number.POSITIVE_INFINITY },
     check: async () => "preview",
     async render(task, { resume, checkpoint, signal }) {
       const tries = triesOf(resume);
@@ -35,7 +35,7 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
         // A thread decodes its images one after the other, and keeps the memory that the largest took until it ends.
         const megapixels = Math.max(0, ...task.images.map((image) => image.megapixels));
         await decoding(megapixels, () => runWorker(workerUrl, task, signal));
-        return { hasThumbnail: true };
+        return { kind: "made", hasThumbnail: true };
       } catch (error) {
         await Promise.all([task.file, task.thumbnail].map((path) => rm(path, { force: true })));
         if (!signal.aborted) throw error;

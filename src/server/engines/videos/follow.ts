@@ -14,15 +14,16 @@ const maxStatuses = 20;
 const worryingFailures = 3;
 
 /**
- * Polls a job until it is completed, and returns it. Rejects with the server's words when the job failed; when the server says for 30 s that
- * it does not know the job, as it does after a restart; and when, for as long as its time limit, it answered nothing of use or the job did
- * not go on. A job that waits in the server's queue goes on as long as any job of that server does.
+ * Polls a job until it has ended, and resolves with the address of its video, if the job tells it, or with the server's words when the job
+ * failed. Rejects when the server says for 30 s that it does not know the job, as it does after a restart; and when, for as long as its time
+ * limit, it answered nothing of use or the job did not go on. A job that waits in the server's queue goes on as long as any job of that
+ * server does.
  */
 export async function follow(
   id: string,
   server: Server,
   { progress, signal }: Pick<RenderOptions, "progress" | "signal">,
-): Promise<Job> {
+): Promise<Pick<Job, "url"> & { failure?: string }> {
   const { io, url, timeoutMs } = server;
   let [answeredAt, newsAt, failures] = [io.now(), io.now(), 0];
   let missingAt: number | undefined;
@@ -53,7 +54,7 @@ export async function follow(
       server.newsAt = newsAt = io.now();
     }
     if (status === "completed") return look;
-    if (isFailed(status)) throw new Error(error ?? `the model run did not succeed (${status})`);
+    if (isFailed(status)) return { url: undefined, failure: error ?? `the model run did not succeed (${status})` };
     if (percent !== undefined) progress(percent);
     if (io.now() - (status === "queued" ? Math.max(newsAt, server.newsAt) : newsAt) > timeoutMs)
       throw new Error(`${url} made no progress with this video for ${minutes(timeoutMs)} (${clean(status)})`);

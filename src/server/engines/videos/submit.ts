@@ -1,75 +1,59 @@
 import { RequestError } from "../../../io.ts";
-import { extraNames, type RenderOptions, type RenderTask } from "../engine.ts";
+import { extraNames, type RenderOptions, type RenderOutcome, type RenderTask } from "../engine.ts";
 import { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints, wordsOf } from "./reply.ts";
-import { backOffMs, describe, type EncodedBody, minutes, type Server } from "./server.ts";
+import { describe, type EncodedBody, minutes, type Server } from "./server.ts";
 
 /** What a create gave: a job, or the address of a video that is finished already. */
 export type Submitted = { job: string } | { finished: string };
 
-type Options = Pick<RenderOptions, "checkpoint" | "signal">;
+/** A create that was not taken by the server was not begun there, and may be taken later or by another one. */
+export type Outcome = { kind: "submitted"; submitted: Submitted } | Exclude<RenderOutcome, { kind: "made" }>;
 
 /**
- * Has a server start a task, exactly once. "submitting" is kept before the request goes out. It is taken back, and the create sent again
- * later, only when the server certainly did not take it: it could not be reached, or it says that it cannot take it now. A create that was
- * refused for fields that the server does not have is sent once more without them. Rejects when the server refused the request, when it took
- * none for as long as its time limit, and when it is unclear whether it started the job.
+ * Has a server start a task, at most once. "submitting" is kept before the request goes out. It is taken back only when the server certainly
+ * did not take the create: it could not be reached, it says that it cannot take it now, or it refused. A create that was refused for fields
+ * that the server does not have is sent once more without them.
  */
-export async function submit(task: RenderTask, server: Server, options: Options): Promise<Submitted> {
-  const { io, url, timeoutMs, onNote } = server;
-  const { checkpoint, signal } = options;
-  const end = io.now() + timeoutMs;
-  let dropped: string[] = [];
-  for (let failures = 0; ; ) {
-    const outcome = await tryOnce(task, server, { ...options, dropped });
-    const { kind } = outcome;
-    if (kind !== "not now") server.report(undefined);
-    if (kind === "submitted") return outcome.submitted;
-    const { reason } = outcome;
-    if (kind === "unclear")
-      throw new Error(`it is unclear whether ${url} makes this video (${reason}); it was not submitted again`);
-    await checkpoint(null);
-    if (kind === "refused") {
-      if (dropped.length > 0 || outcome.fields.length === 0) throw new Error(`${url} refused the request: ${reason}`);
-      dropped = outcome.fields;
-      onNote(`${url} refuses ${dropped.join(", ")} (${reason}). Submitting without.`);
-      continue;
-    }
-    if (io.now() > end)
-      throw new Error(`${url} accepted no request for ${minutes(timeoutMs)}: ${reason}; nothing was submitted`);
-    if (failures === 0) server.report(`${url} accepts no requests: ${reason}. Trying again until it does.`);
-    await io.sleep(backOffMs(failures++), signal);
-  }
+export async function submit(task: RenderTask, server: Server, options: Options): Promise<Outcome> {
+  const { url, onNote } = server;
+  const outcome = await tryOnce(task, server, { ...options, dropped: [] });
+  if (outcome.kind !== "refused" || outcome.fields.length === 0) return outcome;
+  const { fields, reason } = outcome;
+  onNote(`${url} refuses ${fields.join(", ")} (${reason}). Submitting without.`);
+  return tryOnce(task, server, { ...options, dropped: fields });
 }
 
-/** "not now": nothing was started, and another try may succeed. */
-type Outcome =
-  | { kind: "submitted"; submitted: Submitted }
-  | { kind: "not now"; reason: string }
-  | { kind: "refused"; reason: string; fields: string[] }
-  | { kind: "unclear"; reason: string };
+type Options = Pick<RenderOptions, "checkpoint" | "signal">;
+
+/** `fields` are those that a refused create may be sent without. */
+type Judged =
+  | Exclude<Outcome, { kind: "refused" }>
+  | { kind: "refused"; error: string; reason: string; fields: string[] };
 
 async function tryOnce(
   task: RenderTask,
   server: Server,
   { checkpoint, signal, dropped }: Options & { dropped: string[] },
-): Promise<Outcome> {
+): Promise<Judged> {
   let kind: Kind;
   try {
     kind = await server.findKind(signal);
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: "not now", reason: describe(error) };
+    return { kind: "not taken", reason: describe(error) };
   }
   const { fields, ...body } = kind.createBody(task, server.upstreamModel);
   const left = Object.fromEntries(Object.entries(fields).filter(([name]) => !dropped.includes(name)));
   const encoded = await encodeBody({ ...body, fields: left });
   signal.throwIfAborted();
   await checkpoint({ state: "submitting" });
-  const outcome = await send(encoded, server, signal).then((reply) => judge(reply, Object.keys(left)), unanswered);
+  const sent = Object.keys(left);
+  const outcome = await send(encoded, server, signal).then((reply) => judge(reply, server, sent), unanswered);
   // The checkpoint says that the create is unclear.
   if (outcome.kind === "unclear") signal.throwIfAborted();
+  if (outcome.kind === "not taken" || outcome.kind === "refused") await checkpoint(null);
   if (outcome.kind === "submitted" && "job" in outcome.submitted)
     await checkpoint({ state: "submitted", job: outcome.submitted.job });
   return outcome;
@@ -102,9 +86,9 @@ async function send(body: EncodedBody, server: Server, signal: AbortSignal): Pro
   }
 }
 
-function unanswered(error: unknown): Outcome {
+function unanswered(error: unknown): Judged {
   const isUnsent = error instanceof RequestError && !error.sent;
-  return { kind: isUnsent ? "not now" : "unclear", reason: describe(error) };
+  return { kind: isUnsent ? "not taken" : "unclear", reason: describe(error) };
 }
 
 /** Statuses by which a server says that it did not take a request, and may take the same one later. */
@@ -117,7 +101,7 @@ function isNotNow({ status, json, text }: Reply): boolean {
   return status === 503 ? json !== undefined || noServer.test(text) : notNow.includes(status);
 }
 
-function judge(reply: Reply, fields: string[]): Outcome {
+function judge(reply: Reply, { url }: Server, sent: string[]): Judged {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
   const finished = isSuccess ? findFinished(reply) : undefined;
@@ -126,9 +110,9 @@ function judge(reply: Reply, fields: string[]): Outcome {
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
   const reason = wordsOf(reply);
   if (isSuccess) return { kind: "unclear", reason: `no job in its reply, ${reason}` };
-  if (isNotNow(reply)) return { kind: "not now", reason };
+  if (isNotNow(reply)) return { kind: "not taken", reason };
   if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };
-  return { kind: "refused", reason, fields: findRefused(reply, fields) };
+  return { kind: "refused", error: `${url} refused the request: ${reason}`, reason, fields: findRefused(reply, sent) };
 }
 
 /** Without these the video is of the server's own length or size: they are left out only for a server that does not have the field. */

@@ -1,4 +1,4 @@
-import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
+import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
 import { detectKind } from "./detect.ts";
 import { follow } from "./follow.ts";
 import { maxImages } from "./kinds.ts";
@@ -16,11 +16,11 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
   const { url, models, concurrency } = options;
   const server = createServer(options, io);
   return {
-    ...{ name: url, isSimulation: false, models, maxImages, concurrency },
+    ...{ name: url, isSimulation: false, models, maxImages, concurrency, timeoutMs: options.timeoutMs },
     async render(task, { resume, ...rest }) {
-      const submitted = resume?.state === "submitted" ? { job: resume.job } : await submit(task, server, rest);
-      await finish(submitted, task, server, rest);
-      return { hasThumbnail: false };
+      if (resume?.state === "submitted") return finish({ job: resume.job }, task, server, rest);
+      const outcome = await submit(task, server, rest);
+      return outcome.kind === "submitted" ? finish(outcome.submitted, task, server, rest) : outcome;
     },
     async check(signal) {
       const detected = await detectKind(server, io, signal).catch((error) => {
@@ -38,8 +38,15 @@ async function finish(
   { file }: RenderTask,
   server: Server,
   options: Pick<RenderOptions, "progress" | "signal">,
-): Promise<void> {
-  if ("finished" in submitted) return save(submitted, file, server, options.signal);
-  const { url } = await follow(submitted.job, server, options);
+): Promise<RenderOutcome> {
+  if ("finished" in submitted) {
+    await save(submitted, file, server, options.signal);
+    return made;
+  }
+  const { url, failure } = await follow(submitted.job, server, options);
+  if (failure !== undefined) return { kind: "refused", error: failure };
   await save({ job: submitted.job, url }, file, server, options.signal);
+  return made;
 }
+
+const made = { kind: "made", hasThumbnail: false } as const;

@@ -1,13 +1,14 @@
 import type { Clock } from "../../../io.ts";
-import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord, Store } from "../store.ts";
+import { hostOf } from "../needs.ts";
+import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord, DueQuery, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
-import type { Jobs } from "./jobs.ts";
 import { where } from "./where.ts";
 
 export type Deliveries = ReturnType<typeof createDeliveries>;
 
-export type DeliveriesOptions = { jobs: Jobs; clock: Pick<Clock, "date"> };
+/** An attempt takes up to 15 s; when its process is gone, another one makes it after this time. */
+const attemptSeconds = 20;
 
 const selection = `
   SELECT deliveries.number, deliveries.id, generations.id AS generation, request, next_at,
@@ -15,7 +16,7 @@ const selection = `
   FROM vidgen.deliveries JOIN vidgen.generations ON generations.number = deliveries.generation`;
 
 /** Callbacks and the attempts to deliver them. */
-export function createDeliveries({ query, transaction }: Database, { jobs, clock }: DeliveriesOptions) {
+export function createDeliveries({ query, transaction }: Database, clock: Pick<Clock, "date">) {
   // The clock of the database may be another one.
   const secondsUntil = (at: string) => Math.max(0, Date.parse(at) - clock.date().getTime()) / 1_000;
   const attemptsOf = async (delivery: number): Promise<Attempt[]> => {
@@ -26,37 +27,33 @@ export function createDeliveries({ query, transaction }: Database, { jobs, clock
   return {
     async add(sql: Query, { id, generation, url, body, next_at }: Delivery): Promise<void> {
       await sql(
-        `INSERT INTO vidgen.deliveries (id, generation, request, next_at)
-         SELECT $1, number, $2, $3 FROM vidgen.generations WHERE id = $4`,
-        ...[id, JSON.stringify({ url, body }), next_at, generation],
+        `INSERT INTO vidgen.deliveries (id, generation, request, next_at, host, due_at)
+         SELECT $1, number, $2, $3, $5, now() FROM vidgen.generations WHERE id = $4`,
+        ...[id, JSON.stringify({ url, body }), next_at, generation, hostOf(url)],
       );
-      await jobs.add(sql, "deliveries", id);
-    },
-    /** Returns a delivery that has an attempt to come. */
-    async findPending(id: string): Promise<Delivery | undefined> {
-      const [row] = await query(`${selection} WHERE deliveries.id = $1 AND next_at IS NOT NULL`, id);
-      return row && readRow(row);
     },
     recordAttempt: (id: string, { at, outcome, delivered, reply }: Attempt, next_at: string | null) =>
       transaction(async (sql) => {
-        const update = "UPDATE vidgen.deliveries SET next_at = $2 WHERE id = $1 RETURNING number";
-        const [row] = await sql(update, id, next_at);
+        const [row] = await sql(
+          `UPDATE vidgen.deliveries SET next_at = $2, due_at = now() + make_interval(secs => $3)
+           WHERE id = $1 RETURNING number`,
+          ...[id, next_at, next_at === null ? null : secondsUntil(next_at)],
+        );
         if (!row) throw new Error(`no delivery ${id}`);
         await sql(
           `INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply)
            SELECT $1, 1 + (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = $1), $2, $3, $4, $5`,
           ...[row.number as string, at, JSON.stringify(outcome), delivered, JSON.stringify(reply)],
         );
-        if (next_at === null) await jobs.remove(sql, "deliveries", [id]);
-        else await jobs.plan(sql, "deliveries", [id], secondsUntil(next_at));
       }),
     resend: (generation: string, at: string) =>
       transaction(async (sql) => {
-        const update = `UPDATE vidgen.deliveries SET next_at = $2
-          WHERE generation = (SELECT number FROM vidgen.generations WHERE id = $1) RETURNING id`;
-        const [changed] = await sql<{ id: string }>(update, generation, at);
+        const [changed] = await sql<{ id: string }>(
+          `UPDATE vidgen.deliveries SET next_at = $2, due_at = now() + make_interval(secs => $3)
+           WHERE generation = (SELECT number FROM vidgen.generations WHERE id = $1) RETURNING id`,
+          ...[generation, at, secondsUntil(at)],
+        );
         if (!changed) return undefined;
-        await jobs.plan(sql, "deliveries", [changed.id], secondsUntil(at));
         await notify(sql, { kind: "callback", id: generation });
         const [row] = await sql(`${selection} WHERE deliveries.id = $1`, changed.id);
         return row && readRow(row);
@@ -72,6 +69,33 @@ export function createDeliveries({ query, transaction }: Database, { jobs, clock
       );
     },
   } satisfies Partial<Store> & Record<string, unknown>;
+}
+
+/** Claims the deliveries to attempt now for the time of an attempt. See `Store`. */
+export async function claimDue(
+  query: Query,
+  { limit, perHost, busy, except }: DueQuery,
+): Promise<{ deliveries: Delivery[]; nextMs: number }> {
+  const claimed = await query(
+    `UPDATE vidgen.deliveries SET due_at = now() + make_interval(secs => ${attemptSeconds})
+     WHERE number IN (
+       SELECT number FROM vidgen.deliveries WHERE due_at <= now() AND number IN (
+         SELECT number FROM (
+           SELECT number, host, row_number() OVER (PARTITION BY host ORDER BY due_at, number) AS place
+           FROM vidgen.deliveries WHERE due_at <= now() AND id <> ALL($1)
+         ) AS due LEFT JOIN json_each_text($2) AS busy ON busy.key = host
+         WHERE place <= $3 - coalesce(busy.value::integer, 0)
+       ) ORDER BY due_at, number LIMIT $4 FOR UPDATE SKIP LOCKED)
+     RETURNING number`,
+    ...[except, JSON.stringify(busy), perHost, limit],
+  );
+  const numbers = claimed.map(({ number }) => number as string);
+  const rows =
+    numbers.length === 0 ? [] : await query(`${selection} WHERE deliveries.number = ANY($1) ORDER BY 1`, numbers);
+  const next =
+    "SELECT extract(epoch FROM min(due_at) - now()) * 1000 AS ms FROM vidgen.deliveries WHERE due_at > now()";
+  const [later] = await query(next);
+  return { deliveries: rows.map(readRow), nextMs: later?.ms ? Number(later.ms) : Number.POSITIVE_INFINITY };
 }
 
 function readAttempt({ at, outcome, delivered, reply }: Row): Attempt {

@@ -1,4 +1,6 @@
 import { hash } from "node:crypto";
+import { endChanges } from "../change.ts";
+import { needsOf, submissionOf } from "../needs.ts";
 import type {
   GenerationQuery,
   GenerationSummary,
@@ -11,8 +13,7 @@ import type {
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
 import type { Deliveries } from "./deliveries.ts";
-import type { Jobs } from "./jobs.ts";
-import { lockBalance } from "./ledger.ts";
+import { lockBalance, refund } from "./ledger.ts";
 import { where } from "./where.ts";
 
 export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
@@ -23,10 +24,10 @@ const shownCharacters = 300;
 /** Whether this process, $1, may write to a generation: nobody has taken it, or this process did so last. */
 const isHeldHere = "(holder IS NULL OR holder = $1)";
 
-export type Parts = { jobs: Jobs; addDelivery: Deliveries["add"]; process: string };
+export type Parts = { addDelivery: Deliveries["add"]; process: string };
 
 /** Generations and idempotency keys. */
-export function createGenerations({ query, transaction }: Database, { jobs, addDelivery, process }: Parts) {
+export function createGenerations({ query, transaction }: Database, { addDelivery, process }: Parts) {
   const find = async (id: string, sql: Query = query) => {
     const [row] = await sql(`SELECT ${columns} FROM vidgen.generations WHERE id = $1`, id);
     return row && readRow(row);
@@ -57,18 +58,21 @@ export function createGenerations({ query, transaction }: Database, { jobs, addD
         const remaining_credits = balance - cost;
         if (remaining_credits < 0) return { kind: "no credits" };
         await add(sql, generation, { cost, idempotency, remaining_credits });
-        await jobs.add(sql, "generations", id);
         await notify(sql, { kind: "generation", id }, { kind: "credits" });
         return { kind: "started", generation, remaining_credits, replayed: false };
       }),
     keepCheckpoint: (id, checkpoint) =>
       transaction(async (sql) => {
-        const update = `UPDATE vidgen.generations SET checkpoint = $3 WHERE id = $2 AND ${isHeldHere} RETURNING id`;
-        const [row] = await sql(update, process, id, JSON.stringify(checkpoint));
+        const { engine, isSubmitting } = submissionOf(checkpoint);
+        const [row] = await sql(
+          `UPDATE vidgen.generations SET checkpoint = $3, engine = $4, is_submitting = $5
+           WHERE id = $2 AND ${isHeldHere} RETURNING id`,
+          ...[process, id, JSON.stringify(checkpoint), engine, isSubmitting],
+        );
         if (!row) throw new Error(`no generation ${id} that this process makes`);
         await notify(sql, { kind: "generation", id });
       }),
-    finish: (id, { status, completed_at, error, media }, delivery) =>
+    finish: (id, { status, completed_at, error, media, isRefunded }, delivery) =>
       transaction(async (sql) => {
         const [row] = await sql(
           `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5
@@ -77,9 +81,9 @@ export function createGenerations({ query, transaction }: Database, { jobs, addD
         );
         if (!row && !(await find(id, sql))) throw new Error(`no generation ${id}`);
         if (!row) return false;
-        await jobs.remove(sql, "generations", [id]);
+        if (isRefunded) await refund(sql, Number(row.number));
         if (delivery) await addDelivery(sql, delivery);
-        await notify(sql, { kind: "generation", id });
+        await notify(sql, ...endChanges(id, { isRefunded }, delivery));
         return true;
       }),
     async list({ before, limit, status, model, text, ids }: GenerationQuery) {
@@ -115,11 +119,13 @@ async function add(
   { cost, idempotency, remaining_credits }: Payment,
 ): Promise<void> {
   const { id, account, status, created_at, completed_at, request, callback_url, checkpoint, error, media } = generation;
+  const needs = needsOf(generation);
   await query(
     `WITH
        added AS (
-         INSERT INTO vidgen.generations (${columns}, model, prompt)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING number
+         INSERT INTO vidgen.generations (
+           ${columns}, model, prompt, images, is_real, is_fetched, engine, is_submitting
+         ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $15, $16, $17, $18, $19) RETURNING number
        ),
        paid AS (UPDATE vidgen.accounts SET balance = $11 WHERE name = $2),
        entry AS (
@@ -131,6 +137,7 @@ async function add(
     ...[JSON.stringify(checkpoint), JSON.stringify({ error, media }), request.model, request.prompt],
     ...[remaining_credits, -cost],
     ...(idempotency ? [idempotency.key, idempotency.body].map((text) => hash("sha256", text)) : [null, null]),
+    ...[needs.images, needs.isReal, needs.isFetched, needs.engine, needs.isSubmitting],
   );
 }
 

@@ -1,3 +1,4 @@
+import { refundOf } from "../needs.ts";
 import type { LedgerEntry, LedgerQuery, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query } from "./database.ts";
@@ -55,6 +56,22 @@ export function createLedger({ query, transaction }: Database) {
 export async function lockBalance(query: Query, account: string): Promise<number> {
   const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1 FOR UPDATE", account);
   return readBalance(account, row);
+}
+
+/** Gives back what was paid for a generation, by its number. The database refuses to do so twice. */
+export async function refund(query: Query, generation: number): Promise<void> {
+  const [paid] = await query(
+    "SELECT account, -sum(amount) AS amount FROM vidgen.ledger WHERE generation = $1 GROUP BY account",
+    generation,
+  );
+  const account = String(paid?.account);
+  const amount = refundOf(Number(paid?.amount), await lockBalance(query, account));
+  if (amount === 0) return;
+  await query("UPDATE vidgen.accounts SET balance = balance + $2 WHERE name = $1", account, amount);
+  await query(
+    "INSERT INTO vidgen.ledger (account, amount, reason, generation) VALUES ($1, $2, 'refund', $3)",
+    ...[account, amount, generation],
+  );
 }
 
 function readBalance(account: string, row: { balance?: unknown } | undefined): number {

@@ -4,7 +4,8 @@ import type { Query } from "./database.ts";
  * The steps to the current version; step n makes version n from n - 1. They are never changed once they were released.
  *
  * Texts from outside are stored as JSON, since PostgreSQL has no NUL and no half pairs of surrogates in a text. A balance is the sum of an
- * account's rows in the ledger. `holder` is the process that makes a generation, or was the last to do so; it may until `held_until`.
+ * account's rows in the ledger. `holder` is the process that makes a generation, or was the last to do so; it may until `held_until`. A delivery
+ * is attempted at `due_at`, by the database's clock; while it is attempted, that is when another process may attempt it.
  */
 const migrations: string[] = [
   `
@@ -67,6 +68,28 @@ const migrations: string[] = [
     reply text NOT NULL,
     PRIMARY KEY (delivery, number)
   );
+  `,
+  // A text in JSON has no quotes of its own, so that the patterns find keys alone.
+  `
+  DROP SCHEMA IF EXISTS vidgen_jobs CASCADE;
+  ALTER TABLE vidgen.generations
+    ADD COLUMN images integer NOT NULL DEFAULT 0,
+    ADD COLUMN is_real boolean NOT NULL DEFAULT false,
+    ADD COLUMN is_fetched boolean NOT NULL DEFAULT false,
+    ADD COLUMN engine text,
+    ADD COLUMN is_submitting boolean NOT NULL DEFAULT false;
+  UPDATE vidgen.generations SET
+    images = (asked NOT LIKE '%"images":[]%')::integer,
+    is_real = asked LIKE '%"isReal":true%',
+    is_fetched = asked ~* '"images":\\["(?!data:)',
+    engine = substring(checkpoint FROM '"state":"submitted".*"engine":"([^"]*)"'),
+    is_submitting = checkpoint LIKE '{"state":"submitting"%'
+    WHERE status = 'processing';
+  CREATE INDEX waiting_by_model ON vidgen.generations (model, number) WHERE status = 'processing';
+  ALTER TABLE vidgen.deliveries ADD COLUMN host text NOT NULL DEFAULT '', ADD COLUMN due_at timestamptz;
+  UPDATE vidgen.deliveries SET due_at = now(), host = split_part(split_part(request, '//', 2), '/', 1)
+    WHERE next_at IS NOT NULL;
+  CREATE INDEX deliveries_due ON vidgen.deliveries (due_at) WHERE due_at IS NOT NULL;
   `,
 ];
 

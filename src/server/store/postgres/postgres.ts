@@ -1,18 +1,18 @@
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../api/message.ts";
-import type { Store, Work } from "../store.ts";
+import type { Change } from "../change.ts";
+import type { Store } from "../store.ts";
+import { channel, notify, readChange } from "./changes.ts";
+import { createClaims } from "./claims.ts";
 import { openDatabase } from "./database.ts";
-import { createDeliveries } from "./deliveries.ts";
+import { claimDue, createDeliveries } from "./deliveries.ts";
 import { createGenerations } from "./generations.ts";
 import { type FirstValues, initialize } from "./initialize.ts";
-import { openJobs } from "./jobs.ts";
 import { createLedger } from "./ledger.ts";
 import { migrate } from "./migrations.ts";
-import { createWork } from "./work.ts";
 
 export type Postgres = {
   store: Store;
-  work: Work;
   /** See `initialize`. */
   initialize(values: FirstValues): ReturnType<typeof initialize>;
 };
@@ -29,7 +29,7 @@ const lock = 8_787;
 
 /**
  * Opens a PostgreSQL database, and brings it to this program's version. Rejects with an error that has no password: Node's
- * ERR_MODULE_NOT_FOUND when `pg` or `pg-boss` is not installed, else one made for people.
+ * ERR_MODULE_NOT_FOUND when `pg` is not installed, else one made for people.
  */
 export async function openPostgres(url: string, { process, clock, onTrouble }: PostgresOptions): Promise<Postgres> {
   const database = await openDatabase(url, { maxConnections: 10, clock, onTrouble: () => {} });
@@ -37,27 +37,39 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
   const background = await openDatabase(url, { maxConnections: 4, clock, onTrouble });
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {
-    const jobs = await database.transaction(async (query) => {
-      // One process prepares the tables, its own and those of pg-boss, and the others wait.
+    await database.transaction(async (query) => {
+      // One process prepares the tables, and the others wait.
       await query("SELECT pg_advisory_xact_lock($1)", lock);
       await migrate(query);
-      return openJobs(background, onTrouble);
     });
-    const { add, findPending, ...deliveries } = createDeliveries(database, { jobs, clock });
+    const { add, ...deliveries } = createDeliveries(database, clock);
+    const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });
+    const listeners = new Set<(change: Change) => void>();
+    let isListening = false;
     const store: Store = {
       ...createLedger(database),
-      ...createGenerations(database, { jobs, addDelivery: add, process }),
+      ...createGenerations(database, { addDelivery: add, process }),
       ...deliveries,
+      ...claims,
+      due: (query) => claimDue(background.query, query),
+      isShared: true,
+      listen(onChange) {
+        listeners.add(onChange);
+        if (!isListening)
+          background.listen(channel, (text) => {
+            const change = readChange(text);
+            if (change) for (const listener of listeners) listener(change);
+          });
+        isListening = true;
+        return () => listeners.delete(onChange);
+      },
+      publish: (change) => void notify(background.query, change).catch(() => {}),
       async close() {
-        await jobs.close();
+        await stopRenewing();
         await close();
       },
     };
-    return {
-      store,
-      work: createWork(background, { jobs, findPending, process, clock, onTrouble }),
-      initialize: (values) => initialize(database, values),
-    };
+    return { store, initialize: (values) => initialize(database, values) };
   } catch (error) {
     await close();
     throw error;

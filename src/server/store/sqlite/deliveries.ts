@@ -1,4 +1,5 @@
-import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord } from "../store.ts";
+import { hostOf } from "../needs.ts";
+import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord, DueQuery } from "../store.ts";
 import type { Database, Row, Value } from "./database.ts";
 import { where } from "./where.ts";
 
@@ -12,19 +13,28 @@ export function createDeliveries(database: Database) {
   return {
     add({ id, generation, url, body, next_at }: Delivery): void {
       const changes = database.run(
-        "INSERT INTO deliveries (id, generation, request, next_at) SELECT ?, number, ?, ? FROM generations WHERE id = ?",
-        ...[id, JSON.stringify({ url, body }), next_at, generation],
+        "INSERT INTO deliveries (id, generation, request, next_at, host) SELECT ?, number, ?, ?, ? FROM generations WHERE id = ?",
+        ...[id, JSON.stringify({ url, body }), next_at, hostOf(url), generation],
       );
       if (changes === 0) throw new Error(`no generation ${generation}`);
     },
-    pending(): Delivery[] {
+    due({ now, limit, perHost, except, busy }: DueQuery): { deliveries: Delivery[]; nextMs: number } {
       const rows = database.all(
         `SELECT deliveries.id, generations.id AS generation, request, next_at,
            (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts
          FROM deliveries JOIN generations ON generations.number = deliveries.generation
-         WHERE next_at IS NOT NULL ORDER BY next_at, deliveries.number`,
+         WHERE deliveries.number IN (
+           SELECT number FROM (
+             SELECT number, next_at, host, row_number() OVER (PARTITION BY host ORDER BY next_at, number) AS place
+             FROM deliveries WHERE next_at <= ? AND id NOT IN (SELECT value FROM json_each(?))
+           ) LEFT JOIN json_each(?) AS busy ON busy.key = host
+           WHERE place <= ? - coalesce(busy.value, 0) ORDER BY next_at, number LIMIT ?
+         ) ORDER BY next_at, deliveries.number`,
+        ...[now, JSON.stringify(except), JSON.stringify(busy), perHost, limit],
       );
-      return rows.map(readRow);
+      const later = database.get("SELECT min(next_at) AS next_at FROM deliveries WHERE next_at > ?", now)?.next_at;
+      const nextMs = later ? Date.parse(String(later)) - Date.parse(now) : Number.POSITIVE_INFINITY;
+      return { deliveries: rows.map(readRow), nextMs };
     },
     record(id: string, { at, outcome, delivered, reply }: Attempt, next_at: string | null): void {
       const changes = database.run("UPDATE deliveries SET next_at = ? WHERE id = ?", next_at, id);

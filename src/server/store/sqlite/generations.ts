@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { needsOf, submissionOf } from "../needs.ts";
 import type {
   GenerationEnd,
   GenerationQuery,
@@ -33,10 +34,13 @@ export function createGenerations(database: Database, ledger: Ledger) {
   const add = (generation: StoredGeneration) => {
     const { id, account, status, created_at, completed_at, request, callback_url, error, media, checkpoint } =
       generation;
+    const needs = needsOf(generation);
     database.run(
-      `INSERT INTO generations (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO generations (${columns}, images, is_real, is_fetched, engine, is_submitting)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[id, account, status, created_at, completed_at],
       ...[JSON.stringify({ request, callback_url }), JSON.stringify(checkpoint), JSON.stringify({ error, media })],
+      ...[needs.images, Number(needs.isReal), Number(needs.isFetched), needs.engine, Number(needs.isSubmitting)],
     );
   };
 
@@ -58,10 +62,6 @@ export function createGenerations(database: Database, ledger: Ledger) {
       return { kind: "started", generation, remaining_credits, replayed: false };
     },
     find,
-    unfinished(): StoredGeneration[] {
-      const rows = database.all(`SELECT ${columns} FROM generations WHERE status = 'processing' ORDER BY number`);
-      return rows.map(readRow);
-    },
     list({ before, limit, status, model, text, ids }: GenerationQuery): GenerationSummary[] {
       const { condition, values } = where([
         ["number < (SELECT number FROM generations WHERE id = ?)", before],
@@ -85,20 +85,22 @@ export function createGenerations(database: Database, ledger: Ledger) {
       return { counts, models: models.map(({ model }) => String(model)) };
     },
     keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): void {
+      const { engine, isSubmitting } = submissionOf(checkpoint);
       const changes = database.run(
-        "UPDATE generations SET checkpoint = ? WHERE id = ?",
-        ...[JSON.stringify(checkpoint), id],
+        "UPDATE generations SET checkpoint = ?, engine = ?, is_submitting = ? WHERE id = ?",
+        ...[JSON.stringify(checkpoint), engine, Number(isSubmitting), id],
       );
       if (changes === 0) throw new Error(`no generation ${id}`);
     },
     /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
-    end(id: string, { status, completed_at, error, media }: GenerationEnd): boolean {
+    end(id: string, { status, completed_at, error, media, isRefunded }: GenerationEnd): boolean {
       const changes = database.run(
         "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'",
         ...[status, completed_at, JSON.stringify({ error, media }), id],
       );
       // Throws for an unknown id.
       if (changes === 0) get(id);
+      if (changes > 0 && isRefunded) ledger.refund(id);
       return changes > 0;
     },
   };

@@ -1,3 +1,4 @@
+import { refundOf } from "../needs.ts";
 import type { LedgerEntry, LedgerQuery } from "../store.ts";
 import type { Database } from "./database.ts";
 import { where } from "./where.ts";
@@ -37,6 +38,18 @@ export function createLedger(database: Database) {
         ...[account, -cost, generation],
       );
       if (changes === 0) throw new Error(`no generation ${generation}`);
+    },
+    /** Gives back what was paid for a generation. The database refuses to do so twice. */
+    refund(generation: string): void {
+      const paid = database.get(
+        `SELECT ledger.account, generations.number, -sum(amount) AS amount
+         FROM ledger JOIN generations ON generations.number = ledger.generation WHERE id = ?`,
+        generation,
+      );
+      const account = String(paid?.account);
+      const amount = refundOf(Number(paid?.amount), balance(account));
+      const insert = "INSERT INTO ledger (account, amount, reason, generation) VALUES (?, ?, 'refund', ?)";
+      if (amount > 0) database.run(insert, account, amount, paid?.number ?? null);
     },
     list({ before, limit, generation }: LedgerQuery): LedgerEntry[] {
       const { condition, values } = where([

@@ -77,6 +77,28 @@ const migrations: string[] = [
   CREATE INDEX generations_by_status ON generations (status, number);
   ALTER TABLE delivery_attempts ADD COLUMN reply TEXT NOT NULL DEFAULT '""';
   `,
+  `
+  ALTER TABLE generations ADD COLUMN images INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE generations ADD COLUMN is_real INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE generations ADD COLUMN is_fetched INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE generations ADD COLUMN engine TEXT;
+  ALTER TABLE generations ADD COLUMN is_submitting INTEGER NOT NULL DEFAULT 0;
+  UPDATE generations SET
+    images = json_array_length(asked, '$.request.images'),
+    is_real = coalesce(asked ->> '$.request.isReal', 0),
+    is_fetched = EXISTS (SELECT 1 FROM json_each(asked, '$.request.images') WHERE value NOT LIKE 'data:%'),
+    engine = iif(checkpoint ->> '$.state' = 'submitted', checkpoint ->> '$.engine', NULL),
+    is_submitting = coalesce(checkpoint ->> '$.state' = 'submitting', 0)
+    WHERE status = 'processing';
+  DROP INDEX unfinished;
+  CREATE INDEX unfinished ON generations (number, model, images, is_real, is_fetched, engine, is_submitting, created_at, id)
+    WHERE status = 'processing';
+  ALTER TABLE deliveries ADD COLUMN host TEXT NOT NULL DEFAULT '';
+  UPDATE deliveries SET host = substr(request ->> '$.url', instr(request ->> '$.url', '//') + 2) WHERE next_at IS NOT NULL;
+  UPDATE deliveries SET host = substr(host, 1, instr(host || '/', '/') - 1) WHERE next_at IS NOT NULL;
+  DROP INDEX pending;
+  CREATE INDEX pending ON deliveries (next_at, number, host, id) WHERE next_at IS NOT NULL;
+  `,
 ];
 
 /**

@@ -1,5 +1,7 @@
 import { mkdir } from "node:fs/promises";
-import type { Backlog, Store } from "../store.ts";
+import { type Change, endChanges } from "../change.ts";
+import type { Store } from "../store.ts";
+import { createClaims } from "./claims.ts";
 import { createCommits } from "./commits.ts";
 import { type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
 import { createDeliveries } from "./deliveries.ts";
@@ -7,41 +9,80 @@ import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
 import { checkDatabase, migrate } from "./migrations.ts";
 
-export type SqliteStore = Store & Backlog;
-
 /**
  * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lock of the file's folder: the file itself is not
  * locked. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
-export async function openStore(file: string): Promise<SqliteStore> {
+export async function openStore(file: string): Promise<Store> {
   const database = await openChecked(file);
   const commits = createCommits(database);
   const ledger = createLedger(database);
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
+  const claims = createClaims(database);
+  const listeners = new Set<(change: Change) => void>();
+  const publish = (...changes: Change[]) => {
+    for (const change of changes) for (const listener of listeners) listener(change);
+  };
+  /** Tells of changes once they are durable. */
+  const write = async <T>(change: () => T, changesOf: (value: T) => Change[]) => {
+    const value = await commits.write(change);
+    publish(...changesOf(value));
+    return value;
+  };
   return {
     account: async (keyHash) => ledger.accountOf(keyHash),
     addAccount: (account) => commits.write(() => ledger.addAccount(account)),
     balance: async (account) => ledger.balance(account),
-    setBalance: (account, credits) => commits.write(() => ledger.setBalance(account, credits)),
-    start: (generation, cost, idempotency) => commits.write(() => generations.start(generation, cost, idempotency)),
+    setBalance: (account, credits) =>
+      write(
+        () => ledger.setBalance(account, credits),
+        () => [{ kind: "credits" }],
+      ),
+    start: (generation, cost, idempotency) =>
+      write(
+        () => generations.start(generation, cost, idempotency),
+        (outcome) =>
+          outcome.kind === "started" && !outcome.replayed
+            ? [{ kind: "generation", id: generation.id }, { kind: "credits" }]
+            : [],
+      ),
     generation: async (id) => generations.find(id),
-    unfinished: async () => generations.unfinished(),
-    keepCheckpoint: (id, checkpoint) => commits.write(() => generations.keepCheckpoint(id, checkpoint)),
+    keepCheckpoint: (id, checkpoint) =>
+      write(
+        () => generations.keepCheckpoint(id, checkpoint),
+        () => [{ kind: "generation", id }],
+      ),
     finish: (id, end, delivery) =>
-      commits.write(() => {
-        const isEnded = generations.end(id, end);
-        if (isEnded && delivery) deliveries.add(delivery);
-        return isEnded;
-      }),
-    pendingDeliveries: async () => deliveries.pending(),
+      write(
+        () => {
+          const isEnded = generations.end(id, end);
+          if (isEnded && delivery) deliveries.add(delivery);
+          return isEnded;
+        },
+        (isEnded) => (isEnded ? endChanges(id, end, delivery) : []),
+      ),
     recordAttempt: (id, attempt, next_at) => commits.write(() => deliveries.record(id, attempt, next_at)),
-    resend: (generation, at) => commits.write(() => deliveries.resend(generation, at)),
+    resend: (generation, at) =>
+      write(
+        () => deliveries.resend(generation, at),
+        (delivery) => (delivery ? [{ kind: "callback", id: generation }] : []),
+      ),
     list: async (query) => generations.list(query),
     totals: async () => generations.totals(),
     deliveries: async (query) => deliveries.list(query),
     ledger: async (query) => ledger.list(query),
     balances: async () => ledger.balances(),
+    claim: async (wanted, among) => claims.find(wanted, among),
+    release: async () => {},
+    waiting: async (among) => claims.waiting(among),
+    due: async (query) => deliveries.due(query),
+    isShared: false,
+    listen(onChange) {
+      listeners.add(onChange);
+      return () => listeners.delete(onChange);
+    },
+    publish,
     async close() {
       await commits.close();
       database.close();

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Clock, Io } from "../../../../src/io.ts";
-import type { ImageFile, RenderOptions } from "../../../../src/server/engines/engine.ts";
+import type { ImageFile, RenderOptions, RenderOutcome } from "../../../../src/server/engines/engine.ts";
 import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
 import { createVideosEngine } from "../../../../src/server/engines/videos/videos.ts";
 import type { Open } from "../../../../src/server/outbound/outbound.ts";
@@ -45,7 +45,7 @@ export type MakeOptions = {
 
 /** What came of one generation. */
 export type Made = {
-  /** "made", or the error's message. */
+  /** "made", the server's refusal, "not taken" or "unclear" with the reason, or the error's message. */
   outcome: string;
   checkpoints: (string | null)[];
   percents: number[];
@@ -87,14 +87,16 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
             void checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null)),
         },
       )
-      .then(
-        () => "made",
-        (error: Error) => error.message,
-      );
+      .then(textOf, (error: Error) => error.message);
     const video = await readFile(file).catch(() => undefined);
     return { outcome, checkpoints, percents, video, seconds: (clock.now() - start) / 1_000 };
   }
   return { clock, engine, notes, folder, make };
+}
+
+function textOf(outcome: RenderOutcome): string {
+  if (outcome.kind === "made") return "made";
+  return outcome.kind === "refused" ? outcome.error : `${outcome.kind}: ${outcome.reason}`;
 }
 
 const refuse: Open = async (address) => {

@@ -123,16 +123,13 @@ describe("connections to PostgreSQL", { skip: postgresPrograms === undefined }, 
 
   test("a process closes also while the database is away", async () => {
     const url = await server().createDatabase();
-    const { store, work } = await open(url, { onTrouble: () => {} });
-    work.start({
-      ...{ room: () => 1, canMake: () => true, onChange: () => {}, deliver: async () => true },
-      make: async () => {},
-    });
+    const { store } = await open(url, { onTrouble: () => {} });
+    store.listen(() => {});
+    await store.claim({ kind: "begun", engines: [] }, { limit: 1, except: [] });
     await store.addAccount({ name: "local", keyHash: "hash" });
     await server().stop("SIGINT");
     const before = performance.now();
     await expect(store.start(newGeneration(), 0, undefined)).rejects.toMatchObject({ isUnavailable: true });
-    await work.close();
     await store.close();
     expect(performance.now() - before).toBeLessThan(5_000);
     await server().start();

@@ -23,7 +23,6 @@ export async function open(url: string, options: Partial<PostgresOptions> = {}):
   const onTrouble = (what: string, error: unknown) => void troubles.push(`${what}: ${error}`);
   const opened = await openPostgres(url, { process: randomUUID(), clock: systemClock, onTrouble, ...options });
   onTestFinished(async () => {
-    await opened.work.close().catch(() => {});
     await opened.store.close().catch(() => {});
     expect(troubles).toEqual([]);
   });

@@ -63,14 +63,11 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(await sumOf(url)).toEqual({ sum: 5, debits: 30 });
   });
 
-  test("what cannot be committed leaves nothing behind, in the queue neither", async () => {
+  test("what cannot be committed leaves nothing behind", async () => {
     const { url, stores } = await openAll(1, 100);
     const [store] = stores as [(typeof stores)[0]];
-    const jobs = () => query(url, "SELECT name, data FROM vidgen_jobs.job");
     const generation = newGeneration();
     await store.start(generation, cost, undefined);
-    const before = await jobs();
-    expect(before).toEqual([{ name: "generations", data: { id: generation.id } }]);
     // Checked when all is done: as if the database went away just before the commit.
     await query(
       url,
@@ -81,7 +78,6 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     const same = { key: "attempt", body: "{}" };
     await expect(store.start(newGeneration(), cost, same)).rejects.toThrow("no commit");
     await expect(store.finish(generation.id, completed, newDelivery("1", generation.id))).rejects.toThrow("no commit");
-    expect(await jobs()).toEqual(before);
     expect(await store.generation(generation.id)).toStrictEqual(generation);
     expect(await store.deliveries({ limit: 9 })).toEqual([]);
     expect(await sumOf(url)).toEqual({ sum: 90, debits: 1 });
@@ -91,7 +87,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   test("five processes that open an empty database at once prepare it once, and agree on what counts there", async () => {
     const url = await server().createDatabase();
     const processes = await Promise.all(Array.from({ length: 5 }, () => open(url)));
-    expect(await query(url, "SELECT version FROM vidgen.versions")).toEqual([{ version: 1 }]);
+    expect(await query(url, "SELECT version FROM vidgen.versions")).toEqual([{ version: 1 }, { version: 2 }]);
     const secrets = await Promise.all(
       processes.map(({ initialize }, i) => {
         const account = { name: "local", keyHash: `hash ${i}`, credits: 100 + i };
@@ -106,6 +102,46 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(accounts).toEqual(secrets.map(({ isFirst }) => (isFirst ? "local" : undefined)));
     expect(await store.balance("local")).toBe(100 + first);
     expect(await sumOf(url)).toEqual({ sum: 100 + first, debits: 0 });
+  });
+
+  test("a database of the first version is brought up to date: what waits is claimed as before", async () => {
+    const { url, stores } = await openAll(1, 100);
+    const [store] = stores as [(typeof stores)[0]];
+    const { request } = newGeneration();
+    const real = newGeneration({ request: { ...request, isReal: true, images: ["https://images.example/a.png"] } });
+    const job = {
+      state: "submitted",
+      job: '"engine":"x',
+      engine: "http://gpu-1",
+      at: "2026-01-01T00:00:30.000Z",
+    } as const;
+    const [submitted, unclear] = [newGeneration(), newGeneration()];
+    for (const each of [real, submitted, unclear]) await store.start(each, cost, undefined);
+    await store.keepCheckpoint(submitted.id, job);
+    await store.keepCheckpoint(unclear.id, { state: "submitting", engine: "http://gpu-1", at: job.at });
+    await store.finish(submitted.id, completed, newDelivery("1", submitted.id));
+    const again = newGeneration();
+    await store.start(again, cost, undefined);
+    await store.keepCheckpoint(again.id, job);
+    await store.close();
+    await query(
+      url,
+      `ALTER TABLE vidgen.generations DROP COLUMN images, DROP COLUMN is_real, DROP COLUMN is_fetched,
+         DROP COLUMN engine, DROP COLUMN is_submitting;
+       DROP INDEX vidgen.waiting_by_model; ALTER TABLE vidgen.deliveries DROP COLUMN host, DROP COLUMN due_at;
+       DELETE FROM vidgen.versions WHERE version = 2; CREATE SCHEMA vidgen_jobs; CREATE TABLE vidgen_jobs.job (id int)`,
+    );
+    const { store: migrated } = await open(url);
+    const among = { limit: 9, except: [] };
+    const begun = await migrated.claim({ kind: "begun", engines: ["http://gpu-1"] }, among);
+    expect(begun.map(({ id, engine, isSubmitting }) => [id, engine, isSubmitting])).toEqual([
+      [unclear.id, null, true],
+      [again.id, "http://gpu-1", false],
+    ]);
+    const wanted = { kind: "new", models: ["sora-2"], maxImages: 1, isSimulation: false, isFetched: true } as const;
+    expect(await migrated.claim(wanted, among)).toMatchObject([{ id: real.id, images: 1, isReal: true }]);
+    const due = await migrated.due({ now: "", limit: 9, perHost: 4, except: [], busy: { "hook.example": 3 } });
+    expect(due.deliveries).toMatchObject([{ id: "1" }]);
   });
 
   const schema =

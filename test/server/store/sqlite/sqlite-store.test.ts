@@ -5,21 +5,30 @@ import { join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
-import type { SqliteStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
-import type { StoredGeneration } from "../../../../src/server/store/store.ts";
+import type { Store, StoredGeneration } from "../../../../src/server/store/store.ts";
 import { compile } from "../../../compiled.ts";
 import { makeFolder } from "../../service.ts";
-import { attempt, completed, cost, failed, newDelivery, newGeneration, odd } from "../records.ts";
+import {
+  attempt,
+  completed,
+  cost,
+  failed,
+  findPending,
+  findUnfinished,
+  newDelivery,
+  newGeneration,
+  odd,
+} from "../records.ts";
 
-async function open(file = ":memory:"): Promise<SqliteStore> {
+async function open(file = ":memory:"): Promise<Store> {
   const store = await openStore(file);
   onTestFinished(() => store.close().catch(() => {}));
   return store;
 }
 
 /** A store with the account "local", which has these credits. */
-async function openWith(credits: number, file?: string): Promise<SqliteStore> {
+async function openWith(credits: number, file?: string): Promise<Store> {
   const store = await open(file);
   await store.addAccount({ name: "local", keyHash: "hash" });
   await store.setBalance("local", credits);
@@ -42,13 +51,13 @@ function inspect<T>(file: string, use: (database: InstanceType<typeof sqlite.Dat
 const edit = (file: string, sql: string) => inspect(file, (database) => database.exec(sql));
 
 /** Everything that a store tells. */
-async function tell(store: SqliteStore, ids: string[]) {
+async function tell(store: Store, ids: string[]) {
   return {
     account: await store.account("hash"),
     balance: await store.balance("local"),
     generations: await Promise.all(ids.map((id) => store.generation(id))),
-    unfinished: await store.unfinished(),
-    deliveries: await store.pendingDeliveries(),
+    unfinished: await findUnfinished(store),
+    deliveries: await findPending(store),
   };
 }
 
@@ -100,12 +109,12 @@ test("a delivery is pending until no next attempt is planned, and again once it 
   await store.recordAttempt("1", attempt("HTTP 500"), "2026-01-01T00:03:00.000Z");
   const next_at = "2026-01-01T00:09:00.000Z";
   await store.recordAttempt("1", attempt(odd), next_at);
-  expect(await store.pendingDeliveries()).toEqual([{ ...delivery, attempts: 2, next_at }]);
+  expect(await findPending(store)).toEqual([{ ...delivery, attempts: 2, next_at }]);
   await store.recordAttempt("1", attempt("HTTP 204", { delivered: true }), null);
-  expect(await store.pendingDeliveries()).toEqual([]);
+  expect(await findPending(store)).toEqual([]);
   const due = { ...delivery, attempts: 3, next_at };
   expect(await store.resend(generation.id, next_at)).toEqual(due);
-  expect(await store.pendingDeliveries()).toEqual([due]);
+  expect(await findPending(store)).toEqual([due]);
 });
 
 // The file.
@@ -172,7 +181,11 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `DROP INDEX generations_by_model; DROP INDEX generations_by_status;
+    `DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
+     DROP INDEX pending; CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
+     ${["images", "is_real", "is_fetched", "engine", "is_submitting"].map((name) => `ALTER TABLE generations DROP COLUMN ${name};`).join(" ")}
+     ALTER TABLE deliveries DROP COLUMN host;
+     DROP INDEX generations_by_model; DROP INDEX generations_by_status;
      ALTER TABLE generations DROP COLUMN model; ALTER TABLE delivery_attempts DROP COLUMN reply;
      ALTER TABLE generations DROP COLUMN checkpoint;
      ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
@@ -180,7 +193,7 @@ test("a database of the version that counted tries is brought up to date: nothin
      PRAGMA user_version = 2;`,
   );
   const migrated = await open(file);
-  expect(await migrated.unfinished()).toStrictEqual([one]);
+  expect(await findUnfinished(migrated)).toStrictEqual([one]);
   expect(await migrated.generation(other.id)).toStrictEqual({ ...other, ...completed });
   expect(await migrated.balance("local")).toBe(80);
 });
@@ -294,13 +307,13 @@ test.each(["fsyncSync", "writeSync"] as const)(
     const lost = Array.from({ length: 8 }, () => newGeneration());
     const outcomes = await Promise.allSettled(lost.map((each) => store.start(each, cost, undefined)));
     expect(outcomes.map(({ status }) => status)).toEqual(Array(8).fill("rejected"));
-    expect(await store.unfinished()).toEqual([]);
+    expect(await findUnfinished(store)).toEqual([]);
     isFull = false;
     const kept = newGeneration();
     expect(await store.start(kept, cost, undefined)).toMatchObject({ kind: "started", remaining_credits: 990 });
     await store.close();
     const again = await open(file);
-    expect(await again.unfinished()).toStrictEqual([kept]);
+    expect(await findUnfinished(again)).toStrictEqual([kept]);
     expect(await again.balance("local")).toBe(990);
   },
 );

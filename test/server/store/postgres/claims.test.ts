@@ -1,11 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { setMaxListeners } from "node:events";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
-import type { Delivery, Store, StoredGeneration, Workers } from "../../../../src/server/store/store.ts";
+import type { Claim, Delivery, Store, StoredGeneration } from "../../../../src/server/store/store.ts";
 import { postgresPrograms, query } from "../../../postgres.ts";
 import { attempt, completed, cost, newDelivery, newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
@@ -58,8 +55,13 @@ function createFastClock() {
   };
 }
 
+/** What a process claims besides what was submitted to its engine: any new generation. */
+const wanted = { kind: "new", models: ["sora-2"], maxImages: 4, isSimulation: true, isFetched: false } as const;
+
+type Workers = { room(): number; deliver(delivery: Delivery): Promise<void> };
+
 /** A generation that a process makes until `end` is called, or the process stops. */
-type Made = { process: string; generation: StoredGeneration; lost: AbortSignal; end(): void };
+type Made = { process: string; claim: Claim; end(): void };
 
 describe("the work of processes that share a database", { skip: postgresPrograms === undefined }, () => {
   const server = useServer();
@@ -83,30 +85,37 @@ describe("the work of processes that share a database", { skip: postgresPrograms
         clock,
         onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
       });
+      const { store } = opened;
       const stop = new AbortController();
-      setMaxListeners(0, stop.signal);
-      opened.work.start({
-        room: () => 50,
-        canMake: () => true,
-        make: (generation, lost) =>
-          new Promise((end) => {
-            if (stop.signal.aborted) return end();
-            stop.signal.addEventListener("abort", () => end());
-            made.put({ process, generation, lost, end });
-          }),
-        async deliver(delivery) {
-          delivered.put({ process, delivery });
-          await opened.store.recordAttempt(delivery.id, attempt("HTTP 204", { delivered: true }), null);
-          return true;
-        },
-        onChange: (change) => changes.put({ process, change }),
-        ...workers,
-      });
-      /** As a service does: what is made stops, and what has not ended is handed back. */
+      const held = new Set<string>();
+      const deliver = async (delivery: Delivery) => {
+        delivered.put({ process, delivery });
+        await store.recordAttempt(delivery.id, attempt("HTTP 204", { delivered: true }), null);
+      };
+      const { room = () => 50, ...own } = workers;
+      const look = async () => {
+        const limit = Math.max(0, room());
+        const begun = await store.claim({ kind: "begun", engines: ["http://gpu-1"] }, { limit, except: [...held] });
+        for (const claim of [...begun, ...(await store.claim(wanted, { limit, except: [...held] }))]) {
+          held.add(claim.id);
+          made.put({ process, claim, end: () => held.delete(claim.id) });
+        }
+        const query = { now: "", limit: 32, perHost: 32, except: [], busy: {} };
+        for (const delivery of (await store.due(query)).deliveries) await (own.deliver ?? deliver)(delivery);
+      };
+      const taking = (async () => {
+        while (!stop.signal.aborted) {
+          await look().catch((error) => Object(error).isUnavailable || troubles.push(String(error)));
+          await clock.sleep(500, stop.signal).catch(() => {});
+        }
+      })();
+      store.listen((change) => changes.put({ process, change }));
+      /** As a service does: what is made stops, and what has not ended is released. */
       const close = async () => {
-        const closed = opened.work.close();
+        if (stop.signal.aborted) return;
         stop.abort();
-        await closed;
+        await taking;
+        for (const id of held) await store.release(id).catch(() => {});
       };
       onTestFinished(close);
       return { ...opened, close };
@@ -125,31 +134,26 @@ describe("the work of processes that share a database", { skip: postgresPrograms
       await store.finish(generation.id, completed, delivery);
       return delivery;
     };
-    const jobs = () => query(url, "SELECT name, state FROM vidgen_jobs.job");
     /** As if the holders had not been heard of for long. */
     const forget = () =>
-      query(
-        url,
-        "UPDATE vidgen.generations SET held_until = now() - interval '1 s' WHERE held_until IS NOT NULL; UPDATE vidgen_jobs.job SET start_after = now()",
-      );
+      query(url, "UPDATE vidgen.generations SET held_until = now() - interval '1 s' WHERE held_until IS NOT NULL");
     onTestFinished(() => expect(troubles).toEqual([]));
-    return { url, store, begin, start, finish, jobs, forget, made, delivered, changes, troubles };
+    return { url, store, begin, start, finish, forget, made, delivered, changes, troubles };
   }
 
-  test("each generation is made by one process, which ends it, and nothing is left in the queue", async () => {
-    const { store, begin, start, made, changes, jobs } = await createProcesses();
+  test("each generation is made by one process, which ends it", async () => {
+    const { store, begin, start, made, changes } = await createProcesses();
     const ids = (await Promise.all(Array.from({ length: 40 }, start))).map(({ id }) => id);
     const processes = await Promise.all([begin("a", { room: () => 3 }), begin("b", { room: () => 3 })]);
     const stores: Record<string, Store> = { a: processes[0].store, b: processes[1].store };
     for (let i = 0; i < 40; i++) {
-      const { process, generation, end } = (await made.until(i + 1))[i] as Made;
-      expect(await stores[process]?.finish(generation.id, completed)).toBe(true);
+      const { process, claim, end } = (await made.until(i + 1))[i] as Made;
+      expect(await stores[process]?.finish(claim.id, completed)).toBe(true);
       end();
     }
-    expect(made.all.map(({ generation }) => generation.id).sort()).toEqual(ids.sort());
+    expect(made.all.map(({ claim }) => claim.id).sort()).toEqual(ids.sort());
     expect(new Set(made.all.map(({ process }) => process))).toEqual(new Set(["a", "b"]));
     expect(await store.totals()).toMatchObject({ counts: { completed: 40 } });
-    expect(await jobs()).toEqual([]);
     for (const process of ["a", "b"]) {
       const told = await changes.until((each) => each.process === process);
       expect(told.length).toBeGreaterThan(0);
@@ -164,9 +168,9 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     await begin("a", { room: () => room - made.all.length }, clock);
     await made.until(2);
     await clock.looks(3);
-    expect(made.all.map(({ generation }) => generation.id)).toEqual(all.slice(0, 2).map(({ id }) => id));
+    expect(made.all.map(({ claim }) => claim.id)).toEqual(all.slice(0, 2).map(({ id }) => id));
     room = 3;
-    expect((await made.until(3))[2]?.generation).toEqual(all[2]);
+    expect((await made.until(3))[2]?.claim.id).toEqual(all[2]?.id);
   });
 
   test("what a process makes stays its own as long as it says so, and comes back to others when it closes", async () => {
@@ -189,8 +193,9 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     await a.close();
     const [, again] = await made.until(2);
     expect(performance.now() - before).toBeLessThan(3_000);
-    expect(again).toMatchObject({ process: "b", generation: { id, checkpoint } });
-    expect(again?.lost.aborted).toBe(false);
+    expect(again).toMatchObject({ process: "b", claim: { id } });
+    expect((await store.generation(id))?.checkpoint).toEqual(checkpoint);
+    expect(again?.claim.lost.aborted).toBe(false);
     expect(await store.totals()).toMatchObject({ counts: { processing: 1 } });
   });
 
@@ -202,24 +207,40 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const a = await begin("a", {}, clock);
     const [first] = await made.until(1);
     clock.suspend();
-    const b = await begin("b");
+    const b = await begin("b", { room: () => 1 });
     await forget();
     const [, second] = await made.until(2);
-    expect(second).toMatchObject({ process: "b", generation: { id } });
+    expect(second).toMatchObject({ process: "b", claim: { id } });
     await expect(a.store.keepCheckpoint(id, null)).rejects.toThrow(id);
     expect(await a.store.finish(id, completed, newDelivery("of a", id))).toBe(false);
     expect(await store.generation(id)).toStrictEqual(generation);
-    expect(first?.lost.aborted).toBe(false);
-    const told = new Promise((resolve) => first?.lost.addEventListener("abort", resolve));
+    expect(first?.claim.lost.aborted).toBe(false);
+    const told = new Promise((resolve) => first?.claim.lost.addEventListener("abort", resolve));
     clock.resume();
     await told;
-    expect(String(first?.lost.reason)).toContain("another process");
+    expect(String(first?.claim.lost.reason)).toContain("another process");
     first?.end();
     await clock.looks(3);
     expect(await b.store.finish(id, completed, newDelivery("of b", id))).toBe(true);
-    expect(second?.lost.aborted).toBe(false);
+    expect(second?.claim.lost.aborted).toBe(false);
     expect(await store.deliveries({ limit: 9 })).toMatchObject([{ id: "of b" }]);
     expect(made.all).toHaveLength(2);
+  });
+
+  test("what another process has had meanwhile is not written to, also when that one has released it", async () => {
+    const { store, begin, start, forget, made } = await createProcesses();
+    const { id } = await start();
+    const clock = createFastClock();
+    const a = await begin("a", { room: () => 1 }, clock);
+    await made.until(1);
+    clock.suspend();
+    const b = await begin("b", { room: () => 1 - made.all.filter(({ process }) => process === "b").length });
+    await forget();
+    await made.until(2);
+    await b.store.release(id);
+    const submitting = { state: "submitting", engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" } as const;
+    await expect(a.store.keepCheckpoint(id, submitting)).rejects.toThrow(id);
+    expect((await store.generation(id))?.checkpoint).toBeNull();
   });
 
   test("what a dead process made is taken over within 30 s", async () => {
@@ -234,7 +255,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const taken = (await made.until(6)).slice(3);
     expect(performance.now() - died).toBeLessThan(30_000);
     expect(taken.map(({ process }) => process)).toEqual(["b", "b", "b"]);
-    expect(taken.map(({ generation }) => generation.id).sort()).toEqual(ids.sort());
+    expect(taken.map(({ claim }) => claim.id).sort()).toEqual(ids.sort());
   }, 60_000);
 
   test.each(["closed", "died"])("what a process made that has %s is made before what nobody has begun", async (how) => {
@@ -253,82 +274,11 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     else clock.suspend();
     if (how === "died") await forget();
     room = 1;
-    expect((await made.until(2))[1]).toMatchObject({ process: "b", generation: { id: begun.id } });
+    expect((await made.until(2))[1]).toMatchObject({ process: "b", claim: { id: begun.id } });
   });
 
-  test("what is made is not kept in memory meanwhile", async () => {
-    const { begin, start } = await createProcesses();
-    await start();
-    const requests = createMailbox<WeakRef<object>>();
-    const clock = createFastClock();
-    let end = () => {};
-    const make = ({ request }: StoredGeneration) => {
-      requests.put(new WeakRef(request));
-      return new Promise<void>((resolve) => {
-        end = resolve;
-      });
-    };
-    await begin("a", { room: () => 1 - requests.all.length, make }, clock);
-    onTestFinished(() => end());
-    await requests.until(1);
-    await clock.looks(3);
-    setFlagsFromString("--expose-gc");
-    runInNewContext("gc")();
-    expect(requests.all[0]?.deref()).toBeUndefined();
-  });
-
-  test("no job is dropped because it waits for long", async () => {
-    const { url, begin, start, finish, made } = await createProcesses();
-    await start();
-    await begin("a", { deliver: async () => false });
-    await made.until(1);
-    await finish(await start());
-    await start();
-    const soon = "SELECT name FROM vidgen_jobs.job WHERE keep_until < now() + interval '1 year'";
-    expect(await query(url, soon)).toEqual([]);
-  });
-
-  test("a job whose process died before it took the generation comes back by itself", async () => {
-    const { url, begin, start, made } = await createProcesses();
-    const { id } = await start();
-    await query(url, "UPDATE vidgen_jobs.job SET state = 'active', started_on = now() - interval '9 s'");
-    await begin("b");
-    expect((await made.until(1))[0]?.generation.id).toBe(id);
-  });
-
-  test("a job that a generation left behind when it ended is removed", async () => {
-    const { url, begin, start, made, jobs } = await createProcesses();
-    const clock = createFastClock();
-    await start();
-    await query(url, "UPDATE vidgen.generations SET status = 'completed'");
-    await begin("a", {}, clock);
-    await clock.looks(3);
-    expect(await jobs()).toEqual([]);
-    expect(made.all).toEqual([]);
-  });
-
-  test("a process that has no engine for a generation leaves it to others", async () => {
-    const { begin, start, made } = await createProcesses();
-    const clock = createFastClock();
-    const seen = createMailbox<string>();
-    const { id } = await start();
-    const canMake = (generation: StoredGeneration) => {
-      seen.put(generation.id);
-      return false;
-    };
-    await begin("a", { canMake }, clock);
-    await seen.until(1);
-    await clock.looks(3);
-    clock.suspend();
-    const before = performance.now();
-    await begin("b");
-    expect((await made.until(1))[0]).toMatchObject({ process: "b", generation: { id } });
-    expect(performance.now() - before).toBeLessThan(8_000);
-    expect(seen.all).toEqual([id]);
-  });
-
-  test("a callback is delivered once, and leaves nothing in the queue", async () => {
-    const { begin, start, finish, delivered, jobs } = await createProcesses();
+  test("a callback is delivered once", async () => {
+    const { begin, start, finish, delivered } = await createProcesses();
     const [a, b] = [createFastClock(), createFastClock()];
     await Promise.all([begin("a", { room: () => 0 }, a), begin("b", { room: () => 0 }, b)]);
     const due = await Promise.all(Array.from({ length: 20 }, async () => finish(await start())));
@@ -336,7 +286,6 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     await Promise.all([a.looks(3), b.looks(3)]);
     expect(sent.map(({ delivery }) => delivery.id).sort()).toEqual(due.map(({ id }) => id).sort());
     expect(sent[0]?.delivery).toMatchObject({ url: "https://hook.example/", attempts: 0 });
-    expect(await jobs()).toEqual([]);
   });
 
   const hourMs = 3_600_000;
@@ -353,7 +302,6 @@ describe("the work of processes that share a database", { skip: postgresPrograms
         attempts.put({ at: date().getTime(), delivery });
         const { store } = await opened;
         await store.recordAttempt(id, attempt("HTTP 500"), next_at);
-        return true;
       };
       const clock = { ...createFastClock(), date };
       const opened = begin("a", { deliver }, clock);
@@ -371,24 +319,24 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     },
   );
 
-  test("a callback whose receiver is busy is offered again, also to other processes", async () => {
-    const { begin, start, finish, delivered } = await createProcesses();
-    const busy = createMailbox<string>();
+  test("a callback whose process ended while it was attempted is attempted by another one, after 20 s", async () => {
+    const { url, begin, start, finish, delivered } = await createProcesses();
+    const attempts = createMailbox<string>();
     const { id } = await finish(await start());
-    const deliver = async (delivery: Delivery) => {
-      busy.put(delivery.id);
-      return false;
-    };
-    const a = await begin("a", { deliver });
-    await busy.until(2);
-    await a.close();
+    const dying = createFastClock();
+    await begin("dead", { deliver: async (delivery) => attempts.put(delivery.id) }, dying);
+    await attempts.until(1);
+    dying.suspend();
+    const [row] = await query(url, "SELECT due_at - now() > interval '15 s' AS is_held FROM vidgen.deliveries");
+    expect(row).toEqual({ is_held: true });
+    await query(url, "UPDATE vidgen.deliveries SET due_at = now()");
     await begin("b");
     expect((await delivered.until(1))[0]).toMatchObject({ process: "b", delivery: { id, attempts: 0 } });
   });
 
   test("every process is told of every change, also of one that is not in the database", async () => {
     const { begin, start, finish, changes } = await createProcesses();
-    const [a] = [await begin("a", { room: () => 0 }), await begin("b", { room: () => 0, deliver: async () => false })];
+    const [a] = [await begin("a", { room: () => 0 }), await begin("b", { room: () => 0 })];
     // What is told before a process listens is missed.
     const isListening = (process: string) => changes.until((each) => each.process === process);
     const progress = { kind: "progress", id: "1", percent: 7 } as const;
@@ -396,7 +344,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     onTestFinished(() => ring.abort());
     void (async () => {
       while (!ring.signal.aborted) {
-        a.work.publish(progress);
+        a.store.publish(progress);
         await systemClock.sleep(50);
       }
     })();
@@ -434,7 +382,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
       expect(await store.balance("local")).toBe(990);
       await clock.looks(10);
       expect(made.all).toHaveLength(1);
-      expect(made.all[0]?.lost.aborted).toBe(false);
+      expect(made.all[0]?.claim.lost.aborted).toBe(false);
       expect(await a.store.finish(generation.id, completed, newDelivery("1", generation.id))).toBe(true);
       await start();
       expect((await delivered.until(1))[0]?.delivery.id).toBe("1");

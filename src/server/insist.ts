@@ -1,0 +1,27 @@
+import type { Clock } from "../io.ts";
+import { isUnavailable, type OnTrouble } from "./api/message.ts";
+
+const maxRetryMs = 60_000;
+
+export type InsistOptions = { clock: Pick<Clock, "sleep">; signal: AbortSignal; onTrouble: OnTrouble; what?: string };
+
+/**
+ * Retries what the database or the media store rejects, as they do while a disk is full or another machine is away: else what was done
+ * already would be done again. Rejects only when the signal aborts.
+ */
+export async function insist<Result>(
+  work: () => Promise<Result>,
+  { clock, signal, onTrouble, what }: InsistOptions,
+): Promise<Result> {
+  for (let retryMs = 1_000; ; retryMs = Math.min(2 * retryMs, maxRetryMs)) {
+    signal.throwIfAborted();
+    try {
+      return await work();
+    } catch (error) {
+      // A database on another machine tells of its outage itself, once for all generations.
+      if (what !== undefined || !isUnavailable(error))
+        onTrouble(`${what ?? "The database cannot be used"}; retrying in ${retryMs / 1_000} s`, error);
+      await clock.sleep(retryMs, signal);
+    }
+  }
+}

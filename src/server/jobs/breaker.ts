@@ -1,0 +1,77 @@
+import type { Clock } from "../../io.ts";
+
+/** Why an engine gets no creates, or one at a time, and since when. */
+export type Outage = { since: Date; reason: string };
+
+export type BreakerOptions = {
+  clock: Pick<Clock, "now" | "date">;
+  /** Called when the engine goes out, and with `undefined` when it takes creates again. */
+  onChange(outage: Outage | undefined): void;
+};
+
+/** Decides how many creates an engine gets: its failures must not cost more than a few generations. Times are in milliseconds. */
+export type Breaker = {
+  /** How many creates may be sent now, when so many have no reply yet. */
+  room(open: number): number;
+  /** How long it gets no create from now on; 0 when it may get one. */
+  pauseMs(): number;
+  /** A create was taken, or refused for what it asks. */
+  onTaken(): void;
+  /** A create was certainly not taken. */
+  onNotTaken(reason: string): void;
+  /** A create may have been taken: a generation was lost by it. */
+  onUnclear(reason: string): void;
+  outage(): Outage | undefined;
+  /** For how long it has been out. */
+  outMs(): number;
+};
+
+const maxRetryMs = 30_000;
+/** After the first create that is unclear; each further one in a row makes it 8 times as long. */
+const unclearMs = 30_000;
+const maxUnclearMs = 30 * 60_000;
+/** So many creates must be taken until one that was unclear counts no more. */
+const takenPerUnclear = 10;
+
+export function createBreaker({ clock, onChange }: BreakerOptions): Breaker {
+  let isProven = false;
+  let failures = 0;
+  /** How many creates were unclear; those that were taken since then count against it. */
+  let unclear = 0;
+  let pausedUntil = Number.NEGATIVE_INFINITY;
+  let out: (Outage & { at: number }) | undefined;
+  const goOut = (reason: string, ms: number) => {
+    isProven = false;
+    pausedUntil = Math.max(pausedUntil, clock.now() + ms);
+    const isNew = out === undefined;
+    out = { since: clock.date(), at: clock.now(), ...out, reason };
+    if (isNew) onChange(out);
+  };
+  const pauseMs = () => Math.max(0, pausedUntil - clock.now());
+  return {
+    pauseMs,
+    room(open) {
+      if (pauseMs() > 0) return 0;
+      // One at a time shows whether it works, before it can lose many.
+      return isProven && unclear === 0 ? Number.POSITIVE_INFINITY : 1 - open;
+    },
+    onTaken() {
+      isProven = true;
+      failures = 0;
+      unclear = Math.max(0, unclear - 1 / takenPerUnclear);
+      // A create that was sent before another one failed does not end the pause.
+      if (pauseMs() > 0 || out === undefined) return;
+      out = undefined;
+      onChange(undefined);
+    },
+    onNotTaken(reason) {
+      goOut(reason, Math.min(1_000 * 2 ** failures++, maxRetryMs));
+    },
+    onUnclear(reason) {
+      unclear = Math.ceil(unclear + 1);
+      goOut(reason, Math.min(unclearMs * 8 ** (unclear - 1), maxUnclearMs));
+    },
+    outage: () => out && { since: out.since, reason: out.reason },
+    outMs: () => (out === undefined ? 0 : clock.now() - out.at),
+  };
+}

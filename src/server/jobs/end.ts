@@ -1,0 +1,56 @@
+import { models } from "../../client/models.ts";
+import type { Clock } from "../../io.ts";
+import { newDelivery } from "../callbacks/delivery.ts";
+import { insist } from "../insist.ts";
+import type { GenerationEnd, Store, StoredGeneration } from "../store/store.ts";
+import { readDirectives } from "./directives.ts";
+import { findGeneration, type Made, type MakeOptions } from "./make.ts";
+
+/** How long the preview takes for a generation: as long as rendering takes, or as long as the interface says (section 8). */
+export type Pace = "fast" | "realistic";
+
+export type EndOptions = MakeOptions & {
+  store: Pick<Store, "finish">;
+  clock: Pick<Clock, "now">;
+  pace: Pace;
+  /** Whether a failure of the service gives back what was paid. */
+  hasRefunds: boolean;
+  mediaUrl(): string;
+};
+
+/** Keeps how a generation has ended, with its callback, once its time has come. Rejects only when the signal aborts. */
+export async function endGeneration(
+  id: string,
+  made: Exclude<Made, { kind: "not taken" }>,
+  options: EndOptions,
+): Promise<void> {
+  const { store, clock, pace, mediaUrl, signal } = options;
+  const generation = await findGeneration(id, options);
+  const elapsedMs = clock.date().getTime() - Date.parse(generation.created_at);
+  const remainingMs = minDurationMs(generation, generation.request.isReal ? "fast" : pace) - elapsedMs;
+  if (remainingMs > 0) await clock.sleep(remainingMs, signal);
+  const date = clock.date();
+  const end = { ...endOf(made, options), completed_at: date.toISOString() };
+  const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
+  await insist(() => store.finish(id, end, delivery), options);
+}
+
+function endOf(
+  made: Exclude<Made, { kind: "not taken" }>,
+  { hasRefunds }: Pick<EndOptions, "hasRefunds">,
+): Omit<GenerationEnd, "completed_at"> {
+  if (made.kind === "made") return { status: "completed", error: null, media: made.media };
+  const isRefunded = hasRefunds && made.kind !== "refused";
+  return { status: "failed", error: made.error, media: null, isRefunded };
+}
+
+/** Returns the minimum time from creation to end of a generation: with the realistic pace 1 to 3 minutes, depending on the model. */
+function minDurationMs({ id, request }: StoredGeneration, pace: Pace): number {
+  const { slowMs } = readDirectives(request);
+  if (pace === "fast") return slowMs;
+  const ids = models.map((model) => model.id);
+  // An owner's own name, which is not in the list, is as fast as the first.
+  const position = Math.max(0, ids.indexOf(request.model)) / (ids.length - 1);
+  const jitter = Number.parseInt(id.slice(0, 4), 16) / 0xffff;
+  return Math.max(slowMs, 60_000 + position * 100_000 + jitter * 20_000);
+}

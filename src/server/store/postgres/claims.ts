@@ -1,0 +1,142 @@
+import type { Clock } from "../../../io.ts";
+import type { OnTrouble } from "../../api/message.ts";
+import type { Among, Claim, Store, Waiting, Wanted } from "../store.ts";
+import type { Database, Row, Value } from "./database.ts";
+import { where } from "./where.ts";
+
+export type ClaimsOptions = { process: string; clock: Pick<Clock, "sleep">; onTrouble: OnTrouble };
+
+/** A process that makes a generation says so this often; another one may claim the generation when that was not heard for so long. */
+const renewMs = 4_000;
+const heldSeconds = 12;
+/** When the database was away, the other processes could not say that they go on, either: they have this long to do so. */
+const outageMs = 15_000;
+
+/** What is to be made. A row has its holder and until when it is held, so what a process had comes back by itself once that is gone. */
+export function createClaims({ query, steadyMs }: Database, { process, clock, onTrouble }: ClaimsOptions) {
+  const stop = new AbortController();
+  /** What is made here, and how it is told that another process has claimed it. */
+  const held = new Map<string, AbortController>();
+  let renewing: Promise<void> | undefined;
+
+  /** One that has ended is not renewed any more, either. */
+  const renew = async () => {
+    const ids = [...held.keys()];
+    if (ids.length === 0) return;
+    const rows = await query<{ id: string }>(
+      `UPDATE vidgen.generations SET held_until = now() + make_interval(secs => ${heldSeconds})
+       WHERE id = ANY($2) AND holder = $1 AND status = 'processing' RETURNING id`,
+      ...[process, ids],
+    );
+    const still = new Set(rows.map(({ id }) => id));
+    for (const id of ids) {
+      if (still.has(id)) continue;
+      held.get(id)?.abort(new Error("another process has taken over this generation"));
+      held.delete(id);
+    }
+  };
+  const renewAll = async () => {
+    while (!stop.signal.aborted) {
+      // An outage was told of.
+      await renew().catch((error) => Object(error).isUnavailable || onTrouble("Claims could not be renewed", error));
+      await clock.sleep(renewMs, stop.signal).catch(() => {});
+    }
+  };
+
+  const claims: Pick<Store, "claim" | "release" | "waiting"> = {
+    async claim(wanted, { limit, ...among }) {
+      renewing ??= renewAll();
+      const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)], 2);
+      const rows = await query(
+        `UPDATE vidgen.generations SET holder = $1, held_until = now() + make_interval(secs => ${heldSeconds})
+         WHERE number IN (
+           SELECT number FROM vidgen.generations ${condition} AND status = 'processing'
+             AND (held_until IS NULL OR $2 AND held_until < now())
+           ORDER BY number LIMIT ${limit} FOR UPDATE SKIP LOCKED)
+         RETURNING number, id, model, images, is_real, is_fetched, engine, is_submitting`,
+        ...[process, steadyMs() > outageMs, ...values],
+      );
+      const claimed = rows.map((row) => {
+        const lost = new AbortController();
+        held.set(String(row.id), lost);
+        return readClaim(row, lost.signal);
+      });
+      return claimed.sort((a, b) => a.number - b.number);
+    },
+    async release(id) {
+      held.delete(id);
+      // The holder stays: one before it, that was suspended, must not write to the generation.
+      const update = "UPDATE vidgen.generations SET held_until = NULL WHERE id = $2 AND holder = $1";
+      await query(`${update} AND status = 'processing'`, process, id);
+    },
+    async waiting(among) {
+      const { condition, values } = where(conditionsAmong(among));
+      const rows = await query(
+        `WITH open AS (
+           SELECT model, images, is_real, engine, coalesce(held_until > now(), false) AS is_held
+           FROM vidgen.generations ${condition} AND status = 'processing' AND NOT is_submitting
+         )
+         SELECT model, images, is_real, engine, count(*) AS count,
+           (SELECT count(*) FROM open AS other WHERE other.model = open.model AND other.is_held) AS held
+         FROM open WHERE NOT is_held GROUP BY model, images, is_real, engine`,
+        ...values,
+      );
+      return rows.map((row) => ({ ...readNeeds(row), count: Number(row.count), held: Number(row.held) }));
+    },
+  };
+  return {
+    ...claims,
+    async stopRenewing() {
+      stop.abort();
+      await renewing;
+    },
+  };
+}
+
+type Condition = [sql: string, value: Value];
+
+function conditionsOf(wanted: Wanted): Condition[] {
+  if (wanted.kind === "begun") return [["(is_submitting OR engine = ANY(?))", wanted.engines]];
+  if (wanted.kind === "new")
+    return [
+      ["model = ANY(?)", wanted.models],
+      ["engine IS NULL AND NOT is_submitting AND images <= ?", wanted.maxImages],
+      ["is_real <= ?", !wanted.isSimulation],
+      ["is_fetched = ?", wanted.isFetched],
+      ["number < ?", wanted.before],
+    ];
+  return [
+    ["model = ?", wanted.model],
+    ["images = ?", wanted.images],
+    ["is_real = ?", wanted.isReal],
+    ["engine IS NOT DISTINCT FROM ?", wanted.engine],
+    ["NOT is_submitting AND created_at < ?", wanted.startedBefore],
+  ];
+}
+
+function conditionsAmong({ except, ids }: Among): Condition[] {
+  return [
+    ["id <> ALL(?)", except],
+    ["id = ANY(?)", ids],
+  ];
+}
+
+function readNeeds({ model, images, is_real, engine }: Row): Pick<Waiting, "model" | "images" | "isReal" | "engine"> {
+  return {
+    model: String(model),
+    images: Number(images),
+    isReal: is_real === true,
+    engine: engine === null ? null : String(engine),
+  };
+}
+
+function readClaim({ number, id, is_fetched, is_submitting, ...needs }: Row, lost: AbortSignal): Claim {
+  return {
+    ...readNeeds(needs),
+    number: Number(number),
+    id: String(id),
+    isFetched: is_fetched === true,
+    isSubmitting: is_submitting === true,
+    lost,
+  };
+}

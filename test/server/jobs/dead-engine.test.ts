@@ -1,0 +1,187 @@
+import { describe, expect, test } from "vitest";
+import type { Clock } from "../../../src/io.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
+import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import type { Store } from "../../../src/server/store/store.ts";
+import type { Call, FakeOptions } from "../engines/videos/fakes/fake.ts";
+import { ioFetch } from "../engines/videos/fakes/fake.ts";
+import { createSglang } from "../engines/videos/fakes/sglang.ts";
+import { apiKey, baseUrl, bearer, createTestService, fakeEngine, readStart, type TestService } from "../service.ts";
+
+const minute = 60_000;
+const model = "wan-2.5";
+
+type Fault = NonNullable<FakeOptions["fault"]>;
+
+/** An engine over a server that makes a video in 10 s, if the fault lets it. */
+function anEngine(name: string, clock: Clock, { fault, jobs = 4 }: { fault?: Fault; jobs?: number } = {}): Engine {
+  const fake = createSglang({ now: clock.now, completeAfterMs: 10_000, ...(fault && { fault }) });
+  const noOpen = () => Promise.reject(new Error("there is no other host"));
+  return createVideosEngine(
+    {
+      ...{ url: `http://${name}.test`, upstreamModel: undefined, key: undefined, kind: undefined },
+      ...{ models: [model], concurrency: jobs, timeoutMs: 30 * minute, onNote: () => {} },
+    },
+    { ...clock, sleep: (clock as { doze?: Clock["sleep"] }).doze ?? clock.sleep, fetch: ioFetch(fake), open: noOpen },
+  );
+}
+
+const refuse = () => {
+  throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", sent: false });
+};
+const broken: Fault = ({ route }: Call) =>
+  route === "create" ? new Response("bad gateway", { status: 502 }) : undefined;
+
+async function startAll(service: TestService, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let index = 0; index < count; index++) ids.push(await service.startId({ model }));
+  return ids;
+}
+
+/** How the generations have ended, and how many did so. */
+async function endsOf({ store }: TestService, ids: string[]): Promise<Record<string, number>> {
+  const ends: Record<string, number> = {};
+  for (const id of ids) {
+    const { status = "lost", error } = (await store.generation(id)) ?? {};
+    const end = error ? error.replace(/\(.*\)/, "") : status;
+    ends[end] = (ends[end] ?? 0) + 1;
+  }
+  return ends;
+}
+
+describe("with a good engine of the same model", () => {
+  test("one that is not there fails no generation", async () => {
+    const engines = (clock: Clock) => [anEngine("dead", clock, { fault: refuse }), anEngine("good", clock)];
+    const service = await createTestService({ engines });
+    const ids = await startAll(service, 12);
+    await service.clock.sleep(2 * minute);
+    expect(await endsOf(service, ids)).toEqual({ completed: 12 });
+  });
+
+  test("one that answers 502 leaves at most 3 of 40 unclear", async () => {
+    const engines = (clock: Clock) => [anEngine("broken", clock, { fault: broken, jobs: 16 }), anEngine("good", clock)];
+    const service = await createTestService({ engines });
+    const ids = await startAll(service, 40);
+    await service.clock.sleep(2 * minute);
+    const { completed = 0, ...others } = await endsOf(service, ids);
+    expect(completed).toBeGreaterThanOrEqual(37);
+    expect(Object.keys(others)).toEqual([expect.stringMatching(/^it is unclear whether http:\/\/broken\.test/)]);
+  });
+});
+
+describe("the only engine of a model", () => {
+  test("that takes nothing for a while gets each generation once it does, and is told of once", async () => {
+    let isAway = true;
+    const fault: Fault = (call) => (isAway && call.route === "create" ? refuse() : undefined);
+    const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault, jobs: 16 })] });
+    const ids = await startAll(service, 16);
+    await service.clock.sleep(10 * minute);
+    expect(await endsOf(service, ids)).toEqual({ processing: 16 });
+    isAway = false;
+    await service.clock.sleep(minute);
+    expect(await endsOf(service, ids)).toEqual({ completed: 16 });
+    expect(service.notes).toEqual([
+      "http://gpu.test takes no generations since 2026-01-01T00:00:00.000Z: ECONNREFUSED. They go to other engines that serve their model, or wait.",
+      "http://gpu.test takes generations again.",
+    ]);
+  });
+
+  test("that takes nothing for its time limit fails what has waited so long, and what it cost comes back", async () => {
+    const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault: refuse })] });
+    const ids = await startAll(service, 20);
+    await service.clock.sleep(20 * minute);
+    const late = await startAll(service, 1);
+    await service.clock.sleep(12 * minute);
+    const error = "http://gpu.test accepted no request for 30 min: ECONNREFUSED; nothing was submitted";
+    expect(await endsOf(service, ids)).toEqual({ [error]: 20 });
+    expect(await endsOf(service, late)).toEqual({ processing: 1 });
+    expect(await service.store.balance("local")).toBe(990);
+    await service.clock.sleep(20 * minute);
+    expect(await endsOf(service, late)).toEqual({ [error]: 1 });
+    expect(await service.store.balance("local")).toBe(1_000);
+  });
+
+  test("gets no second create within half a minute, nor a third within 4 minutes, when the first ones are unclear", async () => {
+    const at: number[] = [];
+    const engines = (clock: Clock) => {
+      const fault: Fault = (call) => {
+        if (call.route === "create") at.push(clock.now());
+        return broken(call);
+      };
+      return [anEngine("gpu", clock, { fault })];
+    };
+    const service = await createTestService({ engines });
+    await startAll(service, 8);
+    await service.clock.sleep(40 * minute);
+    expect(at.map((ms) => Math.round(ms / 1_000))).toEqual([0, 30, 270]);
+  });
+
+  test("is out since its first failure, as the owner is told", async () => {
+    const service = await createTestService({ engines: (clock) => [anEngine("gpu", clock, { fault: refuse })] });
+    await service.clock.sleep(5_000);
+    await startAll(service, 1);
+    await service.clock.sleep(10 * minute);
+    const asked = service.api(new Request(`${baseUrl}/engines`, { headers: bearer(apiKey) }));
+    expect(await (await asked).json()).toMatchObject({
+      engines: [{ engine: "http://gpu.test", out_since: "2026-01-01T00:00:05.000Z", out_reason: "ECONNREFUSED" }],
+    });
+  });
+});
+
+describe("what a generation cost", () => {
+  const gpu = (render: Engine["render"]) => [fakeEngine({ name: "http://gpu", isSimulation: false, render })];
+  const lost = () => Promise.reject(new Error("http://gpu no longer knows this video's job"));
+
+  test.each<[string, Engine["render"], number]>([
+    ["comes back when its engine has lost it", lost, 1_000],
+    ["comes back when it is unclear whether it is made", async () => ({ kind: "unclear", reason: "HTTP 502" }), 1_000],
+    ["stays paid when the model refuses it", async () => ({ kind: "refused", error: "the prompt was blocked" }), 990],
+  ])("%s", async (_, render, balance) => {
+    const service = await createTestService({ engines: gpu(render) });
+    const [id = ""] = await startAll(service, 1);
+    await service.rest();
+    expect((await service.store.generation(id))?.status).toBe("failed");
+    expect(await service.store.balance("local")).toBe(balance);
+    const { remaining_credits } = await readStart(await service.start({ model }));
+    expect(remaining_credits).toBe(balance - 10);
+  });
+
+  test("stays paid without refunds", async () => {
+    const service = await createTestService({ engines: gpu(lost), hasRefunds: false });
+    await startAll(service, 1);
+    await service.rest();
+    expect([service.ended.length, await service.store.balance("local")]).toEqual([1, 990]);
+  });
+
+  test("comes back when a process ended while it was submitted", async () => {
+    const store = await openStore(":memory:");
+    const engines = gpu(async (_, { checkpoint, signal }) => {
+      await checkpoint({ state: "submitting" });
+      return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    });
+    const first = await createTestService({ store, engines });
+    const [id = ""] = await startAll(first, 1);
+    await first.clock.sleep(1_000);
+    first.kill();
+    const second = await createTestService({ store, engines, credits: 990 });
+    await second.status(id);
+    await second.rest();
+    expect((await store.generation(id))?.status).toBe("failed");
+    expect(await store.balance("local")).toBe(1_000);
+  });
+});
+
+test("what has its images does not wait here for an engine that takes nothing: another process may have one", async () => {
+  const memory = await openStore(":memory:");
+  const released: string[] = [];
+  const release: Store["release"] = async (id) => void released.push(id);
+  const service = await createTestService({
+    store: { ...memory, release },
+    engines: (clock) => [anEngine("gpu", clock, { fault: refuse, jobs: 1 })],
+  });
+  const image = { model, imageUrl: "https://images.example/a.png" };
+  const ids = [await service.startId(image), await service.startId(image)];
+  await service.clock.sleep(500);
+  expect(new Set(released)).toEqual(new Set(ids));
+});

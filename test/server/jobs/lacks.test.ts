@@ -1,0 +1,23 @@
+import { expect, test } from "vitest";
+import { createLackFinder } from "../../../src/server/jobs/lacks.ts";
+import { createVirtualClock } from "../../clock.ts";
+
+const waiting = { model: "ray-3", images: 0, isReal: true, engine: null, count: 2, held: 0 };
+const reason = "no engine of the local service serves ray-3";
+
+test.each([
+  { where: "of a shared database are left to other processes for ever", isShared: true, given: undefined },
+  { where: "of a database of one process fail after half an hour", isShared: false, given: { reason } },
+])("generations without an engine $where", async ({ isShared, given }) => {
+  const clock = createVirtualClock();
+  const troubles: string[] = [];
+  const onTrouble = (_what: string, error: unknown) => void troubles.push(String(error));
+  const findLack = createLackFinder({ places: [], store: { isShared }, clock, onTrouble });
+  expect(findLack(waiting)).toBeUndefined();
+  await clock.sleep(29 * 60_000);
+  expect(findLack(waiting)).toBeUndefined();
+  await clock.sleep(60_000);
+  if (given) expect(findLack(waiting)).toMatchObject(given);
+  else expect(findLack(waiting)).toBeUndefined();
+  expect(troubles).toEqual([`Error: ${reason}`]);
+});

@@ -1,0 +1,58 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../../src/io.ts";
+import { hashKey } from "../../../src/server/api/accounts.ts";
+import { createSecret } from "../../../src/server/callbacks/signature.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
+import { openFolder } from "../../../src/server/media/folder.ts";
+import { createService } from "../../../src/server/service.ts";
+import { postgresPrograms } from "../../postgres.ts";
+import { apiKey, fakeEngine, makeFolder, startRequest } from "../service.ts";
+import { open, useServer } from "../store/postgres/open.ts";
+
+describe("a process of a shared database", { skip: postgresPrograms === undefined }, () => {
+  const server = useServer();
+
+  /** A service with these engines, and what starts a generation of a model. */
+  async function openService(engines: Engine[]) {
+    const opened = await open(await server().createDatabase());
+    await opened.store.addAccount({ name: "local", keyHash: hashKey(apiKey) });
+    await opened.store.setBalance("local", 1_000);
+    const nobody = () => Promise.reject(new Error("nobody is there"));
+    const service = createService({
+      store: opened.store,
+      ...{ engines, videos: await openFolder({ folder: await makeFolder() }), clock: systemClock, pace: "fast" },
+      ...{ hasRefunds: true, onNote: () => {} },
+      ...{ creditsPer: new Map(), hasDirectives: false, webhookSecret: createSecret() },
+      outbound: { post: nobody, get: nobody, open: nobody },
+      ...{ mediaUrl: () => "http://media.test", onDelivery: () => {}, onTrouble: () => {} },
+    });
+    await service.start("all");
+    onTestFinished(service.close);
+    return (model: string) => service.api(startRequest({ prompt: "a fox", model }));
+  }
+
+  /** An engine that never ends, and tells when it gets something to make. */
+  function anEngine(model: string, concurrency: number) {
+    const begun: number[] = [];
+    const engine = fakeEngine({
+      ...{ name: `http://${model}`, models: [model], concurrency },
+      render(_, { signal }) {
+        begun.push(performance.now());
+        return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+      },
+    });
+    return { engine, begun };
+  }
+
+  test("feeds an idle engine within a second beside a model that has more to make than its engine can", async () => {
+    const [busy, idle] = [anEngine("wan-2.5", 2), anEngine("ray-3", 2)];
+    const start = await openService([busy.engine, idle.engine]);
+    for (let index = 0; index < 20; index++) await start("wan-2.5");
+    while (busy.begun.length < 2) await systemClock.sleep(10);
+    const startedAt = performance.now();
+    await start("ray-3");
+    for (let left = 400; idle.begun.length === 0 && left > 0; left--) await systemClock.sleep(10);
+    expect((idle.begun[0] ?? Number.POSITIVE_INFINITY) - startedAt).toBeLessThan(1_000);
+    expect(busy.begun).toHaveLength(2);
+  }, 30_000);
+});
