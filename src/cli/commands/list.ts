@@ -1,4 +1,5 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
+import { datedEntries, isUnclear } from "../../client/attempts.ts";
 import { isLoopback } from "../../client/credentials.ts";
 import { type Entry, statuses } from "../../client/history.ts";
 import type { Journal } from "../../client/journal.ts";
@@ -80,7 +81,6 @@ export async function listEntries(
 
 async function settleStarting(entries: Entry[], journal: Journal, io: Io): Promise<Entry[]> {
   if (!entries.some(({ status }) => status === "starting")) return entries;
-  const { datedEntries, isUnclear } = await import("../../client/attempts.ts");
   return journal.lock(async () => {
     const settled: Entry[] = [];
     for (const dated of datedEntries(entries, io.date())) {
@@ -91,8 +91,7 @@ async function settleStarting(entries: Entry[], journal: Journal, io: Io): Promi
   });
 }
 
-async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
-  const { datedEntries, isUnclear } = await import("../../client/attempts.ts");
+export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
   const isOver = async (entry: Entry) => {
     const [dated] = datedEntries([entry], io.date());
     return entry.status === "lost" || (dated !== undefined && (await isUnclear(dated, journal.isHeld)));

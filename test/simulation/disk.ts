@@ -1,0 +1,374 @@
+import { constants } from "node:fs";
+import { posix } from "node:path";
+import type { Random } from "../faults/random.ts";
+
+/** A file, a folder or a symbolic link. */
+type Inode = {
+  ino: number;
+  kind: "file" | "folder" | "link";
+  mtimeMs: number;
+  birthtimeMs: number;
+  /** Of a file: its bytes, with room at the end. */
+  bytes: Buffer;
+  size: number;
+  entries: Map<string, Inode>;
+  target: string;
+  /** What a crash leaves of a file whatever happens; `undefined` when nothing was written since. */
+  durable: Buffer | undefined;
+  /** Of a folder: the changes that a crash may undo, the oldest first. */
+  changes: { name: string; before: Inode | undefined; after: Inode | undefined }[][];
+  /** Whose unsynced bytes a file holds. */
+  dirtyBy: string | undefined;
+};
+
+export type Stat = {
+  ino: number;
+  size: number;
+  mtimeMs: number;
+  birthtimeMs: number;
+  isFile(): boolean;
+  isDirectory(): boolean;
+  isSymbolicLink(): boolean;
+};
+
+export type Handle = { fd: number; inode: Inode; path: string; appends: boolean; isOpen: boolean };
+
+/** Who writes: a process on a machine. */
+export type Writer = { name: string; computer: { name: string } };
+
+/** What one process has written to the disk, for whoever watches. */
+export type Change =
+  | { kind: "write"; path: string; bytes: Buffer; at: number }
+  | { kind: "name"; path: string; bytes: Buffer };
+
+/**
+ * The calls of `Disk` in `src/io.ts`, but synchronous: `machine.ts` decides when each takes effect. As on Linux: names stand for inodes, an open
+ * file keeps its inode, and a folder is renamed only over an empty one.
+ */
+export type SimulatedDisk = ReturnType<typeof createDisk>;
+
+export function createDisk(now: () => number) {
+  let inodes = 0;
+  let fds = 10;
+  const handles = new Map<number, Handle>();
+  const create = (kind: Inode["kind"]): Inode => ({
+    ino: ++inodes,
+    kind,
+    mtimeMs: now(),
+    birthtimeMs: now(),
+    bytes: noBytes,
+    size: 0,
+    entries: kind === "folder" ? new Map() : noEntries,
+    target: "",
+    durable: kind === "file" ? noBytes : undefined,
+    changes: [],
+    dirtyBy: undefined,
+  });
+  const root = create("folder");
+  const watchers: ((change: Change, who: Writer) => void)[] = [];
+  const tell = (change: Change, who: Writer) => {
+    for (const watch of watchers) watch(change, who);
+  };
+
+  /** The folder and the name that a path stands for, all links but the last one followed. */
+  const locate = (path: string, depth = 0): { folder: Inode; name: string } => {
+    if (depth > 8) throw failure("ELOOP", path);
+    const { names, last } = partsOf(path);
+    let folder = root;
+    for (let index = 0; index < names.length; index++) {
+      const found = folder.entries.get(names[index] ?? "");
+      if (found === undefined) throw failure("ENOENT", path);
+      if (found.kind === "link") return locate(posix.join(found.target, ...names.slice(index + 1), last), depth + 1);
+      if (found.kind !== "folder") throw failure("ENOTDIR", path);
+      folder = found;
+    }
+    return { folder, name: last };
+  };
+  const find = (path: string, follows = true, depth = 0): Inode | undefined => {
+    const { folder, name } = locate(path);
+    const found = name === "" ? folder : folder.entries.get(name);
+    if (found?.kind !== "link" || !follows) return found;
+    if (depth > 8) throw failure("ELOOP", path);
+    return find(found.target, true, depth + 1);
+  };
+  const need = (path: string, follows = true): Inode => {
+    const found = find(path, follows);
+    if (found === undefined) throw failure("ENOENT", path);
+    return found;
+  };
+  /** One change of a folder, of one or two names: a crash keeps all of it or nothing. */
+  const change = (folder: Inode, ...names: [string, Inode | undefined][]) => {
+    const changed = names.map(([name, after]) => ({ name, before: folder.entries.get(name), after }));
+    for (const [name, after] of names) {
+      if (after) folder.entries.set(name, after);
+      else folder.entries.delete(name);
+    }
+    folder.changes.push(changed);
+  };
+  const statOf = (inode: Inode): Stat => ({
+    ino: inode.ino,
+    size: inode.size,
+    mtimeMs: inode.mtimeMs,
+    birthtimeMs: inode.birthtimeMs,
+    isFile: () => inode.kind === "file",
+    isDirectory: () => inode.kind === "folder",
+    isSymbolicLink: () => inode.kind === "link",
+  });
+  const contentOf = (inode: Inode) => inode.bytes.subarray(0, inode.size);
+  const write = (handle: Handle, bytes: Buffer, position: number | null, who: Writer): number => {
+    const { inode } = handle;
+    if (!handle.isOpen) throw failure("EBADF", handle.path);
+    keepDurable(inode, who);
+    const start = handle.appends || position === null ? inode.size : position;
+    const end = start + bytes.length;
+    if (end > inode.bytes.length) {
+      const grown = Buffer.alloc(Math.max(2 * inode.bytes.length, end, 256));
+      inode.bytes.copy(grown, 0, 0, inode.size);
+      inode.bytes = grown;
+    }
+    bytes.copy(inode.bytes, start);
+    inode.size = Math.max(inode.size, end);
+    inode.mtimeMs = now();
+    tell({ kind: "write", path: handle.path, bytes, at: start }, who);
+    return bytes.length;
+  };
+  const keepDurable = (inode: Inode, who: Writer) => {
+    if (inode.dirtyBy === undefined) inode.durable = Buffer.from(contentOf(inode));
+    const { name } = who.computer;
+    inode.dirtyBy = inode.dirtyBy === undefined || inode.dirtyBy === name ? name : "several";
+  };
+  const named = (path: string, inode: Inode, who: Writer) =>
+    inode.kind === "file" && tell({ kind: "name", path, bytes: contentOf(inode) }, who);
+
+  return {
+    constants,
+    watch: (watcher: (change: Change, who: Writer) => void) => void watchers.push(watcher),
+    access(path: string) {
+      need(path);
+    },
+    mkdir(path: string, options?: { recursive?: boolean }) {
+      if (!options?.recursive) {
+        const { folder, name } = locate(path);
+        if (folder.entries.has(name)) throw failure("EEXIST", path);
+        change(folder, [name, create("folder")]);
+        return;
+      }
+      let folder = root;
+      for (const name of path.split("/")) {
+        if (name === "" || name === ".") continue;
+        let found = folder.entries.get(name);
+        if (found?.kind === "link") found = need(found.target);
+        if (found === undefined) {
+          found = create("folder");
+          change(folder, [name, found]);
+        }
+        if (found.kind !== "folder") throw failure("ENOTDIR", path);
+        folder = found;
+      }
+    },
+    readdir(path: string): string[] {
+      const found = need(path);
+      if (found.kind !== "folder") throw failure("ENOTDIR", path);
+      return [...found.entries.keys()];
+    },
+    realpath(path: string): string {
+      const { folder, name } = locate(path);
+      const found = folder.entries.get(name);
+      if (found === undefined && name !== "") throw failure("ENOENT", path);
+      if (found?.kind === "link") return this.realpath(found.target);
+      return posix.normalize(path);
+    },
+    symlink(target: string, path: string) {
+      const { folder, name } = locate(path);
+      if (folder.entries.has(name)) throw failure("EEXIST", path);
+      change(folder, [name, Object.assign(create("link"), { target })]);
+    },
+    stat: (path: string): Stat => statOf(need(path)),
+    lstat: (path: string): Stat => statOf(need(path, false)),
+    utimes(path: string, _: Date, mtime: Date) {
+      need(path).mtimeMs = mtime.getTime();
+    },
+    link(from: string, to: string, who: Writer) {
+      const found = need(from, false);
+      const { folder, name } = locate(to);
+      if (folder.entries.has(name)) throw failure("EEXIST", to);
+      change(folder, [name, found]);
+      named(to, found, who);
+    },
+    rename(from: string, to: string, who: Writer) {
+      const [source, target] = [locate(from), locate(to)];
+      const found = source.folder.entries.get(source.name);
+      if (found === undefined) throw failure("ENOENT", from);
+      const old = target.folder.entries.get(target.name);
+      if (old === found) return;
+      if (old && found.kind === "folder" && old.kind !== "folder") throw failure("ENOTDIR", to);
+      if (old && found.kind !== "folder" && old.kind === "folder") throw failure("EISDIR", to);
+      if (old?.kind === "folder" && old.entries.size > 0) throw failure("ENOTEMPTY", to);
+      if (source.folder === target.folder) {
+        change(source.folder, [source.name, undefined], [target.name, found]);
+      } else {
+        change(target.folder, [target.name, found]);
+        change(source.folder, [source.name, undefined]);
+      }
+      named(to, found, who);
+    },
+    rm(path: string, options?: { recursive?: boolean; force?: boolean }) {
+      let found: Inode | undefined;
+      try {
+        found = need(path, false);
+      } catch (error) {
+        if (options?.force) return;
+        throw error;
+      }
+      if (found.kind === "folder" && !options?.recursive) throw failure("ERR_FS_EISDIR", path);
+      const { folder, name } = locate(path);
+      change(folder, [name, undefined]);
+    },
+    rmdir(path: string) {
+      const found = need(path, false);
+      if (found.kind !== "folder") throw failure("ENOTDIR", path);
+      if (found.entries.size > 0) throw failure("ENOTEMPTY", path);
+      const { folder, name } = locate(path);
+      change(folder, [name, undefined]);
+    },
+    open(path: string, flags: string): Handle {
+      let inode = find(path);
+      if (inode && flags.includes("x")) throw failure("EEXIST", path);
+      if (!inode && flags.startsWith("r")) throw failure("ENOENT", path);
+      if (inode?.kind === "folder" && flags !== "r") throw failure("EISDIR", path);
+      if (inode === undefined) {
+        const { folder, name } = locate(path);
+        inode = create("file");
+        change(folder, [name, inode]);
+      }
+      const handle = { fd: ++fds, inode, path: posix.resolve("/", path), appends: flags.startsWith("a"), isOpen: true };
+      handles.set(handle.fd, handle);
+      return handle;
+    },
+    close(handle: Handle) {
+      if (!handle.isOpen) throw failure("EBADF", handle.path);
+      handle.isOpen = false;
+      handles.delete(handle.fd);
+    },
+    fstat: ({ inode }: Handle): Stat => statOf(inode),
+    read({ inode, isOpen, path }: Handle, length: number, position: number): Buffer {
+      if (!isOpen) throw failure("EBADF", path);
+      if (inode.kind === "folder") throw failure("EISDIR", path);
+      return inode.bytes.subarray(Math.min(position, inode.size), Math.min(position + length, inode.size));
+    },
+    write,
+    writeTo(fd: number, bytes: Buffer, position: number, who: Writer): number {
+      const handle = handles.get(fd);
+      if (handle === undefined) throw failure("EBADF", String(fd));
+      return write(handle, bytes, position, who);
+    },
+    truncate(handle: Handle, length: number, who: Writer) {
+      if (!handle.isOpen) throw failure("EBADF", handle.path);
+      keepDurable(handle.inode, who);
+      handle.inode.bytes.fill(0, length);
+      handle.inode.size = length;
+    },
+    /** A file with its name, or a folder with its names, outlasts a crash from now on. */
+    sync({ inode, path }: Handle) {
+      if (inode.kind === "folder") {
+        inode.changes = [];
+        return;
+      }
+      inode.dirtyBy = undefined;
+      inode.durable = undefined;
+      for (let at = inode, from = path; at !== root; from = posix.dirname(from)) {
+        const { folder } = locate(from);
+        const child = at;
+        const last = folder.changes.findLastIndex((names) => names.some(({ after }) => after === child));
+        folder.changes.splice(0, last + 1);
+        at = folder;
+      }
+    },
+    /** Everything that is there now outlasts a crash. */
+    settle() {
+      const visit = (inode: Inode) => {
+        inode.changes = [];
+        for (const each of inode.entries.values()) visit(each);
+      };
+      visit(root);
+    },
+    /** Power is lost: of what was not synced something, or nothing, is left. With `who`, of what that machine alone has written. */
+    crash(random: Random, who?: string) {
+      const seen = new Set<Inode>();
+      const visit = (inode: Inode) => {
+        if (seen.has(inode)) return;
+        seen.add(inode);
+        if (inode.kind === "folder") {
+          if (who === undefined) undo(inode, random);
+          for (const each of [...inode.entries.values()]) visit(each);
+        } else if (inode.dirtyBy !== undefined && (who === undefined || inode.dirtyBy === who)) tear(inode, random);
+      };
+      visit(root);
+    },
+    /** All files by their paths, for whoever checks them. */
+    files(): Map<string, Buffer> {
+      const found = new Map<string, Buffer>();
+      const visit = (inode: Inode, path: string) => {
+        if (inode.kind === "file") found.set(path, contentOf(inode));
+        for (const [name, each] of inode.entries) visit(each, `${path}/${name}`);
+      };
+      visit(root, "");
+      return found;
+    },
+    content(path: string): Buffer | undefined {
+      try {
+        const found = find(path);
+        return found?.kind === "file" ? contentOf(found) : undefined;
+      } catch {
+        return undefined;
+      }
+    },
+  };
+}
+
+const noBytes = Buffer.alloc(0);
+const noEntries: Map<string, Inode> = new Map();
+
+/** Keeps the oldest of the changes that were not synced, as a file system with a journal does. */
+function undo(folder: Inode, random: Random): void {
+  const kept = random.between(0, folder.changes.length);
+  for (const names of folder.changes.slice(kept).reverse())
+    for (const { name, before } of names.toReversed()) {
+      if (before) folder.entries.set(name, before);
+      else folder.entries.delete(name);
+    }
+  folder.changes = [];
+}
+
+/** Keeps the beginning of what was written since the last sync: all, nothing, or half of a line. */
+function tear(inode: Inode, random: Random): void {
+  const { durable = noBytes } = inode;
+  const how = random.between(0, 2);
+  if (how === 1) {
+    inode.bytes = Buffer.from(durable);
+    inode.size = durable.length;
+  } else if (how === 2 && inode.size > durable.length) {
+    inode.size = random.between(durable.length, inode.size);
+  }
+  inode.dirtyBy = undefined;
+  inode.durable = undefined;
+}
+
+type Parts = { names: string[]; last: string };
+
+/** A story asks for the same few paths thousands of times. */
+const parts = new Map<string, Parts>();
+
+function partsOf(path: string): Parts {
+  const known = parts.get(path);
+  if (known) return known;
+  const names = path.split("/").filter((name) => name !== "" && name !== ".");
+  const found = { last: names.pop() ?? "", names };
+  if (parts.size > 10_000) parts.clear();
+  parts.set(path, found);
+  return found;
+}
+
+function failure(code: string, path: string): Error {
+  return Object.assign(new Error(`${code}: ${path}`), { code, path });
+}

@@ -1,0 +1,324 @@
+import { exits, VidgenError } from "../../src/errors.ts";
+import type { Clock, Disk, DiskFile, Io, Machine, ProcessId } from "../../src/io.ts";
+import type { Random } from "../faults/random.ts";
+import type { Handle, SimulatedDisk } from "./disk.ts";
+import type { Schedule, Step } from "./schedule.ts";
+
+/** A machine, with a wall clock that may be wrong. Processes of several namespaces (containers) do not see each other. */
+export type Computer = {
+  name: string;
+  boot: number;
+  disk: SimulatedDisk;
+  /** How far its wall clock is ahead, in milliseconds; it may be changed at any time. */
+  aheadMs: number;
+  /** Whether the system tells when a process has started. */
+  hasStartTimes: boolean;
+  processes: Set<Process>;
+  nextPid: number;
+};
+
+/** What happens to a process at one of its calls: before the call has its effect, or after, when its answer is on its way. */
+export type Mishap = {
+  /** The call: the `nth` of this kind. */
+  on: CallKind;
+  nth: number;
+  isAfter: boolean;
+  what: "killed" | "frozen" | "Ctrl-C";
+  ms: number;
+};
+
+export const callKinds = ["any", "read", "write", "sync", "name", "look", "request", "answer"] as const;
+export type CallKind = (typeof callKinds)[number];
+
+/** A process of somebody's: everything that it does goes through `call`, so that it can be stopped between any two of its steps. */
+export type Process = {
+  name: string;
+  computer: Computer;
+  id: ProcessId;
+  /** When it began and ended, by the true clock. */
+  startedAt: number;
+  endedAt: number | undefined;
+  wasKilled: boolean;
+  machine: Machine;
+  signal: AbortSignal;
+  leave: AbortSignal;
+  unsettled: Set<string>;
+  random: Random;
+  /** Runs `effect` later, and resolves with what it returns, unless the process is dead by then. */
+  call<Result>(kind: CallKind, effect: () => Result): Promise<Result>;
+  /** Runs `work` in the process: later, when it is frozen; never, when it is dead. */
+  after(ms: number, work: () => void): Step;
+  press(): void;
+  end(wasKilled: boolean): void;
+  /** Calls back when it ends, at once when it has. */
+  onEnd(work: () => void): void;
+};
+
+export type ProcessOptions = {
+  name: string;
+  computer: Computer;
+  namespace: string;
+  random: Random;
+  mishaps: readonly Mishap[];
+  /** How long a call takes on average, in milliseconds. */
+  callMs: number;
+  /** The share of calls that take no time at all. */
+  instant: number;
+  onMishap(mishap: Mishap): void;
+  onSecondPress(): void;
+};
+
+const epoch = Date.UTC(2026, 5, 1);
+
+export function createProcess(options: ProcessOptions, schedule: Schedule): Process {
+  const { computer, random, callMs, instant } = options;
+  const { disk } = computer;
+  const first = new AbortController();
+  const second = new AbortController();
+  const pid = computer.nextPid++;
+  const counts = new Map<CallKind, number>();
+  let mishaps = [...options.mishaps];
+  const onEnds: (() => void)[] = [];
+  let frozenUntil = 0;
+
+  const isOver = () => process.endedAt !== undefined;
+  const strike = (kind: CallKind, isAfter: boolean) => {
+    if (mishaps.length === 0) return;
+    if (!isAfter) for (const each of [kind, "any"] as const) counts.set(each, (counts.get(each) ?? 0) + 1);
+    const due = mishaps.filter(
+      (each) => each.isAfter === isAfter && (each.on === kind || each.on === "any") && counts.get(each.on) === each.nth,
+    );
+    for (const mishap of due) {
+      mishaps = mishaps.filter((each) => each !== mishap);
+      options.onMishap(mishap);
+      if (mishap.what === "killed") process.end(true);
+      if (mishap.what === "frozen") frozenUntil = Math.max(frozenUntil, schedule.now() + mishap.ms);
+      if (mishap.what === "Ctrl-C") process.after(mishap.ms, process.press);
+    }
+  };
+  /** Adds a step of this process, which waits while it is frozen. */
+  const add = (ms: number, work: () => void): Step => {
+    const step: Step = {
+      at: schedule.now() + ms,
+      order: random.next(),
+      run() {
+        if (isOver()) return;
+        if (frozenUntil > schedule.now()) {
+          step.at = frozenUntil;
+          schedule.add(step);
+          return;
+        }
+        work();
+      },
+    };
+    return schedule.add(step);
+  };
+  const call = <Result>(kind: CallKind, effect: () => Result): Promise<Result> => {
+    if (isOver()) return never;
+    strike(kind, false);
+    if (isOver()) return never;
+    const attempt = () => {
+      try {
+        return { value: effect() };
+      } catch (error) {
+        return { error };
+      }
+    };
+    if (frozenUntil <= schedule.now() && random.next() < instant) {
+      const done = attempt();
+      strike(kind, true);
+      if (isOver()) return never;
+      if (frozenUntil <= schedule.now())
+        return "value" in done ? Promise.resolve(done.value as Result) : Promise.reject(done.error);
+      return new Promise((resolve, reject) => {
+        add(0, () => ("value" in done ? resolve(done.value as Result) : reject(done.error)));
+      });
+    }
+    return new Promise((resolve, reject) => {
+      add(callMs * 2 * random.next(), () => {
+        const done = attempt();
+        strike(kind, true);
+        if (isOver()) return;
+        const answer = () => ("value" in done ? resolve(done.value as Result) : reject(done.error));
+        if (frozenUntil > schedule.now()) add(0, answer);
+        else answer();
+      });
+    });
+  };
+
+  const now = () => schedule.now() + computer.boot * 1e6;
+  const clock: Clock = {
+    now,
+    date: () => new Date(epoch + schedule.now() + computer.aheadMs),
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        if (signal?.aborted) return reject(signal.reason);
+        const step = add(ms, () => {
+          signal?.removeEventListener("abort", onAbort);
+          resolve();
+        });
+        const onAbort = () => {
+          schedule.cancel(step);
+          reject(signal?.reason);
+        };
+        signal?.addEventListener("abort", onAbort, { once: true });
+      }),
+    limit(ms, parent, reason) {
+      const controller = new AbortController();
+      let step = add(ms, () => fire());
+      let isPending = true;
+      const fire = () => {
+        isPending = false;
+        controller.abort(reason);
+      };
+      const onParent = () => controller.abort(parent.reason);
+      parent.addEventListener("abort", onParent, { once: true });
+      if (parent.aborted) onParent();
+      const stop = () => {
+        if (isPending) schedule.cancel(step);
+        isPending = false;
+      };
+      return {
+        signal: controller.signal,
+        restart() {
+          if (!isPending) return;
+          schedule.cancel(step);
+          step = add(ms, () => fire());
+        },
+        clear() {
+          stop();
+          parent.removeEventListener("abort", onParent);
+        },
+      };
+    },
+  };
+
+  const process: Process = {
+    name: options.name,
+    computer,
+    id: {
+      machine: `boot-${computer.name}-${computer.boot}`,
+      namespace: options.namespace,
+      pid,
+      start: computer.hasStartTimes ? String(1000 + Math.floor(schedule.now())) : "-",
+    },
+    startedAt: schedule.now(),
+    endedAt: undefined,
+    wasKilled: false,
+    signal: first.signal,
+    leave: second.signal,
+    unsettled: new Set(),
+    random,
+    machine: {
+      ...clock,
+      random: random.next,
+      uuid: () => uuidOf(random),
+      disk: diskOf(disk, () => process, call),
+      processes: {
+        self: async () => process.id,
+        async startOf(other) {
+          const found = [...computer.processes].find(
+            ({ id, endedAt }) => id.pid === other && id.namespace === options.namespace && endedAt === undefined,
+          );
+          return found?.id.start;
+        },
+      },
+    },
+    call,
+    after: add,
+    press() {
+      if (!first.signal.aborted) return first.abort(new VidgenError("interrupted", "Interrupted."));
+      if (second.signal.aborted) return;
+      second.abort(new VidgenError("interrupted", "Interrupted."));
+      add(3_000, options.onSecondPress);
+    },
+    end(wasKilled) {
+      if (isOver()) return;
+      process.endedAt = schedule.now();
+      process.wasKilled = wasKilled;
+      computer.processes.delete(process);
+      for (const work of onEnds) work();
+    },
+    onEnd(work) {
+      if (isOver()) work();
+      else onEnds.push(work);
+    },
+  };
+  computer.processes.add(process);
+  return process;
+}
+
+/** As quick as it can be: each lease has two. */
+export function uuidOf(random: Random): string {
+  const word = () =>
+    Math.floor(random.next() * 2 ** 32)
+      .toString(16)
+      .padStart(8, "0");
+  const [a, b, c, d] = [word(), word(), word(), word()];
+  return `${a}-${b.slice(0, 4)}-4${b.slice(5)}-a${c.slice(1, 4)}-${c.slice(4)}${d}`;
+}
+
+/** The exit code of a process that its second Ctrl-C ends: see `abort` in `src/cli/system.ts`. */
+export function codeOfLeaving(process: Process): number {
+  return process.unsettled.size > 0 ? exits.unknown.exit : exits.interrupted.exit;
+}
+
+const never: Promise<never> = new Promise(() => {});
+
+function diskOf(disk: SimulatedDisk, writer: () => Process, call: Process["call"]): Disk {
+  const open = async (path: string, flags: string): Promise<DiskFile> => {
+    const handle = await call(flags === "r" ? "read" : "write", () => disk.open(path, flags));
+    return fileOf(handle, { disk, writer, call });
+  };
+  const real = {
+    constants: disk.constants,
+    access: (path: string) => call("look", () => disk.access(path)),
+    link: (from: string, to: string) => call("name", () => disk.link(from, to, writer())),
+    lstat: (path: string) => call("look", () => disk.lstat(path)),
+    stat: (path: string) => call("look", () => disk.stat(path)),
+    mkdir: (path: string, options?: { recursive?: boolean }) => call("name", () => disk.mkdir(path, options)),
+    readdir: (path: string) => call("look", () => disk.readdir(path)),
+    realpath: (path: string) => call("look", () => disk.realpath(path)),
+    rename: (from: string, to: string) => call("name", () => disk.rename(from, to, writer())),
+    rm: (path: string, options?: { recursive?: boolean; force?: boolean }) =>
+      call("name", () => disk.rm(path, options)),
+    rmdir: (path: string) => call("name", () => disk.rmdir(path)),
+    utimes: (path: string, _: Date, mtime: Date) => call("write", () => disk.utimes(path, _, mtime)),
+    open,
+    writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number): number {
+      const who = writer();
+      if (who.endedAt !== undefined) throw new Error("a dead process writes");
+      return disk.writeTo(fd, Buffer.from(bytes.subarray(offset, offset + length)), position, who);
+    },
+  };
+  return real as unknown as Disk;
+}
+
+type Opened = { disk: SimulatedDisk; writer: () => Process; call: Process["call"] };
+
+function fileOf(handle: Handle, { disk, writer, call }: Opened): DiskFile {
+  const file = {
+    fd: handle.fd,
+    stat: () => call("look", () => disk.fstat(handle)),
+    read: (buffer: ArrayBufferView, offset: number, length: number, position: number) =>
+      call("read", () => {
+        const bytes = disk.read(handle, length, position);
+        new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength).set(bytes, offset);
+        return { buffer, bytesRead: bytes.length };
+      }),
+    write: (bytes: Uint8Array, offset = 0, length = bytes.length - offset, position: number | null = null) => {
+      const part = Buffer.from(bytes.buffer, bytes.byteOffset + offset, length);
+      return call("write", () => ({ buffer: bytes, bytesWritten: disk.write(handle, part, position, writer()) }));
+    },
+    truncate: (length = 0) => call("write", () => disk.truncate(handle, length, writer())),
+    sync: () => call("sync", () => disk.sync(handle)),
+    datasync: () => call("sync", () => disk.sync(handle)),
+    close: () => call("look", () => disk.close(handle)),
+  };
+  return file as unknown as DiskFile;
+}
+
+/** What a client gets of its process. */
+export function ioOf(process: Process, fetch: Io["fetch"]) {
+  return { ...process.machine, fetch, unsettled: process.unsettled };
+}

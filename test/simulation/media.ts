@@ -1,0 +1,86 @@
+import type { Generated } from "./answers.ts";
+import { videoOf } from "./video.ts";
+
+export type MediaAnswer = {
+  status: number;
+  headers: Record<string, string>;
+  chunks: Buffer[];
+  ending: "end" | "cut" | "stall";
+};
+
+type Asked = { range: number | undefined; ifRange: string | undefined; version: number };
+
+type MediaBehaviour = (generated: Generated, asked: Asked) => MediaAnswer;
+
+function inTwo(bytes: Buffer): Buffer[] {
+  const half = Math.ceil(bytes.length / 2);
+  return [bytes.subarray(0, half), bytes.subarray(half)];
+}
+
+/** As RFC 9110 has it: a range when If-Range names the video as it is now, else the whole. */
+const fine: MediaBehaviour = ({ id, version }, { range, ifRange }) => {
+  const video = videoOf(id, version);
+  const etag = etagOf(id, version);
+  if (range === undefined || ifRange !== etag) {
+    const headers = { etag, "content-length": String(video.length) };
+    return { status: 200, headers, chunks: inTwo(video), ending: "end" };
+  }
+  if (range >= video.length) return plain(416, "", { "content-range": `bytes */${video.length}` });
+  const headers = { etag, "content-range": `bytes ${range}-${video.length - 1}/${video.length}` };
+  return { status: 206, headers, chunks: inTwo(video.subarray(range)), ending: "end" };
+};
+
+function plain(status: number, text: string, headers: Record<string, string> = {}): MediaAnswer {
+  return { status, headers, chunks: text === "" ? [] : [Buffer.from(text)], ending: "end" };
+}
+
+function etagOf(id: string, version: number): string {
+  return `"${id.slice(0, 8)}-${version}"`;
+}
+
+/** The first of the chunks, and no more. */
+function half(answer: MediaAnswer, ending: MediaAnswer["ending"]): MediaAnswer {
+  return { ...answer, chunks: answer.chunks.slice(0, 1), ending };
+}
+
+function without(answer: MediaAnswer, header: string): MediaAnswer {
+  const { [header]: _, ...headers } = answer.headers;
+  return { ...answer, headers };
+}
+
+/** What the media address does to one request: "the download ...". */
+export const mediaBehaviours: Record<string, MediaBehaviour> = {
+  "is cut half-way": (g, asked) => half(fine(g, asked), "cut"),
+  "stalls half-way": (g, asked) => half(fine(g, asked), "stall"),
+  "is cut, without a length or an ETag": (g, asked) =>
+    half(without(without(fine(g, asked), "content-length"), "etag"), "end"),
+  "has no ETag": (g, asked) => without(fine(g, { ...asked, range: undefined }), "etag"),
+  "has the key in its ETag, and is cut": (g, asked) => {
+    const answer = half(fine(g, asked), "cut");
+    return { ...answer, headers: { ...answer.headers, etag: `"${g.key}"` } };
+  },
+  "is another version from now on": (g, asked) => {
+    g.version++;
+    return fine(g, asked);
+  },
+  "brings the rest of another version": (g, asked) => {
+    const other = videoOf(g.id, g.version + 1);
+    const at = asked.range ?? 0;
+    const headers = { "content-range": `bytes ${at}-${other.length - 1}/${other.length}`, etag: '"x"' };
+    return asked.range === undefined
+      ? fine(g, asked)
+      : { status: 206, headers, chunks: [other.subarray(at)], ending: "end" };
+  },
+  "is a page of HTML": () => plain(200, "<html>please wait</html>"),
+  "is empty": () => plain(200, ""),
+  "has expired (403)": () => plain(403, "<html>expired</html>"),
+  "is not there (404)": () => plain(404, "<html>no</html>"),
+  "is put off (503)": () => plain(503, ""),
+};
+
+export function mediaAnswer(generated: Generated | undefined, asked: Asked, isHealthy: boolean): MediaAnswer {
+  if (generated === undefined) return plain(404, "{}");
+  const name = isHealthy ? undefined : generated.media[generated.downloads++];
+  const behaviour = name === undefined ? undefined : mediaBehaviours[name];
+  return (behaviour ?? fine)(generated, asked);
+}

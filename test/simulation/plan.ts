@@ -1,0 +1,205 @@
+import { createRandom, type Random } from "../faults/random.ts";
+import { type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
+import { callKinds, type Mishap } from "./machine.ts";
+import { mediaBehaviours } from "./media.ts";
+import { type Command, work } from "./people.ts";
+import type { StartPlan, Trouble } from "./service.ts";
+
+/** A story before it is played: who does what when, and what goes wrong. What then happens follows from it alone. */
+export type Plan = {
+  seed: string;
+  computers: { aheadMs: number }[];
+  hasStartTimes: boolean;
+  /** The share of calls of a process that take no time. */
+  instant: number;
+  troubles: Trouble[];
+  acts: Act[];
+};
+
+export type Act = {
+  /** How long after the act before, in milliseconds; after its end when that is waited for. */
+  gapMs: number;
+  waits: boolean;
+} & (
+  | {
+      what: "command";
+      name: string;
+      command: Command;
+      computer: number;
+      namespace: string;
+      key: number;
+      callMs: number;
+      starts: StartPlan[];
+      mishaps: Mishap[];
+    }
+  | { what: "clock"; computer: number; aheadMs: number }
+  | { what: "reboot"; computer: number }
+  | { what: "credits"; more: number }
+);
+
+/** `{key}` stands for the key of whoever types it. */
+const prompts = ["a fox", "waves", "a fox at {key}"];
+
+/** The story that a seed stands for. */
+export function planOf(seed: string): Plan {
+  const random = createRandom(seed);
+  const chance = (share: number) => random.next() < share;
+  const isShared = chance(0.35);
+  const computers = Array.from({ length: isShared ? random.between(2, 3) : 1 }, () => ({
+    aheadMs: clockError(random),
+  }));
+  const kind = random.pick(["generate", "generate", "generate", "reuse", "batch", "batch", "mcp", "mixed"] as const);
+  const acts: Act[] = [];
+  const commands = random.between(2, 5);
+  /** So that many stories are about one request: then its runs are the same. */
+  const range = chance(0.8) ? 1 : 2;
+  for (let index = 0; index < commands; index++) {
+    if (chance(0.08)) {
+      const what = random.pick(["clock", "reboot", "credits"] as const);
+      const computer = random.between(0, computers.length - 1);
+      const when = { gapMs: gap(random), waits: chance(0.5) };
+      if (what === "clock") acts.push({ what, computer, aheadMs: clockError(random), ...when });
+      else if (what === "reboot") acts.push({ what, computer, ...when });
+      else acts.push({ what, more: random.pick([10, 20, 500, -20]), ...when });
+    }
+    acts.push({
+      what: "command",
+      name: String.fromCharCode(65 + index),
+      command: commandOf(kind, random, range),
+      computer: random.between(0, computers.length - 1),
+      namespace: chance(0.85) ? "1" : "2",
+      key: chance(0.93) ? 0 : 1,
+      callMs: 10 ** (random.next() * 3 - 2),
+      starts: Array.from({ length: random.between(0, 2) }, () => startOf(random)),
+      mishaps: chance(0.6) ? mishapsOf(random) : [],
+      gapMs: gap(random),
+      waits: chance(0.55),
+    });
+  }
+  const troubles = chance(0.35) ? [troubleOf(random)] : [];
+  return {
+    seed,
+    computers,
+    hasStartTimes: chance(0.85),
+    instant: random.pick([0, 0.5, 0.8, 0.9]),
+    troubles,
+    acts,
+  };
+}
+
+function clockError(random: Random): number {
+  if (random.next() < 0.5) return 0;
+  return random.pick([-180_000, -90_000, -5_000, 5_000, 90_000, 180_000, -Date.UTC(2026, 5, 1)]);
+}
+
+function gap(random: Random): number {
+  return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 310_000]);
+}
+
+function commandOf(kind: string, random: Random, range: number): Command {
+  const chance = (share: number) => random.next() < share;
+  if (chance(0.07)) return { type: "list --dismiss" };
+  if (chance(0.14))
+    return { type: "wait --all", place: chance(0.8) ? `${work}/` : undefined, timeoutMs: timeoutOf(random) };
+  const isMixed = kind === "mixed";
+  if (kind === "batch" || (isMixed && chance(0.3))) {
+    const of = random.pick([0, 0, 0, 2, 3]);
+    return {
+      type: "batch",
+      rows: random.between(1, 3),
+      shard: of === 0 ? undefined : { index: random.between(1, of), of },
+      file: `${work}/${chance(0.9) ? "shots.csv" : "link.csv"}`,
+      retryUnknown: chance(0.1),
+      retryFailed: chance(0.1),
+      maxCredits: chance(0.2) ? random.pick([10, 15, 20]) : undefined,
+      jobs: random.between(1, 3),
+    };
+  }
+  const prompt = (chance(0.03) ? prompts[2] : prompts[random.between(0, range - 1)]) ?? "";
+  if (kind === "mcp" || (isMixed && chance(0.3))) {
+    const calls = Array.from({ length: random.between(1, 2) }, () => ({
+      prompt: chance(0.85) ? prompt : random.pick(prompts),
+      again: chance(0.1),
+      cancels: chance(0.1),
+    }));
+    return { type: "mcp", calls, maxCredits: chance(0.15) ? random.pick([10, 20]) : undefined };
+  }
+  const noWait = chance(0.12);
+  const again = chance(0.08);
+  const reuse = kind === "reuse" ? chance(0.8) : chance(0.1);
+  let earlier: (Command & { type: "generate" })["earlier"] = "resume";
+  if (again) earlier = "again";
+  else if (reuse) earlier = "reuse";
+  const place = random.pick([
+    `${work}/a.mp4`,
+    `${work}/a.mp4`,
+    `${work}/a.mp4`,
+    `${work}/b.mp4`,
+    `${work}/`,
+    undefined,
+  ]);
+  return {
+    type: "generate",
+    prompt,
+    place: noWait ? undefined : place,
+    earlier,
+    noWait,
+    overwrite: chance(0.07),
+    timeoutMs: timeoutOf(random),
+  };
+}
+
+function timeoutOf(random: Random): number {
+  return random.pick([900_000, 900_000, 900_000, 20_000]);
+}
+
+const startNames = Object.keys(startBehaviours) as StartName[];
+
+function startOf(random: Random): StartPlan {
+  const chance = (share: number) => random.next() < share;
+  return {
+    does: chance(0.4) ? "accepts it" : random.pick(startNames),
+    answersAfterMs: random.pick([1, 50, 50, 500, 5_000, 50_000, 119_000, 125_000]),
+    rendersMs: random.pick([0, 1_000, 8_000, 20_000, 60_000]),
+    ends: chance(0.9) ? "completed" : "failed",
+    lagMs: chance(0.8) ? 0 : random.pick([2_000, 20_000, 50_000]),
+    lostAfterMs: chance(0.94) ? undefined : random.pick([0, 5_000, 40_000]),
+    media: chance(0.6) ? [] : Array.from({ length: random.between(1, 3) }, () => random.pick(mediaNames)),
+  };
+}
+
+const mediaNames = Object.keys(mediaBehaviours);
+
+function mishapsOf(random: Random): Mishap[] {
+  return Array.from({ length: random.next() < 0.75 ? 1 : 2 }, () => {
+    const on = random.pick(callKinds);
+    return {
+      on,
+      nth: random.between(1, mostCalls[on]),
+      isAfter: random.next() < 0.5,
+      what: random.pick(["killed", "killed", "frozen", "frozen", "Ctrl-C"] as const),
+      ms: random.pick([0, 10, 500, 15_000, 63_000, 95_000, 200_000, 400_000]),
+    };
+  });
+}
+
+/** About as many calls of each kind as a command makes. */
+const mostCalls: Record<Mishap["on"], number> = {
+  any: 250,
+  read: 30,
+  write: 40,
+  sync: 12,
+  name: 20,
+  look: 60,
+  request: 6,
+  answer: 8,
+};
+
+function troubleOf(random: Random): Trouble {
+  const from = random.pick([0, 0, 1_000, 10_000, 60_000]);
+  return {
+    does: random.pick(Object.keys(statusBehaviours)),
+    from,
+    until: from + random.pick([5_000, 30_000, 70_000, 200_000, 600_000]),
+  };
+}

@@ -1,0 +1,259 @@
+import type { Generated } from "./answers.ts";
+import type { Process } from "./machine.ts";
+import type { Run } from "./people.ts";
+import { keys, type Post } from "./service.ts";
+import { idOfVideo } from "./video.ts";
+
+/** What the rules of `submit.md` know of an attempt: from the service, and from what the people saw. Never from the client's own thoughts. */
+type Attempt = {
+  attempt: string;
+  run: Run;
+  /** Which one it was to be written down: those before it were there to be seen. */
+  place: number;
+  prompt: string;
+  output: string | undefined;
+  intentAt: number;
+  kind: "generate" | "batch" | "mcp";
+  noWait: boolean;
+  row: string | undefined;
+  rowsFile: string | undefined;
+  posts: Post[];
+  delivered: Post[];
+  holders: Process[];
+  /** Why another one may be started; for `generate` alone, or for all. */
+  overFor: Set<"all" | "generate">;
+  id: string | undefined;
+  isDismissed: boolean;
+  /** The service has failed it, and somebody knows. */
+  hasFailed: boolean;
+  isAddressTold: boolean;
+};
+
+export class Broken extends Error {
+  readonly rule: number;
+  constructor(rule: number, message: string) {
+    super(message);
+    this.rule = rule;
+  }
+}
+
+const hourMs = 3_600_000;
+
+export type Rules = ReturnType<typeof createRules>;
+
+/** The six points of the simulation: each throws `Broken` as soon as it does not hold. */
+export function createRules(options: {
+  now(): number;
+  journal(): string;
+  contentOf(path: string): Buffer | undefined;
+}) {
+  const { now, journal, contentOf } = options;
+  const lost = new Set<string>();
+  /** The videos that were saved, also those that somebody has replaced since, on purpose. */
+  const everSaved = new Set<string>();
+  const attempts = new Map<string, Attempt>();
+  const runs = new Map<Process, Run>();
+  const written = new Set<string>();
+  let intents = 0;
+
+  const byId = (id: string) => [...attempts.values()].filter((each) => each.id === id.toLowerCase());
+  const runOf = (process: Process): Run => {
+    const run = runs.get(process);
+    if (run === undefined) throw new Error("nobody has started that process");
+    return run;
+  };
+
+  function onLine(line: Record<string, unknown>, process: Process | undefined): void {
+    const { kind, attempt, id } = line;
+    const known = attempts.get(String(attempt));
+    if (kind === "intent" && process && known === undefined) {
+      const run = runOf(process);
+      const { command } = run;
+      attempts.set(String(attempt), {
+        attempt: String(attempt),
+        run,
+        place: intents++,
+        prompt: (line.request as { prompt: string }).prompt,
+        output: line.place as string | undefined,
+        intentAt: now(),
+        kind: kindOf(line),
+        noWait: line.no_wait === true,
+        row: line.row as string | undefined,
+        rowsFile: command.type === "batch" ? "shots.csv" : undefined,
+        posts: [],
+        delivered: [],
+        holders: [process],
+        overFor: new Set(),
+        id: undefined,
+        isDismissed: false,
+        hasFailed: false,
+        isAddressTold: false,
+      });
+    }
+    if (kind === "accepted") written.add(String(id).toLowerCase());
+    if (kind === "lost") lost.add(String(id).toLowerCase());
+    if (kind === "claim" && process) known?.holders.push(process);
+    if (kind === "dismissed" && known) known.isDismissed = true;
+    if (kind === "saved" && typeof id === "string" && line.file !== "-") onSaved(id, String(line.file));
+  }
+
+  function onSaved(id: string, file: string): void {
+    const bytes = contentOf(file);
+    // Somebody else may have replaced it, on purpose, since.
+    if (bytes === undefined) return;
+    const found = idOfVideo(bytes);
+    if (found !== undefined) everSaved.add(found);
+    if (found === undefined) throw new Broken(3, `${file} is written down as saved, and is no whole video`);
+    if (found !== id.toLowerCase())
+      throw new Broken(3, `${file} is written down as the video of ${id}, and is that of ${found}`);
+  }
+
+  /** Whether the rules allow another start beside this attempt. */
+  function allows(other: Attempt, mine: Attempt): boolean {
+    if (other.posts.length === 0) return true;
+    if (other.isDismissed || other.overFor.has("all")) return true;
+    if (mine.kind === "batch") return false;
+    const { command } = mine.run;
+    const isReuse = mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse");
+    const ageMs = mine.intentAt - other.intentAt;
+    if (isReuse) return ageMs >= 24 * hourMs;
+    if (ageMs >= 12 * hourMs || other.overFor.has("generate")) return true;
+    if (other.noWait && other.id !== undefined) return true;
+    // Held by a live process at some moment since this command was typed.
+    return other.holders.some(({ endedAt = now() }) => endedAt > mine.run.process.startedAt);
+  }
+
+  /** Whether the two ask for the same run. */
+  function isSame(other: Attempt, mine: Attempt): boolean {
+    if (other.kind !== mine.kind) return false;
+    if (mine.kind === "batch") return other.row === mine.row && other.rowsFile === mine.rowsFile;
+    if (other.prompt !== mine.prompt) return false;
+    const { command } = mine.run;
+    return mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse")
+      ? true
+      : other.output === mine.output;
+  }
+
+  function isAgain(mine: Attempt): boolean {
+    const { command } = mine.run;
+    if (command.type === "generate") return command.earlier === "again";
+    if (command.type === "mcp") return command.calls.some(({ again }) => again);
+    return command.type === "batch" && (command.retryUnknown || command.retryFailed);
+  }
+
+  return {
+    isWritten: (id: string) => written.has(id),
+    onRun: (run: Run) => void runs.set(run.process, run),
+    onLine,
+    onTheEnd,
+    onName(path: string, bytes: Buffer): void {
+      if (/\.mp4$/.test(path) && idOfVideo(bytes) === undefined)
+        throw new Broken(3, `${path} is given to what is no whole video`);
+    },
+    onPost(process: Process, post: Post): void {
+      const mine = attempts.get(post.attempt);
+      if (mine === undefined) throw new Broken(1, "a start was sent that nobody had written down");
+      mine.posts.push(post);
+      if (post.generated) mine.id = post.generated.id;
+      const before = mine.posts.slice(0, -1).find(({ behaviour }) => behaviour.means !== "later");
+      if (before) throw new Broken(1, `${process.name} sent attempt ${mine.attempt} again after "${before.does}"`);
+      if (isAgain(mine)) return;
+      const earlier = [...attempts.values()].filter((other) => other !== mine && other.place < mine.place);
+      for (const other of earlier)
+        if (isSame(other, mine) && !allows(other, mine)) {
+          const first = other.posts.at(-1);
+          throw new Broken(
+            1,
+            `${process.name} starts ${nameOf(mine)} again, which ${other.run.process.name} has started: the service "${first?.does}" then`,
+          );
+        }
+    },
+    onDelivered(_: Process, post: Post): void {
+      const mine = attempts.get(post.attempt);
+      mine?.delivered.push(post);
+      if (post.behaviour.means === "refused") mine?.overFor.add("all");
+      if (post.behaviour.means === "later") mine?.overFor.add("all");
+      else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
+    },
+    onStatusDelivered(id: string, text: string): void {
+      for (const each of byId(id)) {
+        if (text.includes('"failed"')) {
+          each.overFor.add("all");
+          each.hasFailed = true;
+        }
+        if (!text.includes('"completed"') || text.includes('"video_url":null')) continue;
+        // Its address is all that was asked for.
+        if (each.output !== undefined) continue;
+        each.isAddressTold = true;
+        if (each.kind === "generate") each.overFor.add("generate");
+      }
+    },
+    /** A video stands under its name. */
+    onVideo(id: string): void {
+      for (const each of byId(id)) each.overFor.add("generate");
+    },
+    /** What a process says at its end must be true. */
+    onEnd({ process, said, command }: Run): void {
+      const mine = [...attempts.values()].filter((each) => each.run.process === process && each.posts.length > 0);
+      const text = said.lines.join("\n");
+      const written = journal();
+      for (const { posts, delivered } of mine) {
+        for (const { generated, behaviour } of posts) {
+          if (generated === undefined) continue;
+          const isTold = text.includes(generated.id);
+          const isRefused = delivered.some((each) => each.behaviour.means === "refused");
+          if (said.code !== 6 && !isTold && !isRefused)
+            throw new Broken(
+              4,
+              `${process.name} ends with ${said.code} and without the id of ${generated.id}, which was charged`,
+            );
+          const hasCome = behaviour.hasId && delivered.some((each) => each.generated === generated);
+          if (hasCome && !isTold && !written.includes(generated.id))
+            throw new Broken(2, `${process.name} got the id ${generated.id}, and it is nowhere`);
+        }
+      }
+      if (command.type === "generate" && /Nothing was sent(,| now)/.test(text) && mine.length > 0)
+        throw new Broken(4, `${process.name} says that nothing was sent`);
+      if (command.type === "generate" && said.code === 0 && command.place !== undefined && !command.noWait)
+        if (said.files.length === 0) throw new Broken(4, `${process.name} ends with 0, and has saved nothing`);
+      for (const { id, file } of said.files) {
+        const bytes = contentOf(file);
+        // Another process may have replaced it since, on purpose.
+        const found = bytes && idOfVideo(bytes);
+        if (bytes && found !== id.toLowerCase())
+          throw new Broken(3, `${process.name} says that ${file} is the video of ${id}, and it is that of ${found}`);
+      }
+    },
+  };
+
+  /** After all faults somebody with each key has waited for everything: nothing that was paid for, and known here, may be missing. */
+  function onTheEnd(
+    files: ReadonlyMap<string, Buffer>,
+    generations: ReadonlyMap<string, Generated>,
+    end: number,
+  ): void {
+    const saved = new Set([...files.values()].map(idOfVideo));
+    for (const each of attempts.values()) {
+      const generated = generations.get(each.id ?? "");
+      if (generated === undefined || !written.has(generated.id) || generated.lostAt < end) continue;
+      // The user was told, and `wait <id>` asks for it again.
+      if (lost.has(generated.id)) continue;
+      if (generated.ends === "failed" || each.isAddressTold || everSaved.has(generated.id) || saved.has(generated.id))
+        continue;
+      throw new Broken(2, `the video of ${generated.id}, which was paid for, is saved nowhere`);
+    }
+    for (const [path, bytes] of files)
+      for (const key of keys)
+        if (bytes.includes(key) || bytes.includes(Buffer.from(key).toString("base64")))
+          throw new Broken(6, `${path} holds a key`);
+  }
+
+  function nameOf({ kind, prompt, row }: Attempt): string {
+    return kind === "batch" ? `row ${row}` : `"${prompt}"`;
+  }
+}
+
+function kindOf(line: Record<string, unknown>): Attempt["kind"] {
+  if (line.batch !== undefined) return "batch";
+  return line.mcp === true ? "mcp" : "generate";
+}

@@ -1,0 +1,244 @@
+import { type FetchInit, type HttpResponse, type Io, RequestError } from "../../src/io.ts";
+import type { Random } from "../faults/random.ts";
+import {
+  type Answer,
+  type Generated,
+  type StartBehaviour,
+  type StartName,
+  startBehaviours,
+  statusAnswer,
+  statusBehaviours,
+  urlOf,
+} from "./answers.ts";
+import type { Process } from "./machine.ts";
+import { type MediaAnswer, mediaAnswer } from "./media.ts";
+import type { Schedule } from "./schedule.ts";
+
+export const serviceUrl = "https://api.video.example";
+export const keys = ["canary-key-0123456789", "canary-other-9876543210"] as const;
+
+/** What becomes of one start request, and of its generation. */
+export type StartPlan = {
+  does: StartName;
+  answersAfterMs: number;
+  rendersMs: number;
+  ends: Generated["ends"];
+  lagMs: number;
+  /** After so many milliseconds the service loses it. */
+  lostAfterMs: number | undefined;
+  media: readonly string[];
+};
+
+export type Trouble = { does: string; from: number; until: number };
+
+/** What the service saw and said, for the rules. */
+export type ServiceEvents = {
+  /** A start request arrived, whole. */
+  onPost(process: Process, post: Post): void;
+  onDelivered(process: Process, post: Post): void;
+  onStatusDelivered(id: string, text: string): void;
+  /** Whether some client has written an id down: then a replay of it can be told. */
+  isWritten(id: string): boolean;
+};
+
+export type Post = {
+  attempt: string;
+  prompt: string;
+  behaviour: StartBehaviour;
+  does: StartName;
+  /** The generation that was charged for. */
+  generated: Generated | undefined;
+  at: number;
+};
+
+export type Service = ReturnType<typeof createService>;
+
+type ServiceOptions = { schedule: Schedule; random: Random; troubles: readonly Trouble[]; events: ServiceEvents };
+
+/** A service with two accounts, and a ledger that tells the truth. */
+export function createService({ schedule, random, troubles, events }: ServiceOptions) {
+  const generations = new Map<string, Generated>();
+  const credits = new Map<string, number>(keys.map((key) => [key, 1_000]));
+  /** Once it is healthy again, all faults are over. */
+  let isHealthy = false;
+
+  const charge = (plan: StartPlan, post: Pick<Post, "attempt" | "prompt">, model: string, key: string): Generated => {
+    const now = schedule.now();
+    const generated: Generated = {
+      id: random.uuid(),
+      key,
+      attempt: post.attempt,
+      prompt: post.prompt,
+      model,
+      startedAt: now,
+      endsAt: now + plan.rendersMs,
+      ends: plan.ends,
+      lagMs: plan.lagMs,
+      lostAt: plan.lostAfterMs === undefined ? Number.POSITIVE_INFINITY : now + plan.lostAfterMs,
+      downloads: 0,
+      media: plan.media,
+      version: 0,
+    };
+    generations.set(generated.id, generated);
+    credits.set(key, (credits.get(key) ?? 0) - 10);
+    return generated;
+  };
+
+  const fetchFor = (process: Process, starts: readonly StartPlan[]): Io["fetch"] => {
+    let posts = 0;
+    const exchange = (url: string, init: FetchInit): Promise<() => HttpResponse> =>
+      new Promise((resolve, reject) => {
+        let isSent = false;
+        let isDone = false;
+        const { signal, unsentSignal } = init;
+        const fail = (cause: unknown, sent: boolean) => {
+          isDone = true;
+          reject(new RequestError(cause, { sent }));
+        };
+        const onAbort = () => !isDone && fail(signal?.reason, isSent);
+        const onUnsentAbort = () => !isDone && !isSent && fail(unsentSignal?.reason, false);
+        signal?.addEventListener("abort", onAbort, { once: true });
+        unsentSignal?.addEventListener("abort", onUnsentAbort, { once: true });
+        if (signal?.aborted) return onAbort();
+        if (unsentSignal?.aborted) return onUnsentAbort();
+        /** Comes when the process runs, if it still waits for it. */
+        const arrive = (ms: number, work: () => void) =>
+          process.after(ms, () => {
+            if (isDone) return;
+            isDone = true;
+            signal?.removeEventListener("abort", onAbort);
+            work();
+          });
+        const answer = (ms: number, found: Answer, onDelivered: () => void) =>
+          arrive(ms, () =>
+            resolve(() => {
+              onDelivered();
+              return responseOf(found);
+            }),
+          );
+        const onServer = (ms: number, work: () => void) =>
+          schedule.add({ at: schedule.now() + ms, order: process.random.next(), run: work });
+
+        if (init.method === "POST") {
+          const plan = (isHealthy ? undefined : starts[posts++]) ?? finePlan;
+          const behaviour: StartBehaviour = startBehaviours[plan.does];
+          if (behaviour.means === "unsent") {
+            arrive(5, () => reject(new RequestError(systemError(behaviour.fails ?? ""), { sent: false })));
+            return;
+          }
+          process.after(2 + process.random.next() * 20, () => {
+            if (isDone) return;
+            isSent = true;
+            onServer(1 + process.random.next() * 5, () => {
+              const { prompt, model } = JSON.parse(String(init.body));
+              const attempt = init.headers?.["Idempotency-Key"] ?? "";
+              const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
+              const generated = behaviour.charges ? charge(plan, { attempt, prompt }, model, key) : undefined;
+              const post: Post = { attempt, prompt, behaviour, does: plan.does, generated, at: schedule.now() };
+              events.onPost(process, post);
+              const others = [...generations.values()].filter((each) => each.prompt !== prompt);
+              const other = others.findLast((each) => events.isWritten(each.id))?.id;
+              const id = generated?.id ?? random.uuid();
+              if (behaviour.fails === "silence") return;
+              if (behaviour.fails !== undefined) {
+                const error = systemError(behaviour.fails);
+                arrive(plan.answersAfterMs, () => reject(new RequestError(error, { sent: true })));
+                return;
+              }
+              const scene = { id, prompt, model, key, other, credits: credits.get(key) };
+              const found = behaviour.answer?.(scene);
+              if (found) answer(plan.answersAfterMs, found, () => events.onDelivered(process, post));
+            });
+          });
+          return;
+        }
+        isSent = true;
+        onServer(2 + process.random.next() * 20, () => {
+          if (url.startsWith(serviceUrl)) {
+            const id = decodeURIComponent(url.slice(url.indexOf("=") + 1));
+            const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
+            const now = schedule.now();
+            const trouble = isHealthy ? undefined : troubles.find(({ from, until }) => now >= from && now < until);
+            const generated = generations.get(id.toLowerCase());
+            const said = trouble ? statusBehaviours[trouble.does]?.(generated, id) : statusAnswer(generated, key, now);
+            if (said === "silence") return;
+            if (said === undefined) {
+              arrive(1, () => reject(new RequestError(systemError("ECONNRESET"), { sent: true })));
+              return;
+            }
+            answer(1, said, () => events.onStatusDelivered(id, said.text));
+            return;
+          }
+          const [, id = "", version = "0"] = /\/([^/]+)\/(\d+)\.mp4$/.exec(url) ?? [];
+          const generated = generations.get(id);
+          const range = init.headers?.Range === undefined ? undefined : Number(/\d+/.exec(init.headers.Range)?.[0]);
+          const asked = { range, ifRange: init.headers?.["If-Range"], version: Number(version) };
+          const found = mediaAnswer(generated, asked, isHealthy);
+          arrive(1, () => resolve(() => mediaResponse(found, process, signal ?? undefined)));
+        });
+      });
+    return async (url, init = {}) => {
+      await process.call("request", () => {});
+      const arrived = await exchange(url, init);
+      return process.call("answer", arrived);
+    };
+  };
+
+  return {
+    generations,
+    fetchFor,
+    addCredits: (key: string, more: number) => void credits.set(key, (credits.get(key) ?? 0) + more),
+    heal() {
+      isHealthy = true;
+      for (const generated of generations.values()) generated.lagMs = 0;
+    },
+    urlOf,
+  };
+}
+
+const finePlan: StartPlan = {
+  does: "accepts it",
+  answersAfterMs: 50,
+  rendersMs: 1_000,
+  ends: "completed",
+  lagMs: 0,
+  lostAfterMs: undefined,
+  media: [],
+};
+
+function responseOf({ status, text, headers = {}, isCut }: Answer): HttpResponse {
+  const chunk = Buffer.from(text);
+  const body = {
+    async *[Symbol.asyncIterator]() {
+      yield chunk;
+      if (isCut) throw systemError("UND_ERR_SOCKET");
+    },
+  };
+  return { status, headers: { get: (name) => headers[name.toLowerCase()] ?? null }, body, text: async () => text };
+}
+
+function mediaResponse(
+  { status, headers, chunks, ending }: MediaAnswer,
+  process: Process,
+  signal: AbortSignal | undefined,
+): HttpResponse {
+  const body = {
+    async *[Symbol.asyncIterator]() {
+      for (const chunk of chunks) {
+        yield await process.call("answer", () => chunk);
+        signal?.throwIfAborted();
+      }
+      if (ending === "cut") throw systemError("UND_ERR_SOCKET");
+      if (ending === "stall")
+        await new Promise((_, reject) => {
+          if (signal?.aborted) reject(signal.reason);
+          signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+        });
+    },
+  };
+  return { status, headers: { get: (name) => headers[name.toLowerCase()] ?? null }, body, text: async () => "" };
+}
+
+function systemError(code: string): Error {
+  return Object.assign(new Error(`${code.toLowerCase()} on purpose`), { code });
+}

@@ -1,0 +1,237 @@
+import process from "node:process";
+import { createRandom } from "../faults/random.ts";
+import { createDisk } from "./disk.ts";
+import { type Computer, createProcess } from "./machine.ts";
+import { type Command, home, journalPath, keys, leaveAtOnce, type Run, type, work } from "./people.ts";
+import type { Act, Plan } from "./plan.ts";
+import { Broken, createRules } from "./rules.ts";
+import { createSchedule } from "./schedule.ts";
+import { createService } from "./service.ts";
+import { idOfVideo } from "./video.ts";
+import { clockWords, commandWords, lineWords, mishapWords, short, whereWords } from "./words.ts";
+
+/** How a story went. */
+export type Played = {
+  /** What was broken, if so. */
+  broken: { rule: number; message: string } | undefined;
+  /** What happened, a line each, for people; empty unless it was asked for. */
+  lines: string[];
+  steps: number;
+};
+
+const maxSteps = 60_000;
+/** Nobody waits for longer, with the longest time to wait of a command and all that may hold it up. */
+const maxMs = 4 * 3_600_000;
+
+/** Stack traces of the errors that a story is made of cost a third of its time. */
+if (!process.env.STACKS) Error.stackTraceLimit = 0;
+
+/** Plays a story to its end. The same plan gives the same story, to the byte. */
+export async function play(plan: Plan, { tells = false } = {}): Promise<Played> {
+  const schedule = createSchedule();
+  const disk = createDisk(schedule.now);
+  disk.mkdir(home, { recursive: true });
+  disk.mkdir(work, { recursive: true });
+  disk.close(disk.open(`${work}/shots.csv`, "w"));
+  disk.symlink(`${work}/shots.csv`, `${work}/link.csv`);
+  disk.settle();
+  const lines: string[] = [];
+  /** What was last seen of each process. */
+  const last = new Map<string, string>();
+  const tell = (text: () => string) => {
+    if (tells) lines.push(`${(schedule.now() / 1000).toFixed(3).padStart(9)} s  ${text()}`);
+  };
+  const tellOf = (name: string, text: () => string) => {
+    if (!tells) return;
+    last.set(name, text());
+    tell(() => `${name} ${last.get(name)}`);
+  };
+  const computers = plan.computers.map(
+    ({ aheadMs }, index): Computer => ({
+      name: String(index + 1),
+      boot: 1,
+      disk,
+      aheadMs,
+      hasStartTimes: plan.hasStartTimes,
+      processes: new Set(),
+      nextPid: 100,
+    }),
+  );
+  const rules = createRules({
+    now: schedule.now,
+    journal: () => disk.content(journalPath)?.toString("utf8") ?? "",
+    contentOf: disk.content,
+  });
+  let broken: Played["broken"];
+  const check = (work: () => void) => {
+    try {
+      if (!broken) work();
+    } catch (error) {
+      if (!(error instanceof Broken)) throw error;
+      broken = { rule: error.rule, message: error.message };
+      tell(() => `BROKEN: ${error.message}`);
+    }
+  };
+  const service = createService({
+    schedule,
+    random: createRandom(`${plan.seed}/service`),
+    troubles: plan.troubles,
+    events: {
+      onPost(process, post) {
+        const id = post.generated ? ` (${short(post.generated.id)})` : "";
+        tell(
+          () => `the service gets the start of ${process.name} (attempt ${short(post.attempt)}): it ${post.does}${id}`,
+        );
+        last.set(process.name, "has sent its start");
+        check(() => rules.onPost(process, post));
+      },
+      onDelivered(process, post) {
+        tellOf(process.name, () => "has got the answer");
+        check(() => rules.onDelivered(process, post));
+      },
+      onStatusDelivered: (id, text) => check(() => rules.onStatusDelivered(id, text)),
+      isWritten: rules.isWritten,
+    },
+  });
+
+  const runs: Run[] = [];
+
+  disk.watch((change, writer) => {
+    if (change.kind === "name") {
+      check(() => rules.onName(change.path, change.bytes));
+      const id = /\.mp4$/.test(change.path) ? idOfVideo(change.bytes) : undefined;
+      if (id !== undefined) {
+        rules.onVideo(id);
+        tellOf(writer.name, () => `has put the video of ${short(id)} at ${change.path}`);
+      }
+      return;
+    }
+    if (change.path !== journalPath) return;
+    for (const text of change.bytes.toString("utf8").split("\n")) {
+      const line = parse(text);
+      if (line === undefined) continue;
+      const process = runs.find((each) => each.process.name === writer.name)?.process;
+      tellOf(writer.name, () => lineWords(line));
+      check(() => rules.onLine(line, process));
+    }
+  });
+  const run = (act: Act & { what: "command" }): Promise<void> => {
+    const computer = computers[act.computer] as Computer;
+    const process = createProcess(
+      {
+        name: act.name,
+        computer,
+        namespace: act.namespace,
+        random: createRandom(`${plan.seed}/${act.name}`),
+        mishaps: act.mishaps,
+        callMs: act.callMs,
+        instant: plan.instant,
+        onMishap: (mishap) => tell(() => mishapWords(act.name, mishap, last.get(act.name))),
+        onSecondPress() {
+          leaveAtOnce(current);
+          finish();
+        },
+      },
+      schedule,
+    );
+    const key = keys[act.key] ?? keys[0];
+    const current: Run = {
+      command: JSON.parse(JSON.stringify(act.command).replaceAll("{key}", key)) as Command,
+      process,
+      key,
+      fetch: service.fetchFor(process, act.starts),
+      said: { code: 0, lines: [], files: [] },
+    };
+    runs.push(current);
+    rules.onRun(current);
+    tell(() => `${act.name} types ${commandWords(act.command)}${whereWords(act, plan)}`);
+    if (computer.aheadMs !== 0) tell(() => `  (the clock there ${clockWords(computer.aheadMs)})`);
+    const finish = () => {
+      if (process.endedAt !== undefined) return;
+      tell(() => `${act.name} ends with ${current.said.code}: ${current.said.lines.join(" | ").replaceAll("\n", " ")}`);
+      check(() => rules.onEnd(current));
+      process.end(false);
+    };
+    void type(current).then(finish, (error) => {
+      broken ??= { rule: 0, message: String(error?.stack ?? error) };
+    });
+    return new Promise((resolve) => process.onEnd(resolve));
+  };
+
+  const wait = (ms: number) =>
+    new Promise<void>((resolve) => {
+      schedule.add({ at: schedule.now() + ms, order: -1, run: resolve });
+    });
+
+  const direct = async () => {
+    let before: Promise<void> = Promise.resolve();
+    for (const act of plan.acts) {
+      if (act.waits) await before;
+      await wait(act.gapMs);
+      if (act.what === "command") before = run(act);
+      else happen(act);
+    }
+    // The faults are over: everybody has to end.
+    await Promise.all(runs.map(({ process }) => new Promise<void>((resolve) => process.onEnd(resolve))));
+    service.heal();
+    for (const computer of computers) computer.aheadMs = 0;
+    await wait(400_000);
+    for (const [index] of keys.entries()) await run(lastWait(index));
+    check(() => rules.onTheEnd(disk.files(), service.generations, schedule.now()));
+    isDone = true;
+  };
+  const happen = (act: Exclude<Act, { what: "command" }>) => {
+    if (act.what === "credits") {
+      service.addCredits(keys[0], act.more);
+      tell(() => `the balance changes by ${act.more}`);
+      return;
+    }
+    const computer = computers[act.computer] as Computer;
+    if (act.what === "clock") {
+      computer.aheadMs = act.aheadMs;
+      tell(() => `the clock of machine ${computer.name} ${clockWords(act.aheadMs)}`);
+      return;
+    }
+    tell(() => `machine ${computer.name} loses power, and starts again`);
+    for (const process of [...computer.processes]) process.end(true);
+    computer.boot++;
+    computer.nextPid = 100;
+    disk.crash(createRandom(`${plan.seed}/crash`), computers.length > 1 ? computer.name : undefined);
+  };
+  let isDone = false;
+  void direct();
+  await schedule.run(() => isDone || broken !== undefined || schedule.now() > maxMs, maxSteps);
+  if (!broken && !isDone) {
+    const waiting = runs.filter(({ process }) => process.endedAt === undefined).map(({ process }) => process.name);
+    broken = { rule: 5, message: `${waiting.join(", ")} never ends` };
+  }
+  for (const { process } of runs) process.end(true);
+  return { broken, lines, steps: schedule.taken() };
+}
+
+/** What a careful person does in the end. */
+function lastWait(key: number): Act & { what: "command" } {
+  const command: Command = { type: "wait --all", place: `${work}/end/`, timeoutMs: 900_000 };
+  return {
+    what: "command",
+    name: `Z${key}`,
+    command,
+    computer: 0,
+    namespace: "1",
+    key,
+    callMs: 1,
+    starts: [],
+    mishaps: [],
+    gapMs: 0,
+    waits: true,
+  };
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  if (!text.startsWith("{")) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,13 @@
+import { tinyMp4 } from "../mp4.ts";
+
+/** All videos have the same size: by that alone nobody can tell them apart. */
+export function videoOf(id: string, version: number): Buffer {
+  return Buffer.from(tinyMp4(`${id} ${version}`.padEnd(120, ".")));
+}
+
+/** The generation whose whole video these bytes are. */
+export function idOfVideo(bytes: Buffer): string | undefined {
+  const text = bytes.subarray(36).toString("latin1");
+  const [id = "", version = ""] = text.replace(/\.+$/, "").split(" ");
+  return /^\d$/.test(version) && videoOf(id, Number(version)).equals(bytes) ? id : undefined;
+}
