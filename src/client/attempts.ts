@@ -57,10 +57,9 @@ export async function chooseAttempt(entries: readonly Entry[], wanted: Wanted): 
   // A video that was paid for and is not saved may go to any place.
   const sameRun = same.filter(({ entry }) => entry.place === place || (entry.status === "completed" && isOpen(entry)));
   const dismissed: Entry[] = [];
-  for (const dated of sameRun.filter(({ ageMs }) => ageMs < resumableMs).reverse()) {
-    const { entry } = dated;
+  for (const { entry } of sameRun.filter(({ ageMs }) => ageMs < resumableMs).reverse()) {
     const isLost = entry.status === "lost";
-    const isUnknown = await isUnclear(dated, isHeld);
+    const isUnknown = await hasEnded(entry, isHeld);
     const isWaitedFor = isOpen(entry) && !entry.no_wait;
     const held = (isWaitedFor || entry.status === "starting") && (await isHeldBy(entry, isHeld));
     const isResumable = isWaitedFor && held === false;
@@ -82,9 +81,8 @@ async function chooseReusable(same: readonly Dated[], isHeld: Wanted["isHeld"]):
   const recent = same.filter(({ ageMs }) => ageMs < reusableMs);
   const started = recent.map(({ entry }) => entry).find(isStarted);
   if (started) return { kind: "resume", entry: started };
-  for (const dated of recent) {
-    const { entry } = dated;
-    if (await isUnclear(dated, isHeld)) throw unclearError(entry);
+  for (const { entry } of recent) {
+    if (await hasEnded(entry, isHeld)) throw unclearError(entry);
     if (entry.status === "lost") throw lostError(entry);
     if (entry.status === "starting") return { kind: "wait", entry };
   }
@@ -113,6 +111,11 @@ export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
     return { entry, ageMs: isPlausible ? ageMs : 0 };
   });
   return oldestFirst.reverse();
+}
+
+/** The same by whether the process has ended alone: further looks tell that, while the clocks of two machines may differ by hours. */
+function hasEnded(entry: Entry, isHeld: Wanted["isHeld"]): Promise<boolean> {
+  return isUnclear({ entry, ageMs: 0 }, isHeld);
 }
 
 /** Whether an attempt may have been charged although its id is unknown: its process has ended, or takes too long and may have ended. */

@@ -39,7 +39,8 @@ test("a serve that is killed and started again goes on with the engine's job: on
   const { fake, machine, flags } = await createScene();
   const first = await serve(machine, ...flags);
   const { stdout } = await machine.vidgen("generate", "a fox", "--local", "--no-wait");
-  await expect.poll(() => fake.jobs.size, { timeout: 20_000 }).toBe(1);
+  // Once it is polled, its id is written down.
+  await expect.poll(() => [...fake.jobs.values()].some(({ polls }) => polls > 0), { timeout: 20_000 }).toBe(true);
   first.child.kill("SIGKILL");
   await first.ended;
   const second = await serve(machine, ...flags);

@@ -41,8 +41,8 @@ test.each([
 
 test("--verbose shows 16 kB of a longer reply, says so, and cuts no key and no address in half", async () => {
   const world = await createWorld();
-  const data = { id: "a-long-one", status: "processing" };
-  const bodyOf = (more: object) => JSON.stringify({ success: true, data, note: "🦊".repeat(3_970), ...more });
+  const dataOf = () => ({ id: `long-${shown.length}-one`, status: "processing" });
+  const bodyOf = (more: object) => JSON.stringify({ success: true, data: dataOf(), note: "🦊".repeat(3_970), ...more });
   const shown: string[] = [];
   for (const more of [
     { url: `https://ann:canary-password@x.example/${"y".repeat(2_000)}` },

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Clock } from "../../../src/io.ts";
+import { RequestError } from "../../../src/io.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
@@ -28,7 +29,7 @@ function anEngine(name: string, clock: Clock, { fault, jobs = 4 }: { fault?: Fau
 }
 
 const refuse = () => {
-  throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", sent: false });
+  throw new RequestError(Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }), { sent: false });
 };
 const broken: Fault = ({ route }: Call) =>
   route === "create" ? new Response("bad gateway", { status: 502 }) : undefined;
