@@ -337,7 +337,7 @@ test("a signal ends the wait for the lock, also in the turn of others", async ()
   const waiting = [start({ signal: controller.signal }), start({ signal: controller.signal })];
   const reason = new VidgenError("interrupted", "Interrupted.");
   controller.abort(reason);
-  for (const each of waiting) await expect(each).rejects.toBe(reason);
+  await Promise.all(waiting.map((each) => expect(each).rejects.toBe(reason)));
   free();
   await holding;
   await start();
