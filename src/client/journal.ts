@@ -51,6 +51,7 @@ const chunkBytes = 1_000_000;
 export function openJournal(path: string, io: JournalIo, earlier?: string): Journal {
   const { disk } = io;
   const leaseOf = (holder: string, journal = path) => join(`${journal}.leases`, holder);
+  const paths = earlier === undefined ? [path] : [path, earlier];
   const sources = (words?: readonly string[]) => [
     linesBackwards(path, disk, words),
     ...(earlier === undefined ? [] : [readableLines(earlier, disk, words)]),
@@ -82,6 +83,9 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     },
     async entriesOf(id) {
       const ids = [...new Set([id, id.toLowerCase(), id.toUpperCase()])];
+      // A batch asks at each start, and the answer is nearly always no.
+      const isNamed = await Promise.all(paths.map((each) => holdsAny(each, ids, disk)));
+      if (!isNamed.includes(true)) return [];
       const attempts = new Set<string>();
       for (const source of sources(ids))
         for await (const lines of source)
@@ -149,7 +153,6 @@ async function* linesBackwards(path: string, disk: Disk, words?: readonly string
       const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1;
       rest = bytes.subarray(0, first);
       end = start;
-      if (words && !words.some((word) => bytes.includes(word))) continue;
       const texts = bytes.toString("utf8", first).split("\n").reverse();
       yield texts.flatMap((text) => (isWanted(text) ? (parseLine(text) ?? []) : []));
     }
@@ -158,6 +161,26 @@ async function* linesBackwards(path: string, disk: Disk, words?: readonly string
     throw new VidgenError("output", `Cannot read the journal ${path}: ${systemReason(error)}.`, { cause: error });
   } finally {
     await file?.close();
+  }
+}
+
+/** Whether one of the words stands in a file; true where that cannot be told. */
+async function holdsAny(path: string, words: readonly string[], disk: Disk): Promise<boolean> {
+  const file = await openLines(path, "r", { disk }).catch(() => undefined);
+  if (file === undefined) return true;
+  const overlap = Math.max(...words.map((word) => Buffer.byteLength(word)));
+  // Made once: to make one for each part is half of the work.
+  const part = Buffer.alloc(chunkBytes + overlap);
+  try {
+    const { size } = await file.stat();
+    for (let start = 0; start < size; start += chunkBytes) {
+      const { bytesRead } = await file.read(part, 0, part.length, start);
+      const bytes = part.subarray(0, bytesRead);
+      if (words.some((word) => bytes.includes(word))) return true;
+    }
+    return false;
+  } finally {
+    await file.close();
   }
 }
 

@@ -105,6 +105,25 @@ test("the attempts of an id are found wherever they are, and in either letter ca
   expect(await journal.entriesOf("other 3")).toEqual([]);
 });
 
+test("an id is found where it lies across two parts of the file that are read one after the other", async () => {
+  const journal = newJournal();
+  const uuid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+  const offsetOf = (text: string) => readFileSync(journal.path).indexOf(text);
+  await journal.append(intent("a"));
+  const fill = (length: number) => journal.append({ ...intent("other"), holder: "x".repeat(length) } as Line);
+  const accept = (id: string) => journal.append({ kind: "accepted", attempt: "a", id });
+  const first = statSync(journal.path).size;
+  await fill(0);
+  const least = statSync(journal.path).size - first;
+  const before = statSync(journal.path).size;
+  await accept("sample");
+  const within = offsetOf("sample") - before;
+  await fill(1_000_000 - 10 - within - least - statSync(journal.path).size);
+  await accept(uuid);
+  expect(offsetOf(uuid)).toBe(1_000_000 - 10);
+  expect(await journal.entriesOf(uuid)).toMatchObject([{ attempt: "a", id: uuid }]);
+});
+
 test("what is JSON but no line of ours is passed over, whatever it says", async () => {
   const journal = newJournal();
   await journal.append(intent("a"));
