@@ -13,9 +13,12 @@ function load() {
   // Node reads the source map of a module when it loads the module.
   if (argv.includes("--verbose")) process.setSourceMapsEnabled(true);
   const run = async ({ main, systemIo, endProcess }) => endProcess(await main(argv.slice(2), systemIo()));
-  import("../dist/cli.js").then(run, ({ message }) => {
+  try {
+    run(require("../dist/cli.cjs"));
+  } catch ({ message }) {
+    const [reason] = message.split("\n");
     process.stderr.write(
-      `error: Cannot load vidgen: ${message}. Nothing was sent.\n  Reinstall vidgen; in a clone, run npm run build.\n`,
+      `error: Cannot load vidgen: ${reason}. Nothing was sent.\n  Reinstall vidgen; in a clone, run npm run build.\n`,
     );
-  });
+  }
 }

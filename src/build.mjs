@@ -10,12 +10,24 @@ const external = Object.keys({ ...dependencies, ...peerDependencies });
 const common = { platform: "node", external, transform: { target: "node20.18" } };
 const output = { dir: "dist", sourcemap: true, sourcemapExcludeSources: true, minify: true };
 
-await build({
+const program = await build({
   ...common,
   input: { cli: "src/cli/main.ts", worker: "src/server/engines/preview/worker.ts" },
-  output: { ...output, cleanDir: true },
+  output: {
+    ...output,
+    format: "cjs",
+    entryFileNames: "[name].cjs",
+    chunkFileNames: "[name]-[hash].cjs",
+    cleanDir: true,
+  },
   plugins: [license({ thirdParty: { output: "dist/THIRD_PARTY_NOTICES.txt" } })],
 });
+
+// What each command waits for before it begins: a stray import here is felt at every start.
+const maxStartBytes = 100_000;
+const startBytes = sizeWithImports("cli.cjs", program.output);
+if (startBytes > maxStartBytes)
+  throw new Error(`\`vidgen --version\` loads ${startBytes} bytes, more than ${maxStartBytes}.`);
 
 // `import("vidgen")` and `require("vidgen")` share this file: with one each, there would be two classes named VidgenError.
 await build({
@@ -38,3 +50,16 @@ const types = await rollup({
 await types.write({ file: "dist/index.d.cts" });
 
 cpSync("src/server/engines/preview/fonts", "dist/fonts", { recursive: true });
+
+/** The bytes of a file and of all that it loads at once. */
+function sizeWithImports(fileName, output) {
+  const loaded = new Map();
+  const load = (name) => {
+    const chunk = output.find((each) => each.fileName === name);
+    if (chunk === undefined || loaded.has(name)) return;
+    loaded.set(name, Buffer.byteLength(chunk.code));
+    for (const each of chunk.imports) load(each);
+  };
+  load(fileName);
+  return [...loaded.values()].reduce((sum, bytes) => sum + bytes, 0);
+}

@@ -14,8 +14,9 @@ import type { Completed } from "./client/follow.ts";
 import { recordOf } from "./client/history.ts";
 import { createFetch } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
+import { isRecord, parseJson } from "./client/json.ts";
 import { checkModel } from "./client/models.ts";
-import { checkPrompt, type Generation, isRecord, parseJson, type Started, type StartRequest } from "./client/schema.ts";
+import { checkPrompt, type Generation, type Started, type StartRequest } from "./client/schema.ts";
 import { asVidgenError, usage, VidgenError } from "./errors.ts";
 import { systemMachine } from "./io.ts";
 

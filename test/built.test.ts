@@ -109,7 +109,7 @@ test("without the built program it says so, and what to do", async () => {
   writeFileSync(join(bare, "package.json"), '{"type":"module"}');
   const { code, stderr } = await spawnProcess(process.execPath, [join(bare, "bin/vidgen.js"), "models"], {}, bare)
     .ended;
-  const line = /^error: Cannot load vidgen: .*cli\.js.*\n {2}Reinstall vidgen; in a clone, run npm run build\.\n$/;
+  const line = /^error: Cannot load vidgen: .*cli\.cjs.*\n {2}Reinstall vidgen; in a clone, run npm run build\.\n$/;
   expect([code, stderr]).toEqual([1, expect.stringMatching(line)]);
 });
 

@@ -83,3 +83,8 @@ export function valueWords(name: string, long: string, value: string): string[] 
 function looksLikeFlag(value: string): boolean {
   return /^-(-|[a-z])\S*$/i.test(value);
 }
+
+/** Quotes a word for a shell where it needs quotes; zsh expands a word that begins with "=". */
+export function quote(word: string): string {
+  return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

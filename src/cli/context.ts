@@ -6,7 +6,7 @@ import { type Entry, typicalMs } from "../client/history.ts";
 import { type Journal, type JournalIo, openJournal } from "../client/journal.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { valueWords } from "./command-line.ts";
+import { quote, valueWords } from "./command-line.ts";
 import { findServiceFolder, type Local, localBaseUrl, openLocal } from "./local.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
@@ -229,9 +229,4 @@ function otherServiceHint(other: string, { local }: SessionOptions): string {
 
 export function listHint({ env }: Pick<Io, "env">): string {
   return `\`${programName(env)} list\` shows what was started here.`;
-}
-
-/** Quotes a word for a shell where it needs quotes; zsh expands a word that begins with "=". */
-export function quote(word: string): string {
-  return /^(?!=)[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -1,9 +1,9 @@
 import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { Close } from "./command.ts";
+import type { Close, Context } from "./command.ts";
 import { checkValues } from "./command-line.ts";
-import { createProgram, readGlobalFlags } from "./program.ts";
+import { commandOf, createProgram, readGlobalFlags } from "./program.ts";
 import { findKeys } from "./settings.ts";
 import { createOutput } from "./terminal/output.ts";
 
@@ -16,15 +16,16 @@ export async function main(argv: readonly string[], io: Io): Promise<number> {
   const output = createOutput(flags, io);
   for (const key of findKeys(io)) output.hide(key);
   const deferred: Close[] = [];
-  const program = createProgram({ io, output, input, defer: (close) => void deferred.unshift(close) });
+  const context = { io, output, input, defer: (close: Close) => void deferred.unshift(close) };
   let code = 0;
   try {
     if (output.events && output.json) throw usage("--events and --json cannot be combined: both write to stdout.");
+    const program = await createProgram(argv, context);
     checkValues(program, argv);
     await program.parseAsync(argv, { from: "user" }).catch(ignoreHelpShown);
     await output.printed();
   } catch (error) {
-    code = output.fail(explain(error, program, argv));
+    code = output.fail(await explain(error, argv, context));
   }
   code = await output.end(code);
   // Clean-up runs after everything is printed, and cannot change the exit code.
@@ -39,11 +40,10 @@ function ignoreHelpShown(error: unknown): void {
 }
 
 /** The error as it is printed; a usage error always says what to type next. */
-function explain(error: unknown, program: CommandUnknownOpts, argv: readonly string[]): VidgenError {
-  const name = argv.find((word) => !word.startsWith("-"));
-  const command = program.commands.find((command) => command.name() === name);
-  const help = command ? `See \`vidgen ${command.name()} --help\`.` : "See `vidgen --help` for the commands.";
-  if (error instanceof CommanderError) return explainUsageError(error, program, help);
+async function explain(error: unknown, argv: readonly string[], context: Context): Promise<VidgenError> {
+  const name = commandOf(argv);
+  const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
+  if (error instanceof CommanderError) return explainUsageError(error, await createProgram([], context), help);
   const known = asVidgenError(error);
   return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { createApi } from "../client/api.ts";
+import { isRecord } from "../client/json.ts";
 import { describeReply, type Reply } from "../client/reply.ts";
 import { isTransient } from "../client/retry.ts";
-import { isRecord } from "../client/schema.ts";
 import type { Io } from "../io.ts";
 
 export type Probe = {

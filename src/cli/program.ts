@@ -1,34 +1,47 @@
 import { Command, type CommandUnknownOpts, Help } from "@commander-js/extra-typings";
 import packageJson from "../../package.json" with { type: "json" };
 import { type Context, detailsOf, withDetails } from "./command.ts";
-import { addBatch } from "./commands/batch.ts";
-import { addComplete } from "./commands/complete.ts";
-import { addCompletion } from "./commands/completion.ts";
-import { addDoctor } from "./commands/doctor.ts";
-import { addGenerate } from "./commands/generate.ts";
-import { addHelp } from "./commands/help.ts";
-import { addList } from "./commands/list.ts";
-import { addListen } from "./commands/listen.ts";
-import { addLogin } from "./commands/login.ts";
-import { addLogout } from "./commands/logout.ts";
-import { addMcp } from "./commands/mcp.ts";
-import { addModels } from "./commands/models.ts";
-import { addServe } from "./commands/serve.ts";
-import { addStatus } from "./commands/status.ts";
-import { addWait } from "./commands/wait.ts";
-import { topicNames } from "./help/topics.ts";
-import { helpDocument } from "./help/tree.ts";
 import type { OutputFlags } from "./terminal/output.ts";
 
-/** In the order of the help. */
-const commands = [
-  ...[addGenerate, addBatch, addStatus, addWait, addList, addModels, addLogin, addLogout],
-  ...[addServe, addListen, addMcp, addDoctor, addCompletion, addComplete, addHelp],
-];
+/** In the order of the help. The file of a command is loaded when that command runs, or when all are needed. */
+const commands = {
+  generate: async () => (await import("./commands/generate.ts")).addGenerate,
+  batch: async () => (await import("./commands/batch.ts")).addBatch,
+  status: async () => (await import("./commands/status.ts")).addStatus,
+  wait: async () => (await import("./commands/wait.ts")).addWait,
+  list: async () => (await import("./commands/list.ts")).addList,
+  models: async () => (await import("./commands/models.ts")).addModels,
+  login: async () => (await import("./commands/login.ts")).addLogin,
+  logout: async () => (await import("./commands/logout.ts")).addLogout,
+  serve: async () => (await import("./commands/serve.ts")).addServe,
+  listen: async () => (await import("./commands/listen.ts")).addListen,
+  mcp: async () => (await import("./commands/mcp.ts")).addMcp,
+  doctor: async () => (await import("./commands/doctor.ts")).addDoctor,
+  completion: async () => (await import("./commands/completion.ts")).addCompletion,
+  __complete: async () => (await import("./commands/complete.ts")).addComplete,
+  help: async () => (await import("./commands/help.ts")).addHelp,
+};
 
-/** The whole command surface. Throws commander's errors for bad usage. */
-export function createProgram(context: Context): CommandUnknownOpts {
-  const { io, output } = context;
+/** The command that a command line names: the first word that is no flag, since the flags of every command take no value. */
+export function commandOf(argv: readonly string[]): string | undefined {
+  const name = argv.find((word) => !word.startsWith("-"));
+  return name !== undefined && Object.hasOwn(commands, name) ? name : undefined;
+}
+
+/**
+ * The program with the command that these words name. It has all commands where the words name none, for the help and for a guess, or one
+ * that tells of the others.
+ */
+export async function createProgram(argv: readonly string[], context: Context): Promise<CommandUnknownOpts> {
+  const program = await createEmpty(context);
+  if (argv[0] === "--version") return program;
+  const name = commandOf(argv);
+  const isAlone = name !== undefined && name !== "help" && name !== "__complete";
+  for (const [each, load] of Object.entries(commands)) if (!isAlone || each === name) (await load())(program, context);
+  return program;
+}
+
+async function createEmpty({ io, output }: Context): Promise<CommandUnknownOpts> {
   const columns = io.stdout.columns ?? 80;
   const program = new Command("vidgen")
     .description(
@@ -47,7 +60,7 @@ export function createProgram(context: Context): CommandUnknownOpts {
     })
     .configureHelp({
       showGlobalOptions: true,
-      formatHelp: output.json ? formatJsonHelp : formatHelp,
+      formatHelp: output.json ? await loadJsonHelp() : formatHelp,
       ...(columns < 60 ? { minWidthToWrap: 20, formatItem } : {}),
     })
     .showSuggestionAfterError()
@@ -63,9 +76,7 @@ export function createProgram(context: Context): CommandUnknownOpts {
       'url=$(vidgen generate "waves at night" --model veo-3.1)',
       "vidgen wait <id> -o waves.mp4",
     ],
-    after: `Help topics, for vidgen help <topic>: ${topicNames.join(", ")}`,
   });
-  for (const add of commands) add(program, context);
   return program;
 }
 
@@ -91,8 +102,9 @@ function formatHelp(command: CommandUnknownOpts, helper: Help): string {
   return `Examples:\n${examples.map((line) => `  $ ${line}`).join("\n")}\n\n${usage}${end}`;
 }
 
-function formatJsonHelp(command: CommandUnknownOpts): string {
-  return `${JSON.stringify(helpDocument(command), null, 2)}\n`;
+async function loadJsonHelp(): Promise<(command: CommandUnknownOpts) => string> {
+  const { helpDocument } = await import("./help/tree.ts");
+  return (command) => `${JSON.stringify(helpDocument(command), null, 2)}\n`;
 }
 
 /** On a narrow terminal the description of a flag goes below the flag: there is no room beside it. */

@@ -104,3 +104,8 @@ export function createEventListeners(id: string, tell: (event: GenerationEvent) 
 export function errorFieldsOf({ code, message, hint, id, httpStatus }: VidgenError): ErrorFields {
   return { code, message, hint: hint ?? null, id: id ?? null, http_status: httpStatus ?? null };
 }
+
+/** Whether a start was refused for a reason that is not the row's own, such as the key or the credits: the next run tries again. */
+export function isGeneral(code: ErrorCode | undefined): boolean {
+  return code !== undefined && code !== "rejected";
+}

@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import type { ErrorCode } from "../errors.ts";
 import { type Content, parseContent } from "./content.ts";
 import type { FileIdentity } from "./identity.ts";
-import { isRecord, type StartRequest } from "./schema.ts";
+import { isRecord } from "./json.ts";
+import type { StartRequest } from "./schema.ts";
 import type { Version } from "./version.ts";
 
 /**

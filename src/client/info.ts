@@ -3,8 +3,9 @@ import { systemReason, VidgenError } from "../errors.ts";
 import type { Disk, Io } from "../io.ts";
 import { redactValue } from "./credentials.ts";
 import type { Entry } from "./history.ts";
+import { isRecord, parseJson } from "./json.ts";
 import { wordsOf } from "./save.ts";
-import { type Generation, isRecord, parseJson } from "./schema.ts";
+import type { Generation } from "./schema.ts";
 import { isExistsError, kindOf, renameNew } from "./target.ts";
 
 /** What is known of a generation whose video is saved. */

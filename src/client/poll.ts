@@ -1,9 +1,10 @@
 import { doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
+import { isRecord } from "./json.ts";
 import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
 import { freeRetryMs, isFinalConnectFailure, isTransient, type RetryIo, retryAfterMs } from "./retry.ts";
-import { errorText, type Generation, isRecord, normalizeGeneration, readGeneration, saysNo } from "./schema.ts";
+import { errorText, type Generation, normalizeGeneration, readGeneration, saysNo } from "./schema.ts";
 
 /** What one poll shows. `trouble` is a failure that a retry, which is free, may overcome, though hardly when `isFinal`; `refused` is an answer that says no. */
 export type PollResult =

@@ -1,7 +1,8 @@
 import { systemCode, VidgenError } from "../errors.ts";
 import type { HttpResponse } from "../io.ts";
+import { isRecord, parseJson } from "./json.ts";
 import { maxReplyBytes } from "./raw-reply.ts";
-import { errorText, isRecord, parseJson } from "./schema.ts";
+import { errorText } from "./schema.ts";
 
 /** A reply of the service, with as much of its body as came. */
 export type Reply = {

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { usage } from "../errors.ts";
+import { isRecord } from "./json.ts";
 
 /** The three states of interface section 3. */
 export const states = ["processing", "completed", "failed"] as const;
@@ -115,17 +116,4 @@ export function errorText(json: unknown): string | undefined {
 export function checkPrompt(text: string): string {
   if (text.trim() === "") throw usage("The prompt is empty.");
   return text;
-}
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-/** Like JSON.parse, but returns `undefined` for what is no JSON, and drops `__proto__`, which could change an object's prototype. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text, (key, value) => (key === "__proto__" ? undefined : value));
-  } catch {
-    return undefined;
-  }
 }

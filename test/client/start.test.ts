@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { parseJson } from "../../src/client/json.ts";
 import type { Reply } from "../../src/client/reply.ts";
-import { parseJson } from "../../src/client/schema.ts";
 import { classify } from "../../src/client/start.ts";
 
 const now = new Date("2026-01-01T00:00:00Z");

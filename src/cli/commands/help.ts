@@ -2,11 +2,13 @@ import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { findSimilar } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type Context, type Suggestion, withDetails, withSuggestions } from "../command.ts";
+import { type Context, detailsOf, type Suggestion, withDetails, withSuggestions } from "../command.ts";
 import { formatSkill } from "../help/agents.ts";
 import { createTopics, type Topic, topicNames } from "../help/topics.ts";
 
 export function addHelp(program: CommandUnknownOpts, context: Context): void {
+  const after = `Help topics, for vidgen help <topic>: ${topicNames.join(", ")}`;
+  withDetails(program, { ...detailsOf(program), after });
   const name = new Argument("[name]", `a command, or ${topicNames.join(", ")}`);
   const command = program
     .command("help")

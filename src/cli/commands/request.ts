@@ -1,6 +1,7 @@
 import { shorten } from "../../client/credentials.ts";
+import { parseJson } from "../../client/json.ts";
 import { findModel } from "../../client/models.ts";
-import { parseJson, type StartRequest } from "../../client/schema.ts";
+import type { StartRequest } from "../../client/schema.ts";
 import { usage } from "../../errors.ts";
 
 /** The fields of a request as the flags give them. */

@@ -1,4 +1,4 @@
-import { isRecord, parseJson } from "../../client/schema.ts";
+import { isRecord, parseJson } from "../../client/json.ts";
 import { readValue } from "../commands/request.ts";
 import { columnName, isKnown } from "./columns.ts";
 import { type CsvRecord, readCsv } from "./csv.ts";

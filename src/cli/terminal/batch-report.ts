@@ -7,7 +7,7 @@ import type { RunEnd } from "../../client/batch/run.ts";
 import { asVidgenError, type ErrorCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
-import { quote } from "../context.ts";
+import { quote } from "../command-line.ts";
 import { programName } from "./output.ts";
 import { countRows, formatNumber } from "./tally.ts";
 

@@ -1,6 +1,5 @@
-import type { EventCounts, GenerationEvent } from "../events.ts";
+import { type EventCounts, type GenerationEvent, isGeneral } from "../events.ts";
 import type { Plan } from "./batch.ts";
-import { isGeneral } from "./status.ts";
 
 export type BatchCounts = EventCounts & {
   /** Not started in this run, or not yet. */

@@ -6,8 +6,8 @@ import { type Content, parseContent } from "../content.ts";
 import { redactValue } from "../credentials.ts";
 import type { EndStatus } from "../events.ts";
 import { type FileIdentity, findRealPath } from "../identity.ts";
+import { isRecord, parseJson } from "../json.ts";
 import { appendLine, openLines, readLines } from "../lines.ts";
-import { isRecord, parseJson } from "../schema.ts";
 import { kindOf } from "../target.ts";
 
 /** Which rows a results file is about: of which file, which part of it, and the base URL of the service that makes them. */

@@ -1,5 +1,5 @@
-import type { ErrorCode } from "../../errors.ts";
 import { type HolderIo, readHolder } from "../../lease.ts";
+import { isGeneral } from "../events.ts";
 import { findResults, lockOf, type ResultLine, readResults, type Source } from "./results.ts";
 
 /** How many rows are where. */
@@ -121,11 +121,6 @@ export function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
     case "unsent":
       return "missing";
   }
-}
-
-/** Whether a start was refused for a reason that is not the row's own, such as the key or the credits: the next run tries again. */
-export function isGeneral(code: ErrorCode | undefined): boolean {
-  return code !== undefined && code !== "rejected";
 }
 
 function findShards(sources: readonly Source[]): BatchStatus["shards"] {

@@ -20,7 +20,7 @@ export type PreviewOptions = { models?: Engine["models"]; concurrency?: number |
  * some 400 MB. A render that fails or is aborted leaves no file.
  */
 export function createPreviewEngine(options: PreviewOptions = {}): Engine {
-  const { models = allModels, workerUrl = new URL("./worker.js", import.meta.url) } = options;
+  const { models = allModels, workerUrl = new URL("./worker.cjs", import.meta.url) } = options;
   const { concurrency = availableParallelism() } = options;
   const decoding = createCapacity(maxMegapixels);
   return {

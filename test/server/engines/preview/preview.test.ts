@@ -120,7 +120,7 @@ describe("the preview engine", () => {
     expect([existsSync(task.file), existsSync(task.thumbnail)]).toEqual([false, false]);
   });
 
-  const built = new URL("../../../../dist/worker.js", import.meta.url);
+  const built = new URL("../../../../dist/worker.cjs", import.meta.url);
 
   test("as it is built, renders an image to a clip and a thumbnail", async () => {
     const task = aTask({ duration: 0.1 }, [squaresWebp]);
