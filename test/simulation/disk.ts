@@ -305,6 +305,11 @@ export function createDisk(now: () => number) {
       };
       visit(root);
     },
+    /** Another program replaces a file, at once and for good. */
+    replace(path: string, bytes: Buffer) {
+      const { folder, name } = locate(path);
+      folder.entries.set(name, Object.assign(create("file"), { bytes, size: bytes.length, durable: undefined }));
+    },
     /** All files by their paths, for whoever checks them. */
     files(): Map<string, Buffer> {
       const found = new Map<string, Buffer>();

@@ -15,7 +15,7 @@ import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { asVidgenError, beforePaying, exits, type VidgenError } from "../../src/errors.ts";
 import type { Io } from "../../src/io.ts";
 import { codeOfLeaving, ioOf, type Process } from "./machine.ts";
-import { keys, serviceUrl } from "./service.ts";
+import { serviceUrl } from "./service.ts";
 
 /** What somebody types. */
 export type Command =
@@ -43,14 +43,20 @@ export type Command =
   | { type: "list --dismiss" }
   | { type: "mcp"; calls: { prompt: string; again: boolean; cancels: boolean }[]; maxCredits: number | undefined };
 
-export const home = "/home/vidgen";
-export const journalPath = `${home}/journal.jsonl`;
 export const work = "/work";
 
 /** The last words of a process. */
 export type Said = { code: number; lines: string[]; files: { id: string; file: string }[] };
 
-export type Run = { command: Command; process: Process; key: string; fetch: Io["fetch"]; said: Said };
+export type Run = {
+  command: Command;
+  process: Process;
+  /** The path of its journal. */
+  journal: string;
+  key: string;
+  fetch: Io["fetch"];
+  said: Said;
+};
 
 const model = "wan-2.5";
 
@@ -80,9 +86,9 @@ function textOf({ message, hint = "", id = "" }: VidgenError): string {
   return [message, hint, id].join("\n");
 }
 
-function open({ process, key, fetch, said }: Run): { client: Client; journal: Journal } {
+function open({ process, journal: path, key, fetch, said }: Run): { client: Client; journal: Journal } {
   const onNote = (text: string) => void said.lines.push(text);
-  const journal = openJournal(journalPath, { ...process.machine, signal: process.signal, onNote });
+  const journal = openJournal(path, { ...process.machine, signal: process.signal, onNote });
   return {
     journal,
     client: createClient({ baseUrl: serviceUrl, apiKey: key, journal, onNote }, ioOf(process, fetch)),
@@ -252,5 +258,3 @@ async function mcp({ calls, maxCredits }: Command & { type: "mcp" }, run: Run): 
 export function leaveAtOnce(run: Run): void {
   run.said.code = codeOfLeaving(run.process);
 }
-
-export { keys };

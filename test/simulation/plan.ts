@@ -3,13 +3,15 @@ import { type StartName, startBehaviours, statusBehaviours } from "./answers.ts"
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
 import { type Command, work } from "./people.ts";
-import type { StartPlan, Trouble } from "./service.ts";
+import { keys, type StartPlan, type Trouble } from "./service.ts";
 
 /** A story before it is played: who does what when, and what goes wrong. What then happens follows from it alone. */
 export type Plan = {
   seed: string;
   computers: { aheadMs: number }[];
   hasStartTimes: boolean;
+  /** Each machine has a journal of its own; they share the work folder alone. */
+  hasOwnJournals: boolean;
   /** The share of calls of a process that take no time. */
   instant: number;
   troubles: Trouble[];
@@ -35,10 +37,19 @@ export type Act = {
   | { what: "clock"; computer: number; aheadMs: number }
   | { what: "reboot"; computer: number }
   | { what: "credits"; more: number }
+  | { what: "edit"; how: Edit }
 );
 
-/** `{key}` stands for the key of whoever types it. */
-const prompts = ["a fox", "waves", "a fox at {key}"];
+/** What somebody, or another program, does to the files. */
+export type Edit = (typeof edits)[number];
+const edits = [
+  "an editor puts a byte order mark before each journal",
+  "a newer version writes a line about the last attempt",
+  "a newer version rewrites the results files",
+  "another program replaces a.mp4 by a file of the same size",
+] as const;
+
+const prompts = ["a fox", "waves", `a fox at ${keys[0]}`];
 
 /** The story that a seed stands for. */
 export function planOf(seed: string): Plan {
@@ -54,12 +65,13 @@ export function planOf(seed: string): Plan {
   /** So that many stories are about one request: then its runs are the same. */
   const range = chance(0.8) ? 1 : 2;
   for (let index = 0; index < commands; index++) {
-    if (chance(0.08)) {
-      const what = random.pick(["clock", "reboot", "credits"] as const);
+    if (chance(0.12)) {
+      const what = random.pick(["clock", "reboot", "credits", "edit", "edit"] as const);
       const computer = random.between(0, computers.length - 1);
       const when = { gapMs: gap(random), waits: chance(0.5) };
       if (what === "clock") acts.push({ what, computer, aheadMs: clockError(random), ...when });
       else if (what === "reboot") acts.push({ what, computer, ...when });
+      else if (what === "edit") acts.push({ what, how: random.pick(edits), ...when });
       else acts.push({ what, more: random.pick([10, 20, 500, -20]), ...when });
     }
     acts.push({
@@ -81,6 +93,7 @@ export function planOf(seed: string): Plan {
     seed,
     computers,
     hasStartTimes: chance(0.85),
+    hasOwnJournals: isShared && chance(0.25),
     instant: random.pick([0, 0.5, 0.8, 0.9]),
     troubles,
     acts,

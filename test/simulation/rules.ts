@@ -42,18 +42,15 @@ const hourMs = 3_600_000;
 export type Rules = ReturnType<typeof createRules>;
 
 /** The six points of the simulation: each throws `Broken` as soon as it does not hold. */
-export function createRules(options: {
-  now(): number;
-  journal(): string;
-  contentOf(path: string): Buffer | undefined;
-}) {
-  const { now, journal, contentOf } = options;
-  const lost = new Set<string>();
-  /** The videos that were saved, also those that somebody has replaced since, on purpose. */
-  const everSaved = new Set<string>();
+export function createRules({ now, contentOf }: { now(): number; contentOf(path: string): Buffer | undefined }) {
   const attempts = new Map<string, Attempt>();
   const runs = new Map<Process, Run>();
-  const written = new Set<string>();
+  /** The ids that each journal has. */
+  const written = new Map<string, Set<string>>();
+  /** When another program has put its own file under a name. */
+  const replacedAt = new Map<string, number>();
+  /** What each process with a budget was told last, and whether it still knows what a start costs. */
+  const balances = new Map<Process, { credits: number | undefined; isKnown: boolean }>();
   let intents = 0;
 
   const byId = (id: string) => [...attempts.values()].filter((each) => each.id === id.toLowerCase());
@@ -63,7 +60,7 @@ export function createRules(options: {
     return run;
   };
 
-  function onLine(line: Record<string, unknown>, process: Process | undefined): void {
+  function onLine(line: Record<string, unknown>, process: Process | undefined, path: string): void {
     const { kind, attempt, id } = line;
     const known = attempts.get(String(attempt));
     if (kind === "intent" && process && known === undefined) {
@@ -90,8 +87,10 @@ export function createRules(options: {
         isAddressTold: false,
       });
     }
-    if (kind === "accepted") written.add(String(id).toLowerCase());
-    if (kind === "lost") lost.add(String(id).toLowerCase());
+    if (kind === "accepted") {
+      const ids = written.get(path) ?? new Set();
+      written.set(path, ids.add(String(id).toLowerCase()));
+    }
     if (kind === "claim" && process) known?.holders.push(process);
     if (kind === "dismissed" && known) known.isDismissed = true;
     if (kind === "saved" && typeof id === "string" && line.file !== "-") onSaved(id, String(line.file));
@@ -100,9 +99,8 @@ export function createRules(options: {
   function onSaved(id: string, file: string): void {
     const bytes = contentOf(file);
     // Somebody else may have replaced it, on purpose, since.
-    if (bytes === undefined) return;
+    if (bytes === undefined || replacedAt.has(file)) return;
     const found = idOfVideo(bytes);
-    if (found !== undefined) everSaved.add(found);
     if (found === undefined) throw new Broken(3, `${file} is written down as saved, and is no whole video`);
     if (found !== id.toLowerCase())
       throw new Broken(3, `${file} is written down as the video of ${id}, and is that of ${found}`);
@@ -126,6 +124,8 @@ export function createRules(options: {
   /** Whether the two ask for the same run. */
   function isSame(other: Attempt, mine: Attempt): boolean {
     if (other.kind !== mine.kind) return false;
+    // A batch reads what other machines have written beside its rows; a run reads its journal.
+    if (mine.kind !== "batch" && other.run.journal !== mine.run.journal) return false;
     if (mine.kind === "batch") return other.row === mine.row && other.rowsFile === mine.rowsFile;
     if (other.prompt !== mine.prompt) return false;
     const { command } = mine.run;
@@ -142,11 +142,13 @@ export function createRules(options: {
   }
 
   return {
-    isWritten: (id: string) => written.has(id),
+    isWritten: (process: Process, id: string) => written.get(runOf(process).journal)?.has(id) ?? false,
     onRun: (run: Run) => void runs.set(run.process, run),
     onLine,
     onTheEnd,
+    onReplaced: (path: string) => void replacedAt.set(path, now()),
     onName(path: string, bytes: Buffer): void {
+      replacedAt.delete(path);
       if (/\.mp4$/.test(path) && idOfVideo(bytes) === undefined)
         throw new Broken(3, `${path} is given to what is no whole video`);
     },
@@ -157,6 +159,9 @@ export function createRules(options: {
       if (post.generated) mine.id = post.generated.id;
       const before = mine.posts.slice(0, -1).find(({ behaviour }) => behaviour.means !== "later");
       if (before) throw new Broken(1, `${process.name} sent attempt ${mine.attempt} again after "${before.does}"`);
+      const balance = balances.get(process);
+      if (balance && !balance.isKnown)
+        throw new Broken(1, `${process.name} has a budget, and goes on although nobody knows what the last start cost`);
       if (isAgain(mine)) return;
       const earlier = [...attempts.values()].filter((other) => other !== mine && other.place < mine.place);
       for (const other of earlier)
@@ -171,6 +176,7 @@ export function createRules(options: {
     onDelivered(_: Process, post: Post): void {
       const mine = attempts.get(post.attempt);
       mine?.delivered.push(post);
+      if (mine) onBalance(mine.run, post);
       if (post.behaviour.means === "refused") mine?.overFor.add("all");
       if (post.behaviour.means === "later") mine?.overFor.add("all");
       else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
@@ -193,10 +199,11 @@ export function createRules(options: {
       for (const each of byId(id)) each.overFor.add("generate");
     },
     /** What a process says at its end must be true. */
-    onEnd({ process, said, command }: Run): void {
+    onEnd(run: Run): void {
+      const { process, said, command } = run;
       const mine = [...attempts.values()].filter((each) => each.run.process === process && each.posts.length > 0);
       const text = said.lines.join("\n");
-      const written = journal();
+      const known = contentOf(run.journal)?.toString("utf8") ?? "";
       for (const { posts, delivered } of mine) {
         for (const { generated, behaviour } of posts) {
           if (generated === undefined) continue;
@@ -208,7 +215,7 @@ export function createRules(options: {
               `${process.name} ends with ${said.code} and without the id of ${generated.id}, which was charged`,
             );
           const hasCome = behaviour.hasId && delivered.some((each) => each.generated === generated);
-          if (hasCome && !isTold && !written.includes(generated.id))
+          if (hasCome && !isTold && !known.includes(generated.id))
             throw new Broken(2, `${process.name} got the id ${generated.id}, and it is nowhere`);
         }
       }
@@ -220,11 +227,19 @@ export function createRules(options: {
         const bytes = contentOf(file);
         // Another process may have replaced it since, on purpose.
         const found = bytes && idOfVideo(bytes);
+        if ((replacedAt.get(file) ?? 0) > process.startedAt) continue;
         if (bytes && found !== id.toLowerCase())
           throw new Broken(3, `${process.name} says that ${file} is the video of ${id}, and it is that of ${found}`);
       }
     },
   };
+
+  /** A balance that does not fall tells nobody what a start has cost. */
+  function onBalance({ process, command }: Run, { credits }: Post): void {
+    if (!("maxCredits" in command) || command.maxCredits === undefined || credits === undefined) return;
+    const { credits: before, isKnown = true } = balances.get(process) ?? {};
+    balances.set(process, { credits, isKnown: isKnown && (before === undefined || credits < before) });
+  }
 
   /** After all faults somebody with each key has waited for everything: nothing that was paid for, and known here, may be missing. */
   function onTheEnd(
@@ -235,11 +250,13 @@ export function createRules(options: {
     const saved = new Set([...files.values()].map(idOfVideo));
     for (const each of attempts.values()) {
       const generated = generations.get(each.id ?? "");
-      if (generated === undefined || !written.has(generated.id) || generated.lostAt < end) continue;
-      // The user was told, and `wait <id>` asks for it again.
-      if (lost.has(generated.id)) continue;
-      if (generated.ends === "failed" || each.isAddressTold || everSaved.has(generated.id) || saved.has(generated.id))
+      if (
+        generated === undefined ||
+        ![...written.values()].some((ids) => ids.has(generated.id)) ||
+        generated.lostAt < end
+      )
         continue;
+      if (generated.ends === "failed" || each.isAddressTold || saved.has(generated.id)) continue;
       throw new Broken(2, `the video of ${generated.id}, which was paid for, is saved nowhere`);
     }
     for (const [path, bytes] of files)

@@ -38,7 +38,7 @@ export type ServiceEvents = {
   onDelivered(process: Process, post: Post): void;
   onStatusDelivered(id: string, text: string): void;
   /** Whether some client has written an id down: then a replay of it can be told. */
-  isWritten(id: string): boolean;
+  isWritten(process: Process, id: string): boolean;
 };
 
 export type Post = {
@@ -48,6 +48,8 @@ export type Post = {
   does: StartName;
   /** The generation that was charged for. */
   generated: Generated | undefined;
+  /** The balance that the answer tells, where it can be read. */
+  credits: number | undefined;
   at: number;
 };
 
@@ -134,10 +136,19 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
               const attempt = init.headers?.["Idempotency-Key"] ?? "";
               const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
               const generated = behaviour.charges ? charge(plan, { attempt, prompt }, model, key) : undefined;
-              const post: Post = { attempt, prompt, behaviour, does: plan.does, generated, at: schedule.now() };
+              const told = behaviour.means === "accepted" ? credits.get(key) : undefined;
+              const post: Post = {
+                attempt,
+                prompt,
+                behaviour,
+                does: plan.does,
+                generated,
+                credits: told,
+                at: schedule.now(),
+              };
               events.onPost(process, post);
               const others = [...generations.values()].filter((each) => each.prompt !== prompt);
-              const other = others.findLast((each) => events.isWritten(each.id))?.id;
+              const other = others.findLast((each) => events.isWritten(process, each.id))?.id;
               const id = generated?.id ?? random.uuid();
               if (behaviour.fails === "silence") return;
               if (behaviour.fails !== undefined) {

@@ -1,13 +1,13 @@
-import process from "node:process";
+import { dirname } from "node:path";
 import { createRandom } from "../faults/random.ts";
 import { createDisk } from "./disk.ts";
 import { type Computer, createProcess } from "./machine.ts";
-import { type Command, home, journalPath, keys, leaveAtOnce, type Run, type, work } from "./people.ts";
-import type { Act, Plan } from "./plan.ts";
+import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
+import type { Act, Edit, Plan } from "./plan.ts";
 import { Broken, createRules } from "./rules.ts";
 import { createSchedule } from "./schedule.ts";
-import { createService } from "./service.ts";
-import { idOfVideo } from "./video.ts";
+import { createService, keys } from "./service.ts";
+import { idOfVideo, videoOf } from "./video.ts";
 import { clockWords, commandWords, lineWords, mishapWords, short, whereWords } from "./words.ts";
 
 /** How a story went. */
@@ -23,14 +23,25 @@ const maxSteps = 60_000;
 /** Nobody waits for longer, with the longest time to wait of a command and all that may hold it up. */
 const maxMs = 4 * 3_600_000;
 
-/** Stack traces of the errors that a story is made of cost a third of its time. */
-if (!process.env.STACKS) Error.stackTraceLimit = 0;
-
 /** Plays a story to its end. The same plan gives the same story, to the byte. */
-export async function play(plan: Plan, { tells = false } = {}): Promise<Played> {
+export async function play(plan: Plan, options: { tells?: boolean } = {}): Promise<Played> {
+  const { stackTraceLimit } = Error;
+  // The stack traces of all the errors that a story is made of would take a third of its time.
+  Error.stackTraceLimit = 0;
+  try {
+    return await playOnce(plan, options);
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
+
+async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Promise<Played> {
   const schedule = createSchedule();
   const disk = createDisk(schedule.now);
-  disk.mkdir(home, { recursive: true });
+  const journals = plan.computers.map(
+    (_, index) => `/home/${plan.hasOwnJournals ? index + 1 : "vidgen"}/journal.jsonl`,
+  );
+  for (const path of journals) disk.mkdir(dirname(path), { recursive: true });
   disk.mkdir(work, { recursive: true });
   disk.close(disk.open(`${work}/shots.csv`, "w"));
   disk.symlink(`${work}/shots.csv`, `${work}/link.csv`);
@@ -57,11 +68,7 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
       nextPid: 100,
     }),
   );
-  const rules = createRules({
-    now: schedule.now,
-    journal: () => disk.content(journalPath)?.toString("utf8") ?? "",
-    contentOf: disk.content,
-  });
+  const rules = createRules({ now: schedule.now, contentOf: disk.content });
   let broken: Played["broken"];
   const check = (work: () => void) => {
     try {
@@ -106,13 +113,13 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
       }
       return;
     }
-    if (change.path !== journalPath) return;
+    if (!journals.includes(change.path)) return;
     for (const text of change.bytes.toString("utf8").split("\n")) {
       const line = parse(text);
       if (line === undefined) continue;
       const process = runs.find((each) => each.process.name === writer.name)?.process;
       tellOf(writer.name, () => lineWords(line));
-      check(() => rules.onLine(line, process));
+      check(() => rules.onLine(line, process, change.path));
     }
   });
   const run = (act: Act & { what: "command" }): Promise<void> => {
@@ -134,11 +141,11 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
       },
       schedule,
     );
-    const key = keys[act.key] ?? keys[0];
     const current: Run = {
-      command: JSON.parse(JSON.stringify(act.command).replaceAll("{key}", key)) as Command,
+      command: act.command,
       process,
-      key,
+      journal: journals[act.computer] ?? "",
+      key: keys[act.key] ?? keys[0],
       fetch: service.fetchFor(process, act.starts),
       said: { code: 0, lines: [], files: [] },
     };
@@ -176,7 +183,8 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
     service.heal();
     for (const computer of computers) computer.aheadMs = 0;
     await wait(400_000);
-    for (const [index] of keys.entries()) await run(lastWait(index));
+    for (const computer of new Map(journals.map((path, index) => [path, index])).values())
+      for (const key of keys.keys()) await run(lastWait(computer, key));
     check(() => rules.onTheEnd(disk.files(), service.generations, schedule.now()));
     isDone = true;
   };
@@ -184,6 +192,11 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
     if (act.what === "credits") {
       service.addCredits(keys[0], act.more);
       tell(() => `the balance changes by ${act.more}`);
+      return;
+    }
+    if (act.what === "edit") {
+      tell(() => act.how);
+      edit(act.how);
       return;
     }
     const computer = computers[act.computer] as Computer;
@@ -198,6 +211,29 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
     computer.nextPid = 100;
     disk.crash(createRandom(`${plan.seed}/crash`), computers.length > 1 ? computer.name : undefined);
   };
+  const edit = (how: Edit) => {
+    const rewrite = (path: string, change: (text: string) => string) => {
+      const text = disk.content(path)?.toString("utf8");
+      if (text) disk.replace(path, Buffer.from(change(text)));
+    };
+    if (how === "another program replaces a.mp4 by a file of the same size") {
+      const path = `${work}/a.mp4`;
+      if (!disk.content(path)) return;
+      disk.replace(path, videoOf("another-program", 9));
+      rules.onReplaced(path);
+    } else if (how === "a newer version rewrites the results files") {
+      for (const path of disk.files().keys())
+        if (path.endsWith(".results.jsonl"))
+          rewrite(path, (text) => text.replaceAll(/"status":"\w+"/g, '"status":"paused"'));
+    } else
+      for (const path of new Set(journals))
+        rewrite(path, (text) => {
+          if (how === "an editor puts a byte order mark before each journal") return `\ufeff${text}`;
+          const attempt = /.*"attempt":"([^"]+)"/s.exec(text)?.[1];
+          const at = new Date(schedule.now()).toISOString();
+          return attempt && text.endsWith("\n") ? `${text}${JSON.stringify({ at, kind: "paused", attempt })}\n` : text;
+        });
+  };
   let isDone = false;
   void direct();
   await schedule.run(() => isDone || broken !== undefined || schedule.now() > maxMs, maxSteps);
@@ -210,13 +246,13 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
 }
 
 /** What a careful person does in the end. */
-function lastWait(key: number): Act & { what: "command" } {
+function lastWait(computer: number, key: number): Act & { what: "command" } {
   const command: Command = { type: "wait --all", place: `${work}/end/`, timeoutMs: 900_000 };
   return {
     what: "command",
-    name: `Z${key}`,
+    name: `Z${computer}${key}`,
     command,
-    computer: 0,
+    computer,
     namespace: "1",
     key,
     callMs: 1,
