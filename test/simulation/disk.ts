@@ -39,7 +39,8 @@ export type Writer = { name: string; computer: { name: string } };
 /** What one process has written to the disk, for whoever watches. */
 export type Change =
   | { kind: "write"; path: string; bytes: Buffer; at: number }
-  | { kind: "name"; path: string; bytes: Buffer };
+  /** `before` is what had the name until then. */
+  | { kind: "name"; path: string; bytes: Buffer; before: Buffer | undefined };
 
 /**
  * The calls of `Disk` in `src/io.ts`, but synchronous: `machine.ts` decides when each takes effect. As on Linux: names stand for inodes, an open
@@ -137,8 +138,10 @@ export function createDisk(now: () => number) {
     const { name } = who.computer;
     inode.dirtyBy = inode.dirtyBy === undefined || inode.dirtyBy === name ? name : "several";
   };
-  const named = (path: string, inode: Inode, who: Writer) =>
-    inode.kind === "file" && tell({ kind: "name", path, bytes: contentOf(inode) }, who);
+  const named = (path: string, { inode, old }: { inode: Inode; old?: Inode | undefined }, who: Writer) => {
+    if (inode.kind !== "file") return;
+    tell({ kind: "name", path, bytes: contentOf(inode), before: old && contentOf(old) }, who);
+  };
 
   return {
     constants,
@@ -193,7 +196,7 @@ export function createDisk(now: () => number) {
       const { folder, name } = locate(to);
       if (folder.entries.has(name)) throw failure("EEXIST", to);
       change(folder, [name, found]);
-      named(to, found, who);
+      named(to, { inode: found }, who);
     },
     rename(from: string, to: string, who: Writer) {
       const [source, target] = [locate(from), locate(to)];
@@ -210,7 +213,7 @@ export function createDisk(now: () => number) {
         change(target.folder, [target.name, found]);
         change(source.folder, [source.name, undefined]);
       }
-      named(to, found, who);
+      named(to, { inode: found, old }, who);
     },
     rm(path: string, options?: { recursive?: boolean; force?: boolean }) {
       let found: Inode | undefined;

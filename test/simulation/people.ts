@@ -28,7 +28,8 @@ export type Command =
       overwrite: boolean;
       timeoutMs: number;
     }
-  | { type: "wait --all"; place: string | undefined; timeoutMs: number }
+  /** With `--all`, or with the ids of all else that is not saved. */
+  | { type: "wait" | "wait --all"; place: string | undefined; timeoutMs: number }
   | {
       type: "batch";
       rows: number;
@@ -65,10 +66,10 @@ export async function type(run: Run): Promise<void> {
   const { command, said } = run;
   try {
     if (command.type === "generate") await generate(command, run);
-    else if (command.type === "wait --all") await waitAll(command, run);
     else if (command.type === "batch") await batch(command, run);
     else if (command.type === "mcp") await mcp(command, run);
-    else await dismissAll(run);
+    else if (command.type === "list --dismiss") await dismissAll(run);
+    else await wait(command, run);
   } catch (error) {
     fail(said, error);
   }
@@ -144,11 +145,13 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
 }
 
 /** As `waitForAll` in `src/cli/commands/wait.ts`. */
-async function waitAll({ place, timeoutMs }: Command & { type: "wait --all" }, run: Run): Promise<void> {
+async function wait({ type, place, timeoutMs }: Command & { type: "wait" | "wait --all" }, run: Run): Promise<void> {
   const { said, process } = run;
   const { signal } = process;
   const { client, journal } = open(run);
-  const found = (await journal.entries()).filter(isOpen).flatMap(({ id }) => id ?? []);
+  const isLeft = (entry: Entry) => !isOpen(entry) && entry.status !== "failed" && entry.file === undefined;
+  const isWanted = type === "wait" ? isLeft : isOpen;
+  const found = (await journal.entries()).filter(isWanted).flatMap(({ id }) => id ?? []);
   const follow = async (id: string, index: number) => {
     const saved = place === undefined ? undefined : await client.findSaved(id, place).catch(() => undefined);
     if (saved !== undefined) return void said.files.push({ id, file: saved });

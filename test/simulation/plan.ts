@@ -49,7 +49,7 @@ const edits = [
   "another program replaces a.mp4 by a file of the same size",
 ] as const;
 
-const prompts = ["a fox", "waves", `a fox at ${keys[0]}`];
+const prompts = ["a fox", "waves"];
 
 /** The story that a seed stands for. */
 export function planOf(seed: string): Plan {
@@ -74,13 +74,14 @@ export function planOf(seed: string): Plan {
       else if (what === "edit") acts.push({ what, how: random.pick(edits), ...when });
       else acts.push({ what, more: random.pick([10, 20, 500, -20]), ...when });
     }
+    const key = chance(0.93) ? 0 : 1;
     acts.push({
       what: "command",
       name: String.fromCharCode(65 + index),
-      command: commandOf(kind, random, range),
+      command: commandOf(kind, random, { range, key: keys[key] }),
       computer: random.between(0, computers.length - 1),
       namespace: chance(0.85) ? "1" : "2",
-      key: chance(0.93) ? 0 : 1,
+      key,
       callMs: 10 ** (random.next() * 3 - 2),
       starts: Array.from({ length: random.between(0, 2) }, () => startOf(random)),
       mishaps: chance(0.6) ? mishapsOf(random) : [],
@@ -109,7 +110,9 @@ function gap(random: Random): number {
   return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 310_000]);
 }
 
-function commandOf(kind: string, random: Random, range: number): Command {
+type Wanted = { range: number; key: string };
+
+function commandOf(kind: string, random: Random, { range, key }: Wanted): Command {
   const chance = (share: number) => random.next() < share;
   if (chance(0.07)) return { type: "list --dismiss" };
   if (chance(0.14))
@@ -128,7 +131,8 @@ function commandOf(kind: string, random: Random, range: number): Command {
       jobs: random.between(1, 3),
     };
   }
-  const prompt = (chance(0.03) ? prompts[2] : prompts[random.between(0, range - 1)]) ?? "";
+  // Somebody has pasted a key into a prompt.
+  const prompt = chance(0.03) ? `a fox at ${key}` : random.pick(prompts.slice(0, range));
   if (kind === "mcp" || (isMixed && chance(0.3))) {
     const calls = Array.from({ length: random.between(1, 2) }, () => ({
       prompt: chance(0.85) ? prompt : random.pick(prompts),

@@ -51,6 +51,8 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
   const replacedAt = new Map<string, number>();
   /** What each process with a budget was told last, and whether it still knows what a start costs. */
   const balances = new Map<Process, { credits: number | undefined; isKnown: boolean }>();
+  /** The videos that somebody has replaced on purpose. */
+  const replaced = new Set<string>();
   let intents = 0;
 
   const byId = (id: string) => [...attempts.values()].filter((each) => each.id === id.toLowerCase());
@@ -87,7 +89,7 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
         isAddressTold: false,
       });
     }
-    if (kind === "accepted") {
+    if (attempt !== undefined && id !== undefined) {
       const ids = written.get(path) ?? new Set();
       written.set(path, ids.add(String(id).toLowerCase()));
     }
@@ -146,11 +148,19 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
     onRun: (run: Run) => void runs.set(run.process, run),
     onLine,
     onTheEnd,
-    onReplaced: (path: string) => void replacedAt.set(path, now()),
-    onName(path: string, bytes: Buffer): void {
+    /** Another program has replaced a file. */
+    onReplaced(path: string, before: Buffer): void {
+      replacedAt.set(path, now());
+      replaced.add(idOfVideo(before) ?? "");
+    },
+    onName(path: string, { bytes, before }: { bytes: Buffer; before: Buffer | undefined }, run: Run | undefined): void {
       replacedAt.delete(path);
-      if (/\.mp4$/.test(path) && idOfVideo(bytes) === undefined)
-        throw new Broken(3, `${path} is given to what is no whole video`);
+      if (!/\.mp4$/.test(path)) return;
+      if (idOfVideo(bytes) === undefined) throw new Broken(3, `${path} is given to what is no whole video`);
+      if (before === undefined) return;
+      const isMeant = run?.command.type === "generate" && run.command.overwrite;
+      if (!isMeant) throw new Broken(3, `${run?.process.name} replaces ${path}, without --overwrite`);
+      replaced.add(idOfVideo(before) ?? "");
     },
     onPost(process: Process, post: Post): void {
       const mine = attempts.get(post.attempt);
@@ -248,16 +258,16 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
     end: number,
   ): void {
     const saved = new Set([...files.values()].map(idOfVideo));
-    for (const each of attempts.values()) {
-      const generated = generations.get(each.id ?? "");
-      if (
-        generated === undefined ||
-        ![...written.values()].some((ids) => ids.has(generated.id)) ||
-        generated.lostAt < end
-      )
-        continue;
-      if (generated.ends === "failed" || each.isAddressTold || saved.has(generated.id)) continue;
-      throw new Broken(2, `the video of ${generated.id}, which was paid for, is saved nowhere`);
+    const journals = [...written.keys()].map((path) => files.get(path)?.toString("utf8") ?? "");
+    // A power failure may take the last line of a process that was killed before it could say what it had just written.
+    const isKnown = (id: string, { said }: Run) =>
+      [...journals, ...said.lines].some((text) => text.toLowerCase().includes(id));
+    for (const { id = "", run, isAddressTold } of attempts.values()) {
+      const generated = generations.get(id);
+      if (generated === undefined || generated.lostAt < end || generated.ends === "failed" || isAddressTold) continue;
+      if (![...written.values()].some((ids) => ids.has(id)) || !isKnown(id, run)) continue;
+      if (saved.has(id) || replaced.has(id)) continue;
+      throw new Broken(2, `the video of ${id}, which was paid for, is saved nowhere`);
     }
     for (const [path, bytes] of files)
       for (const key of keys)

@@ -104,8 +104,9 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   const runs: Run[] = [];
 
   disk.watch((change, writer) => {
+    const run = runs.find(({ process }) => process.name === writer.name);
     if (change.kind === "name") {
-      check(() => rules.onName(change.path, change.bytes));
+      check(() => rules.onName(change.path, change, run));
       const id = /\.mp4$/.test(change.path) ? idOfVideo(change.bytes) : undefined;
       if (id !== undefined) {
         rules.onVideo(id);
@@ -117,9 +118,8 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     for (const text of change.bytes.toString("utf8").split("\n")) {
       const line = parse(text);
       if (line === undefined) continue;
-      const process = runs.find((each) => each.process.name === writer.name)?.process;
       tellOf(writer.name, () => lineWords(line));
-      check(() => rules.onLine(line, process, change.path));
+      check(() => rules.onLine(line, run?.process, change.path));
     }
   });
   const run = (act: Act & { what: "command" }): Promise<void> => {
@@ -184,7 +184,8 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     for (const computer of computers) computer.aheadMs = 0;
     await wait(400_000);
     for (const computer of new Map(journals.map((path, index) => [path, index])).values())
-      for (const key of keys.keys()) await run(lastWait(computer, key));
+      for (const key of keys.keys())
+        for (const type of ["wait --all", "wait"] as const) await run(lastWait({ computer, key, type }));
     check(() => rules.onTheEnd(disk.files(), service.generations, schedule.now()));
     isDone = true;
   };
@@ -218,9 +219,10 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     };
     if (how === "another program replaces a.mp4 by a file of the same size") {
       const path = `${work}/a.mp4`;
-      if (!disk.content(path)) return;
+      const before = disk.content(path);
+      if (!before) return;
       disk.replace(path, videoOf("another-program", 9));
-      rules.onReplaced(path);
+      rules.onReplaced(path, before);
     } else if (how === "a newer version rewrites the results files") {
       for (const path of disk.files().keys())
         if (path.endsWith(".results.jsonl"))
@@ -245,12 +247,14 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   return { broken, lines, steps: schedule.taken() };
 }
 
+type LastWait = { computer: number; key: number; type: "wait" | "wait --all" };
+
 /** What a careful person does in the end. */
-function lastWait(computer: number, key: number): Act & { what: "command" } {
-  const command: Command = { type: "wait --all", place: `${work}/end/`, timeoutMs: 900_000 };
+function lastWait({ computer, key, type }: LastWait): Act & { what: "command" } {
+  const command: Command = { type, place: `${work}/end/`, timeoutMs: 900_000 };
   return {
     what: "command",
-    name: `Z${computer}${key}`,
+    name: `${type === "wait" ? "Z" : "Y"}${computer}${key}`,
     command,
     computer,
     namespace: "1",

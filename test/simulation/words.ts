@@ -16,11 +16,11 @@ export function commandWords(command: Command): string {
         ...timeoutWords(timeoutMs),
       ].join(" ");
     }
+    case "wait":
     case "wait --all": {
-      const { place, timeoutMs } = command;
-      return ["vidgen wait --all", ...(place === undefined ? [] : [`-o ${place}`]), ...timeoutWords(timeoutMs)].join(
-        " ",
-      );
+      const { type, place, timeoutMs } = command;
+      const which = type === "wait" ? "vidgen wait <each other id that is not saved>" : "vidgen wait --all";
+      return [which, ...(place === undefined ? [] : [`-o ${place}`]), ...timeoutWords(timeoutMs)].join(" ");
     }
     case "batch": {
       const { file, rows, shard, retryUnknown, retryFailed, maxCredits, jobs } = command;
