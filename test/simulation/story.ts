@@ -170,16 +170,21 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       schedule.add({ at: schedule.now() + ms, order: -1, run: resolve });
     });
 
+  const allEnd = () => Promise.all(runs.map(({ process }) => new Promise<void>((resolve) => process.onEnd(resolve))));
+
   const direct = async () => {
     let before: Promise<void> = Promise.resolve();
     for (const act of plan.acts) {
       if (act.waits) await before;
+      // An editor that writes back what it has read a while ago loses every line that was written meanwhile: nobody can help that.
+      if (act.what === "edit" && act.how !== "another program replaces a.mp4 by a file of the same size")
+        await allEnd();
       await wait(act.gapMs);
       if (act.what === "command") before = run(act);
       else happen(act);
     }
     // The faults are over: everybody has to end.
-    await Promise.all(runs.map(({ process }) => new Promise<void>((resolve) => process.onEnd(resolve))));
+    await allEnd();
     service.heal();
     for (const computer of computers) computer.aheadMs = 0;
     await wait(400_000);
