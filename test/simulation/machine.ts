@@ -23,8 +23,10 @@ export type Mishap = {
   on: CallKind;
   nth: number;
   isAfter: boolean;
-  what: "killed" | "frozen" | "Ctrl-C";
+  what: "killed" | "frozen" | "Ctrl-C" | "edit";
   ms: number;
+  /** What somebody then does to the files: see `edits.ts`. */
+  edit?: string;
 };
 
 export const callKinds = ["any", "read", "write", "sync", "name", "look", "request", "answer"] as const;

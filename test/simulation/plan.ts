@@ -1,5 +1,6 @@
 import { createRandom, type Random } from "../faults/random.ts";
 import { type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
+import { editNames, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
 import { type Command, work } from "./people.ts";
@@ -37,17 +38,9 @@ export type Act = {
   | { what: "clock"; computer: number; aheadMs: number }
   | { what: "reboot"; computer: number }
   | { what: "credits"; more: number }
-  | { what: "edit"; how: Edit }
+  /** See `edits.ts`. */
+  | { what: "edit"; how: string }
 );
-
-/** What somebody, or another program, does to the files. */
-export type Edit = (typeof edits)[number];
-const edits = [
-  "an editor puts a byte order mark before each journal",
-  "a newer version writes a line about the last attempt",
-  "a newer version rewrites the results files",
-  "another program replaces a.mp4 by a file of the same size",
-] as const;
 
 const prompts = ["a fox", "waves"];
 
@@ -71,7 +64,7 @@ export function planOf(seed: string): Plan {
       const when = { gapMs: gap(random), waits: chance(0.5) };
       if (what === "clock") acts.push({ what, computer, aheadMs: clockError(random), ...when });
       else if (what === "reboot") acts.push({ what, computer, ...when });
-      else if (what === "edit") acts.push({ what, how: random.pick(edits), ...when });
+      else if (what === "edit") acts.push({ what, how: random.pick(editNames), ...when });
       else acts.push({ what, more: random.pick([10, 20, 500, -20]), ...when });
     }
     const key = chance(0.93) ? 0 : 1;
@@ -124,7 +117,7 @@ function commandOf(kind: string, random: Random, { range, key }: Wanted): Comman
       type: "batch",
       rows: random.between(1, 3),
       shard: of === 0 ? undefined : { index: random.between(1, of), of },
-      file: `${work}/${chance(0.9) ? "shots.csv" : "link.csv"}`,
+      file: `${work}/${random.pick(["shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "link.csv", "hard.csv"])}`,
       retryUnknown: chance(0.1),
       retryFailed: chance(0.1),
       maxCredits: chance(0.2) ? random.pick([10, 15, 20]) : undefined,
@@ -194,7 +187,8 @@ function mishapsOf(random: Random): Mishap[] {
       on,
       nth: random.between(1, mostCalls[on]),
       isAfter: random.next() < 0.5,
-      what: random.pick(["killed", "killed", "frozen", "frozen", "Ctrl-C"] as const),
+      what: random.pick(["killed", "killed", "killed", "frozen", "frozen", "frozen", "Ctrl-C", "edit"] as const),
+      edit: random.pick(videoEditNames),
       ms: random.pick([0, 10, 500, 15_000, 63_000, 95_000, 200_000, 400_000]),
     };
   });

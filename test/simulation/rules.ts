@@ -1,6 +1,6 @@
 import type { Generated } from "./answers.ts";
 import type { Process } from "./machine.ts";
-import type { Run } from "./people.ts";
+import { type Command, type Run, rowsOf } from "./people.ts";
 import { keys, type Post } from "./service.ts";
 import { idOfVideo } from "./video.ts";
 
@@ -23,7 +23,7 @@ type Attempt = {
   /** Why another one may be started; for `generate` alone, or for all. */
   overFor: Set<"all" | "generate">;
   id: string | undefined;
-  isDismissed: boolean;
+  dismissedAt: number | undefined;
   /** The service has failed it, and somebody knows. */
   hasFailed: boolean;
   isAddressTold: boolean;
@@ -38,6 +38,8 @@ export class Broken extends Error {
 }
 
 const hourMs = 3_600_000;
+/** A download has so long after the completion, whatever the time to wait. */
+const downloadMs = 5 * 60_000;
 
 export type Rules = ReturnType<typeof createRules>;
 
@@ -51,8 +53,12 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
   const replacedAt = new Map<string, number>();
   /** What each process with a budget was told last, and whether it still knows what a start costs. */
   const balances = new Map<Process, { credits: number | undefined; isKnown: boolean }>();
-  /** The videos that somebody has replaced on purpose. */
+  /** The videos, also of other programs, that somebody has replaced or deleted on purpose. */
   const replaced = new Set<string>();
+  /** The videos of other programs. */
+  const foreign = new Set<string>();
+  /** When somebody first saw that a generation was completed. */
+  const completedAt = new Map<string, number>();
   let intents = 0;
 
   const byId = (id: string) => [...attempts.values()].filter((each) => each.id === id.toLowerCase());
@@ -84,7 +90,7 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
         holders: [process],
         overFor: new Set(),
         id: undefined,
-        isDismissed: false,
+        dismissedAt: undefined,
         hasFailed: false,
         isAddressTold: false,
       });
@@ -94,7 +100,7 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
       written.set(path, ids.add(String(id).toLowerCase()));
     }
     if (kind === "claim" && process) known?.holders.push(process);
-    if (kind === "dismissed" && known) known.isDismissed = true;
+    if (kind === "dismissed" && known) known.dismissedAt ??= now();
     if (kind === "saved" && typeof id === "string" && line.file !== "-") onSaved(id, String(line.file));
   }
 
@@ -111,7 +117,7 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
   /** Whether the rules allow another start beside this attempt. */
   function allows(other: Attempt, mine: Attempt): boolean {
     if (other.posts.length === 0) return true;
-    if (other.isDismissed || other.overFor.has("all")) return true;
+    if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
     if (mine.kind === "batch") return false;
     const { command } = mine.run;
     const isReuse = mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse");
@@ -140,7 +146,7 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
     const { command } = mine.run;
     if (command.type === "generate") return command.earlier === "again";
     if (command.type === "mcp") return command.calls.some(({ again }) => again);
-    return command.type === "batch" && (command.retryUnknown || command.retryFailed);
+    return command.type === "batch" && command.retryUnknown;
   }
 
   return {
@@ -148,10 +154,12 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
     onRun: (run: Run) => void runs.set(run.process, run),
     onLine,
     onTheEnd,
-    /** Another program has replaced a file. */
-    onReplaced(path: string, before: Buffer): void {
+    /** Another program replaces a file, or deletes it. */
+    onReplaced(path: string, after: Buffer | undefined): void {
       replacedAt.set(path, now());
-      replaced.add(idOfVideo(before) ?? "");
+      const before = contentOf(path);
+      if (before) replaced.add(idOfVideo(before) ?? "");
+      if (after) foreign.add(idOfVideo(after) ?? "");
     },
     onName(path: string, { bytes, before }: { bytes: Buffer; before: Buffer | undefined }, run: Run | undefined): void {
       replacedAt.delete(path);
@@ -183,7 +191,7 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
           );
         }
     },
-    onDelivered(_: Process, post: Post): void {
+    onDelivered(post: Post): void {
       const mine = attempts.get(post.attempt);
       mine?.delivered.push(post);
       if (mine) onBalance(mine.run, post);
@@ -192,6 +200,7 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
       else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
     },
     onStatusDelivered(id: string, text: string): void {
+      if (text.includes('"completed"') && !completedAt.has(id)) completedAt.set(id.toLowerCase(), now());
       for (const each of byId(id)) {
         if (text.includes('"failed"')) {
           each.overFor.add("all");
@@ -212,8 +221,8 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
     onEnd(run: Run): void {
       const { process, said, command } = run;
       const mine = [...attempts.values()].filter((each) => each.run.process === process && each.posts.length > 0);
-      const text = said.lines.join("\n");
-      const known = contentOf(run.journal)?.toString("utf8") ?? "";
+      const text = said.lines.join("\n").toLowerCase();
+      const known = contentOf(run.journal)?.toString("utf8").toLowerCase() ?? "";
       for (const { posts, delivered } of mine) {
         for (const { generated, behaviour } of posts) {
           if (generated === undefined) continue;
@@ -229,10 +238,21 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
             throw new Broken(2, `${process.name} got the id ${generated.id}, and it is nowhere`);
         }
       }
-      if (command.type === "generate" && /Nothing was sent(,| now)/.test(text) && mine.length > 0)
+      if (command.type === "generate" && /nothing was sent(,| now)/.test(text) && mine.length > 0)
         throw new Broken(4, `${process.name} says that nothing was sent`);
       if (command.type === "generate" && said.code === 0 && command.place !== undefined && !command.noWait)
         if (said.files.length === 0) throw new Broken(4, `${process.name} ends with 0, and has saved nothing`);
+      checkPassedOver(run, text);
+      if (text.includes("timed out before the video was saved"))
+        for (const { id = "", run: other } of attempts.values())
+          if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
+            throw new Broken(5, `${process.name} gives the video of ${id} up after less than 5 minutes`);
+      if (command.type === "generate" && text.includes("already exists") && command.place !== undefined) {
+        const own = idOfVideo(contentOf(command.place) ?? Buffer.alloc(0));
+        if (own !== undefined && text.includes(`\n${own}`))
+          throw new Broken(3, `${process.name} says that ${command.place} exists, which is its own video`);
+      }
+      if (command.type === "batch" && said.code === 0) checkBatch(run, command);
       for (const { id, file } of said.files) {
         const bytes = contentOf(file);
         // Another process may have replaced it since, on purpose.
@@ -249,6 +269,38 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
     if (!("maxCredits" in command) || command.maxCredits === undefined || credits === undefined) return;
     const { credits: before, isKnown = true } = balances.get(process) ?? {};
     balances.set(process, { credits, isKnown: isKnown && (before === undefined || credits < before) });
+  }
+
+  /** What was passed over with `--again`, or dismissed, stops nobody any more. */
+  function checkPassedOver({ process, command, journal, said }: Run, text: string): void {
+    if (command.type !== "generate" || said.code !== 6) return;
+    const isOver = (other: Attempt) =>
+      (other.dismissedAt ?? Number.POSITIVE_INFINITY) < process.startedAt ||
+      [...attempts.values()].some(
+        (each) =>
+          each.place > other.place &&
+          each.posts.length > 0 &&
+          each.intentAt < process.startedAt &&
+          each.run.command.type === "generate" &&
+          each.run.command.earlier === "again" &&
+          isSame(other, each) &&
+          each.output === other.output,
+      );
+    for (const other of attempts.values())
+      if (other.run.process !== process && other.run.journal === journal && text.includes(other.attempt))
+        if (isOver(other))
+          throw new Broken(4, `${process.name} is stopped by ${other.attempt}, which somebody has passed over`);
+  }
+
+  /** A batch that ends well has the video of each row. */
+  function checkBatch({ process }: Run, { rows, shard }: Command & { type: "batch" }): void {
+    if (shard !== undefined) return;
+    for (const { place = "", record } of rowsOf(rows)) {
+      const id = idOfVideo(contentOf(place) ?? Buffer.alloc(0)) ?? "";
+      const isItsOwn = byId(id).some(({ prompt, kind }) => kind === "batch" && prompt === record.prompt);
+      if (!isItsOwn && (replacedAt.get(place) ?? 0) < process.startedAt)
+        throw new Broken(3, `${process.name} ends with 0, and ${place} is not the video of its row`);
+    }
   }
 
   /** After all faults somebody with each key has waited for everything: nothing that was paid for, and known here, may be missing. */
@@ -269,6 +321,8 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
       if (saved.has(id) || replaced.has(id)) continue;
       throw new Broken(2, `the video of ${id}, which was paid for, is saved nowhere`);
     }
+    for (const id of foreign)
+      if (!saved.has(id) && !replaced.has(id)) throw new Broken(3, `the file of another program, ${id}, is gone`);
     for (const [path, bytes] of files)
       for (const key of keys)
         if (bytes.includes(key) || bytes.includes(Buffer.from(key).toString("base64")))

@@ -65,9 +65,10 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
   let isHealthy = false;
 
   const charge = (plan: StartPlan, post: Pick<Post, "attempt" | "prompt">, model: string, key: string): Generated => {
+    const { isNumbered = false }: StartBehaviour = startBehaviours[plan.does];
     const now = schedule.now();
     const generated: Generated = {
-      id: random.uuid(),
+      id: isNumbered ? String(random.between(1e9, 9e9)) : random.uuid(),
       key,
       attempt: post.attempt,
       prompt: post.prompt,

@@ -28,7 +28,10 @@ async function run(): Promise<void> {
   const [first] = found.findings;
   if (first === undefined) return print("none breaks a rule");
   process.exitCode = 1;
-  if (!all) return print(await explain(first.seed));
+  if (!all) {
+    print(`rule ${first.broken.rule}: ${first.broken.message}; looking for the shortest story ...`);
+    return print(await explain(first.seed));
+  }
   const kinds = new Map<string, string[]>();
   for (const { seed, broken } of found.findings) {
     const kind = `rule ${broken.rule}: ${broken.message.replace(/[0-9a-f-]{36}/g, "...").replace(/\b[A-Z]\d?\b/g, "X")}`;

@@ -1,13 +1,14 @@
 import { dirname } from "node:path";
 import { createRandom } from "../faults/random.ts";
 import { createDisk } from "./disk.ts";
+import { edit, videoEditNames } from "./edits.ts";
 import { type Computer, createProcess } from "./machine.ts";
 import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
-import type { Act, Edit, Plan } from "./plan.ts";
+import type { Act, Plan } from "./plan.ts";
 import { Broken, createRules } from "./rules.ts";
 import { createSchedule } from "./schedule.ts";
 import { createService, keys } from "./service.ts";
-import { idOfVideo, videoOf } from "./video.ts";
+import { idOfVideo } from "./video.ts";
 import { clockWords, commandWords, lineWords, mishapWords, short, whereWords } from "./words.ts";
 
 /** How a story went. */
@@ -45,6 +46,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   disk.mkdir(work, { recursive: true });
   disk.close(disk.open(`${work}/shots.csv`, "w"));
   disk.symlink(`${work}/shots.csv`, `${work}/link.csv`);
+  disk.link(`${work}/shots.csv`, `${work}/hard.csv`, { name: "somebody", computer: { name: "elsewhere" } });
   disk.settle();
   const lines: string[] = [];
   /** What was last seen of each process. */
@@ -94,7 +96,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       },
       onDelivered(process, post) {
         tellOf(process.name, () => "has got the answer");
-        check(() => rules.onDelivered(process, post));
+        check(() => rules.onDelivered(post));
       },
       onStatusDelivered: (id, text) => check(() => rules.onStatusDelivered(id, text)),
       isWritten: rules.isWritten,
@@ -133,7 +135,10 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
         mishaps: act.mishaps,
         callMs: act.callMs,
         instant: plan.instant,
-        onMishap: (mishap) => tell(() => mishapWords(act.name, mishap, last.get(act.name))),
+        onMishap(mishap) {
+          tell(() => mishapWords(act.name, mishap, last.get(act.name)));
+          if (mishap.what === "edit") change(mishap.edit ?? "");
+        },
         onSecondPress() {
           leaveAtOnce(current);
           finish();
@@ -176,9 +181,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     let before: Promise<void> = Promise.resolve();
     for (const act of plan.acts) {
       if (act.waits) await before;
-      // An editor that writes back what it has read a while ago loses every line that was written meanwhile: nobody can help that.
-      if (act.what === "edit" && act.how !== "another program replaces a.mp4 by a file of the same size")
-        await allEnd();
+      if (act.what === "edit" && !videoEditNames.includes(act.how)) await allEnd();
       await wait(act.gapMs);
       if (act.what === "command") before = run(act);
       else happen(act);
@@ -201,8 +204,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       return;
     }
     if (act.what === "edit") {
-      tell(() => act.how);
-      edit(act.how);
+      change(act.how);
       return;
     }
     const computer = computers[act.computer] as Computer;
@@ -217,29 +219,9 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     computer.nextPid = 100;
     disk.crash(createRandom(`${plan.seed}/crash`), computers.length > 1 ? computer.name : undefined);
   };
-  const edit = (how: Edit) => {
-    const rewrite = (path: string, change: (text: string) => string) => {
-      const text = disk.content(path)?.toString("utf8");
-      if (text) disk.replace(path, Buffer.from(change(text)));
-    };
-    if (how === "another program replaces a.mp4 by a file of the same size") {
-      const path = `${work}/a.mp4`;
-      const before = disk.content(path);
-      if (!before) return;
-      disk.replace(path, videoOf("another-program", 9));
-      rules.onReplaced(path, before);
-    } else if (how === "a newer version rewrites the results files") {
-      for (const path of disk.files().keys())
-        if (path.endsWith(".results.jsonl"))
-          rewrite(path, (text) => text.replaceAll(/"status":"\w+"/g, '"status":"paused"'));
-    } else
-      for (const path of new Set(journals))
-        rewrite(path, (text) => {
-          if (how === "an editor puts a byte order mark before each journal") return `\ufeff${text}`;
-          const attempt = /.*"attempt":"([^"]+)"/s.exec(text)?.[1];
-          const at = new Date(schedule.now()).toISOString();
-          return attempt && text.endsWith("\n") ? `${text}${JSON.stringify({ at, kind: "paused", attempt })}\n` : text;
-        });
+  const change = (how: string) => {
+    tell(() => how);
+    edit(how, { disk, journals: new Set(journals), rules, now: schedule.now });
   };
   let isDone = false;
   void direct();

@@ -57,6 +57,7 @@ export function whereWords({ computer, namespace, key }: Act & { what: "command"
 export function mishapWords(name: string, { what, on, nth, isAfter, ms }: Mishap, last: string | undefined): string {
   const call = `${isAfter ? "after" : "before"} ${callNames[on]} no. ${nth}`;
   const when = last === undefined ? `, ${call}` : ` after it ${last} (${call})`;
+  if (what === "edit") return `meanwhile, as ${name}${last === undefined ? " begins" : ` ${last}`} (${call}):`;
   if (what === "frozen") return `${name} is frozen for ${ms / 1000} s${when}`;
   return what === "killed" ? `${name} is killed${when}` : `${name} gets a Ctrl-C${when}`;
 }
