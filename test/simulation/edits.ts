@@ -47,6 +47,9 @@ const editsOfLines = {
     for (const path of scene.journals)
       rewrite(path, scene, (text) => text.replaceAll('"kind":"accepted"', '"kind":"taken"'));
   },
+  "somebody deletes the results files": ({ disk }) => {
+    for (const path of namesOf(disk, ".results.jsonl")) disk.rm(path);
+  },
   "a newer version rewrites the results files": (scene) => {
     for (const path of namesOf(scene.disk, ".results.jsonl"))
       rewrite(path, scene, (text) => text.replaceAll(/"status":"\w+"/g, '"status":"paused"'));

@@ -37,7 +37,6 @@ export type Act = {
     }
   | { what: "clock"; computer: number; aheadMs: number }
   | { what: "reboot"; computer: number }
-  | { what: "credits"; more: number }
   /** See `edits.ts`. */
   | { what: "edit"; how: string }
 );
@@ -48,7 +47,7 @@ const prompts = ["a fox", "waves"];
 export function planOf(seed: string): Plan {
   const random = createRandom(seed);
   const chance = (share: number) => random.next() < share;
-  const isShared = chance(0.35);
+  const isShared = chance(0.4);
   const computers = Array.from({ length: isShared ? random.between(2, 3) : 1 }, () => ({
     aheadMs: clockError(random),
   }));
@@ -58,14 +57,13 @@ export function planOf(seed: string): Plan {
   /** So that many stories are about one request: then its runs are the same. */
   const range = chance(0.8) ? 1 : 2;
   for (let index = 0; index < commands; index++) {
-    if (chance(0.12)) {
-      const what = random.pick(["clock", "reboot", "credits", "edit", "edit"] as const);
+    if (chance(0.2)) {
+      const what = random.pick(["clock", "reboot", "reboot", "edit", "edit", "edit"] as const);
       const computer = random.between(0, computers.length - 1);
       const when = { gapMs: gap(random), waits: chance(0.5) };
       if (what === "clock") acts.push({ what, computer, aheadMs: clockError(random), ...when });
       else if (what === "reboot") acts.push({ what, computer, ...when });
-      else if (what === "edit") acts.push({ what, how: random.pick(editNames), ...when });
-      else acts.push({ what, more: random.pick([10, 20, 500, -20]), ...when });
+      else acts.push({ what, how: random.pick(editNames), ...when });
     }
     const key = chance(0.93) ? 0 : 1;
     acts.push({
@@ -87,7 +85,7 @@ export function planOf(seed: string): Plan {
     seed,
     computers,
     hasStartTimes: chance(0.85),
-    hasOwnJournals: isShared && chance(0.25),
+    hasOwnJournals: isShared && chance(0.35),
     instant: random.pick([0, 0.5, 0.8, 0.9]),
     troubles,
     acts,
@@ -120,19 +118,19 @@ function commandOf(kind: string, random: Random, { range, key }: Wanted): Comman
       file: `${work}/${random.pick(["shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "link.csv", "hard.csv"])}`,
       retryUnknown: chance(0.1),
       retryFailed: chance(0.1),
-      maxCredits: chance(0.2) ? random.pick([10, 15, 20]) : undefined,
+      maxCredits: chance(0.3) ? random.pick([10, 15, 25, 40]) : undefined,
       jobs: random.between(1, 3),
     };
   }
   // Somebody has pasted a key into a prompt.
   const prompt = chance(0.03) ? `a fox at ${key}` : random.pick(prompts.slice(0, range));
   if (kind === "mcp" || (isMixed && chance(0.3))) {
-    const calls = Array.from({ length: random.between(1, 2) }, () => ({
-      prompt: chance(0.85) ? prompt : random.pick(prompts),
-      again: chance(0.1),
+    const calls = Array.from({ length: random.between(1, 3) }, () => ({
+      prompt: chance(0.7) ? prompt : random.pick(prompts),
+      again: chance(0.2),
       cancels: chance(0.1),
     }));
-    return { type: "mcp", calls, maxCredits: chance(0.15) ? random.pick([10, 20]) : undefined };
+    return { type: "mcp", calls, maxCredits: chance(0.3) ? random.pick([10, 25, 40]) : undefined };
   }
   const noWait = chance(0.12);
   const again = chance(0.08);
@@ -171,6 +169,7 @@ function startOf(random: Random): StartPlan {
     does: chance(0.4) ? "accepts it" : random.pick(startNames),
     answersAfterMs: random.pick([1, 50, 50, 500, 5_000, 50_000, 119_000, 125_000]),
     rendersMs: random.pick([0, 1_000, 8_000, 20_000, 60_000]),
+    bought: chance(0.85) ? 0 : random.pick([10, 10, 20, 500, -20]),
     ends: chance(0.9) ? "completed" : "failed",
     lagMs: chance(0.8) ? 0 : random.pick([2_000, 20_000, 50_000]),
     lostAfterMs: chance(0.94) ? undefined : random.pick([0, 5_000, 40_000]),
@@ -204,6 +203,9 @@ const mostCalls: Record<Mishap["on"], number> = {
   look: 60,
   request: 6,
   answer: 8,
+  intent: 2,
+  accepted: 2,
+  downloaded: 1,
 };
 
 function troubleOf(random: Random): Trouble {

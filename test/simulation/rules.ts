@@ -1,4 +1,4 @@
-import type { Generated } from "./answers.ts";
+import type { Answer, Generated } from "./answers.ts";
 import type { Process } from "./machine.ts";
 import { type Command, type Run, rowsOf } from "./people.ts";
 import { keys, type Post } from "./service.ts";
@@ -23,7 +23,11 @@ type Attempt = {
   /** Why another one may be started; for `generate` alone, or for all. */
   overFor: Set<"all" | "generate">;
   id: string | undefined;
+  /** Something was written down about it after its intent. */
+  hasOutcome: boolean;
   dismissedAt: number | undefined;
+  /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
+  unknownSince: number | undefined;
   /** The service has failed it, and somebody knows. */
   hasFailed: boolean;
   isAddressTold: boolean;
@@ -38,13 +42,21 @@ export class Broken extends Error {
 }
 
 const hourMs = 3_600_000;
+/** What the service has not known for so long is lost. */
+const lostMs = 60_000;
 /** A download has so long after the completion, whatever the time to wait. */
 const downloadMs = 5 * 60_000;
 
 export type Rules = ReturnType<typeof createRules>;
 
+type RulesOptions = {
+  now(): number;
+  contentOf(path: string): Buffer | undefined;
+  files(): ReadonlyMap<string, Buffer>;
+};
+
 /** The six points of the simulation: each throws `Broken` as soon as it does not hold. */
-export function createRules({ now, contentOf }: { now(): number; contentOf(path: string): Buffer | undefined }) {
+export function createRules({ now, contentOf, files }: RulesOptions) {
   const attempts = new Map<string, Attempt>();
   const runs = new Map<Process, Run>();
   /** The ids that each journal has. */
@@ -90,7 +102,9 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
         holders: [process],
         overFor: new Set(),
         id: undefined,
+        hasOutcome: false,
         dismissedAt: undefined,
+        unknownSince: undefined,
         hasFailed: false,
         isAddressTold: false,
       });
@@ -100,8 +114,16 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
       written.set(path, ids.add(String(id).toLowerCase()));
     }
     if (kind === "claim" && process) known?.holders.push(process);
+    if (known && kind !== "intent" && kind !== "claim") known.hasOutcome = true;
     if (kind === "dismissed" && known) known.dismissedAt ??= now();
+    if (kind === "lost") onLost(String(id));
     if (kind === "saved" && typeof id === "string" && line.file !== "-") onSaved(id, String(line.file));
+  }
+
+  function onLost(id: string): void {
+    for (const { unknownSince = Number.POSITIVE_INFINITY } of byId(id))
+      if (now() - unknownSince < lostMs)
+        throw new Broken(4, `${id} is called lost, which the service has not said for a minute`);
   }
 
   function onSaved(id: string, file: string): void {
@@ -199,9 +221,12 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
       if (post.behaviour.means === "later") mine?.overFor.add("all");
       else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
     },
-    onStatusDelivered(id: string, text: string): void {
+    onStatusDelivered(process: Process, id: string, { status, text }: Answer): void {
       if (text.includes('"completed"') && !completedAt.has(id)) completedAt.set(id.toLowerCase(), now());
       for (const each of byId(id)) {
+        if (status < 300) each.unknownSince = undefined;
+        else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
+          each.unknownSince ??= now();
         if (text.includes('"failed"')) {
           each.overFor.add("all");
           each.hasFailed = true;
@@ -243,6 +268,7 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
       if (command.type === "generate" && said.code === 0 && command.place !== undefined && !command.noWait)
         if (said.files.length === 0) throw new Broken(4, `${process.name} ends with 0, and has saved nothing`);
       checkPassedOver(run, text);
+      checkUnclear(run, text);
       if (text.includes("timed out before the video was saved"))
         for (const { id = "", run: other } of attempts.values())
           if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
@@ -292,38 +318,49 @@ export function createRules({ now, contentOf }: { now(): number; contentOf(path:
           throw new Broken(4, `${process.name} is stopped by ${other.attempt}, which somebody has passed over`);
   }
 
-  /** A batch that ends well has the video of each row. */
-  function checkBatch({ process }: Run, { rows, shard }: Command & { type: "batch" }): void {
-    if (shard !== undefined) return;
-    for (const { place = "", record } of rowsOf(rows)) {
-      const id = idOfVideo(contentOf(place) ?? Buffer.alloc(0)) ?? "";
-      const isItsOwn = byId(id).some(({ prompt, kind }) => kind === "batch" && prompt === record.prompt);
-      if (!isItsOwn && (replacedAt.get(place) ?? 0) < process.startedAt)
-        throw new Broken(3, `${process.name} ends with 0, and ${place} is not the video of its row`);
+  /** What a live process is about to tell is not unclear to another one on the same machine. */
+  function checkUnclear({ process, said }: Run, text: string): void {
+    if (said.code !== 6) return;
+    for (const { attempt, hasOutcome, holders } of attempts.values()) {
+      const isNear = ({ id, endedAt }: Process) =>
+        id.machine === process.id.machine &&
+        id.namespace === process.id.namespace &&
+        id.start !== "-" &&
+        id.pid !== process.id.pid &&
+        endedAt === undefined;
+      if (!hasOutcome && holders.some(isNear) && text.includes(attempt))
+        throw new Broken(4, `${process.name} calls attempt ${attempt} unclear, which its process is still waiting for`);
     }
   }
 
+  /** A batch that ends well has the video of each row. */
+  function checkBatch({ process }: Run, { rows, shard }: Command & { type: "batch" }): void {
+    if (shard !== undefined) return;
+    const ids = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
+    const found = new Set(ids.flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])));
+    for (const { place = "", record } of rowsOf(rows))
+      if (!found.has(record.prompt) && (replacedAt.get(place) ?? 0) < process.startedAt)
+        throw new Broken(3, `${process.name} ends with 0, and the video for ${place} is nowhere`);
+  }
+
   /** After all faults somebody with each key has waited for everything: nothing that was paid for, and known here, may be missing. */
-  function onTheEnd(
-    files: ReadonlyMap<string, Buffer>,
-    generations: ReadonlyMap<string, Generated>,
-    end: number,
-  ): void {
-    const saved = new Set([...files.values()].map(idOfVideo));
-    const journals = [...written.keys()].map((path) => files.get(path)?.toString("utf8") ?? "");
+  function onTheEnd(generations: ReadonlyMap<string, Generated>): void {
+    const left = files();
+    const saved = new Set([...left.values()].map(idOfVideo));
+    const journals = [...written.keys()].map((path) => left.get(path)?.toString("utf8") ?? "");
     // A power failure may take the last line of a process that was killed before it could say what it had just written.
     const isKnown = (id: string, { said }: Run) =>
       [...journals, ...said.lines].some((text) => text.toLowerCase().includes(id));
     for (const { id = "", run, isAddressTold } of attempts.values()) {
       const generated = generations.get(id);
-      if (generated === undefined || generated.lostAt < end || generated.ends === "failed" || isAddressTold) continue;
+      if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;
       if (![...written.values()].some((ids) => ids.has(id)) || !isKnown(id, run)) continue;
       if (saved.has(id) || replaced.has(id)) continue;
       throw new Broken(2, `the video of ${id}, which was paid for, is saved nowhere`);
     }
     for (const id of foreign)
       if (!saved.has(id) && !replaced.has(id)) throw new Broken(3, `the file of another program, ${id}, is gone`);
-    for (const [path, bytes] of files)
+    for (const [path, bytes] of left)
       for (const key of keys)
         if (bytes.includes(key) || bytes.includes(Buffer.from(key).toString("base64")))
           throw new Broken(6, `${path} holds a key`);

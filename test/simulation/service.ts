@@ -22,6 +22,8 @@ export type StartPlan = {
   does: StartName;
   answersAfterMs: number;
   rendersMs: number;
+  /** The credits that somebody buys, or spends, just before. */
+  bought: number;
   ends: Generated["ends"];
   lagMs: number;
   /** After so many milliseconds the service loses it. */
@@ -36,7 +38,7 @@ export type ServiceEvents = {
   /** A start request arrived, whole. */
   onPost(process: Process, post: Post): void;
   onDelivered(process: Process, post: Post): void;
-  onStatusDelivered(id: string, text: string): void;
+  onStatusDelivered(process: Process, id: string, answer: Answer): void;
   /** Whether some client has written an id down: then a replay of it can be told. */
   isWritten(process: Process, id: string): boolean;
 };
@@ -83,7 +85,7 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
       version: 0,
     };
     generations.set(generated.id, generated);
-    credits.set(key, (credits.get(key) ?? 0) - 10);
+    credits.set(key, (credits.get(key) ?? 0) + plan.bought - 10);
     return generated;
   };
 
@@ -178,7 +180,7 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
               arrive(1, () => reject(new RequestError(systemError("ECONNRESET"), { sent: true })));
               return;
             }
-            answer(1, said, () => events.onStatusDelivered(id, said.text));
+            answer(1, said, () => events.onStatusDelivered(process, id, said));
             return;
           }
           const [, id = "", version = "0"] = /\/([^/]+)\/(\d+)\.mp4$/.exec(url) ?? [];
@@ -199,7 +201,6 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
   return {
     generations,
     fetchFor,
-    addCredits: (key: string, more: number) => void credits.set(key, (credits.get(key) ?? 0) + more),
     heal() {
       isHealthy = true;
       for (const generated of generations.values()) generated.lagMs = 0;
@@ -212,6 +213,7 @@ const finePlan: StartPlan = {
   does: "accepts it",
   answersAfterMs: 50,
   rendersMs: 1_000,
+  bought: 0,
   ends: "completed",
   lagMs: 0,
   lostAfterMs: undefined,

@@ -70,7 +70,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       nextPid: 100,
     }),
   );
-  const rules = createRules({ now: schedule.now, contentOf: disk.content });
+  const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files });
   let broken: Played["broken"];
   const check = (work: () => void) => {
     try {
@@ -98,7 +98,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
         tellOf(process.name, () => "has got the answer");
         check(() => rules.onDelivered(post));
       },
-      onStatusDelivered: (id, text) => check(() => rules.onStatusDelivered(id, text)),
+      onStatusDelivered: (process, id, answer) => check(() => rules.onStatusDelivered(process, id, answer)),
       isWritten: rules.isWritten,
     },
   });
@@ -194,15 +194,10 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
     for (const computer of new Map(journals.map((path, index) => [path, index])).values())
       for (const key of keys.keys())
         for (const type of ["wait --all", "wait"] as const) await run(lastWait({ computer, key, type }));
-    check(() => rules.onTheEnd(disk.files(), service.generations, schedule.now()));
+    check(() => rules.onTheEnd(service.generations));
     isDone = true;
   };
   const happen = (act: Exclude<Act, { what: "command" }>) => {
-    if (act.what === "credits") {
-      service.addCredits(keys[0], act.more);
-      tell(() => `the balance changes by ${act.more}`);
-      return;
-    }
     if (act.what === "edit") {
       change(act.how);
       return;

@@ -71,6 +71,9 @@ const callNames: Record<Mishap["on"], string> = {
   look: "its look at a file",
   request: "its request",
   answer: "its answer",
+  intent: "its intent",
+  accepted: "its writing down of an id",
+  downloaded: "its writing down of a whole video",
 };
 
 export function lineWords(line: Record<string, unknown>): string {
