@@ -45,6 +45,10 @@ export type Change =
 /**
  * The calls of `Disk` in `src/io.ts`, but synchronous: `machine.ts` decides when each takes effect. As on Linux: names stand for inodes, an open
  * file keeps its inode, and a folder is renamed only over an empty one.
+ *
+ * Not memfs 4.80, whose inodes are right: it renames a folder over a full one and a file over a folder, which is how two processes get one
+ * lease, and links over a file that exists, which is how a video is replaced. Its times are those of the real clock, and nothing that was not
+ * synced is ever lost.
  */
 export type SimulatedDisk = ReturnType<typeof createDisk>;
 
