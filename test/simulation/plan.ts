@@ -71,7 +71,7 @@ export function planOf(seed: string): Plan {
       name: String.fromCharCode(65 + index),
       command: commandOf(kind, random, { range, key: keys[key] }),
       computer: random.between(0, computers.length - 1),
-      namespace: chance(0.85) ? "1" : "2",
+      namespace: chance(0.8) ? "1" : "2",
       key,
       callMs: 10 ** (random.next() * 3 - 2),
       starts: Array.from({ length: random.between(0, 2) }, () => startOf(random)),
@@ -98,7 +98,7 @@ function clockError(random: Random): number {
 }
 
 function gap(random: Random): number {
-  return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 310_000]);
+  return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 200_000, 310_000]);
 }
 
 type Wanted = { range: number; key: string };
@@ -181,17 +181,21 @@ const mediaNames = Object.keys(mediaBehaviours);
 
 function mishapsOf(random: Random): Mishap[] {
   return Array.from({ length: random.next() < 0.75 ? 1 : 2 }, () => {
-    const on = random.pick(callKinds);
+    const isAtLine = random.next() < 0.5;
+    const on = isAtLine ? random.pick(lineKinds) : random.pick(callKinds);
     return {
       on,
       nth: random.between(1, mostCalls[on]),
       isAfter: random.next() < 0.5,
       what: random.pick(["killed", "killed", "killed", "frozen", "frozen", "frozen", "Ctrl-C", "edit"] as const),
       edit: random.pick(videoEditNames),
-      ms: random.pick([0, 10, 500, 15_000, 63_000, 95_000, 200_000, 400_000]),
+      ms: random.pick(isAtLine ? [63_000, 95_000, 200_000, 400_000] : [0, 10, 500, 15_000, 63_000, 95_000, 400_000]),
     };
   });
 }
+
+/** Between these and the next call most can go wrong. */
+const lineKinds = ["intent", "intent", "accepted", "downloaded", "request", "answer"] as const;
 
 /** About as many calls of each kind as a command makes. */
 const mostCalls: Record<Mishap["on"], number> = {
@@ -203,8 +207,8 @@ const mostCalls: Record<Mishap["on"], number> = {
   look: 60,
   request: 6,
   answer: 8,
-  intent: 2,
-  accepted: 2,
+  intent: 1,
+  accepted: 1,
   downloaded: 1,
 };
 
