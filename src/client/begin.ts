@@ -14,6 +14,7 @@ import type { Entry, Line } from "./history.ts";
 import type { FileIdentity } from "./identity.ts";
 import type { Hold, Journal } from "./journal.ts";
 import type { StartRequest } from "./schema.ts";
+import { isExistsError } from "./target.ts";
 
 export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   /** Where the video is to be saved, as it was typed. */
@@ -176,15 +177,16 @@ async function resume(
 ): Promise<ResumedAttempt | undefined> {
   const { journal, claims, place, overwrite, hold } = options;
   const { attempt, at, id } = earlier;
-  const file = place === undefined || overwrite ? undefined : await claims.findSaved(earlier, place);
-  if (file !== undefined)
-    return { kind: "resumed", attempt, at, earlier, file, target: undefined, release: hold.release };
   const claiming = { overwrite, id, entry: earlier, words: request, resume: true, hold };
   const claimed = place === undefined ? undefined : claims.claim(place, claiming);
-  const target = await claimed?.catch((error) => {
+  const target = await claimed?.catch(async (error) => {
+    const saved = await findSaved(earlier, options, error);
     // With the id, a program can go on with the generation that was paid for.
-    throw asVidgenError(error).with({ id });
+    if (saved === undefined) throw asVidgenError(error).with({ id });
+    return saved;
   });
+  if (typeof target === "string")
+    return { kind: "resumed", attempt, at, earlier, file: target, target: undefined, release: hold.release };
   if (place !== undefined && !target) return undefined;
   try {
     // What another process waits for stays that one's: `reuse` only waits beside it.
@@ -195,7 +197,17 @@ async function resume(
     await target?.release();
     throw error;
   }
-  return { kind: "resumed", attempt, at, earlier, file, target, release: releaseBoth(target, hold) };
+  return { kind: "resumed", attempt, at, earlier, file: undefined, target, release: releaseBoth(target, hold) };
+}
+
+/**
+ * The video of an attempt, where its place could not be claimed because that exists. Looked for only then, and in the journal as it is by now:
+ * another process may save it at any time.
+ */
+async function findSaved({ attempt, id }: Started, { journal, claims, place }: Options, error: unknown) {
+  if (place === undefined || !isExistsError(error)) return undefined;
+  const entry = (await journal.entriesOf(id)).find((each) => each.attempt === attempt);
+  return entry && claims.findSaved({ ...entry, id }, place);
 }
 
 function releaseBoth(target: Claim | undefined, hold: Hold): () => Promise<void> {

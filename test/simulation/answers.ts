@@ -37,6 +37,8 @@ export type StartBehaviour = {
   charges: boolean;
   /** Whether its id can be read in the answer. */
   hasId?: boolean;
+  /** Its id is a number. */
+  isNumbered?: boolean;
   answer?: ((scene: StartScene) => Answer) | undefined;
   /** The connection fails with this code, or nothing ever comes. */
   fails?: string;
@@ -78,6 +80,19 @@ export const startBehaviours = {
     hasId: true,
     answer: (s) => ({ status: 201, text: started(s).replace(/}$/, ',"eta":NaN}') }),
   },
+  "accepts it with an id in capitals": {
+    means: "accepted",
+    charges: true,
+    hasId: true,
+    answer: (s) => ({ status: 200, text: started({ ...s, id: s.id.toUpperCase() }) }),
+  },
+  "accepts it with a number for an id": {
+    means: "accepted",
+    charges: true,
+    hasId: true,
+    isNumbered: true,
+    answer: (s) => ({ status: 200, text: started(s).replace(/"id":"(\d+)"/, '"id":$1') }),
+  },
   "accepts it with 429 and an id": {
     means: "accepted",
     charges: true,
@@ -118,6 +133,11 @@ export const startBehaviours = {
     means: "unknown",
     charges: true,
     answer: json(200, { success: true, data: { status: "processing" } }),
+  },
+  "charges, and answers with the id of something else": {
+    means: "unknown",
+    charges: true,
+    answer: json(200, { success: true, id: "request-1", data: { status: "processing", input: { id: "image-1" } } }),
   },
   "charges, and the answer is cut before the id": {
     means: "unknown",

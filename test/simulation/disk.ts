@@ -39,11 +39,16 @@ export type Writer = { name: string; computer: { name: string } };
 /** What one process has written to the disk, for whoever watches. */
 export type Change =
   | { kind: "write"; path: string; bytes: Buffer; at: number }
-  | { kind: "name"; path: string; bytes: Buffer };
+  /** `before` is what had the name until then. */
+  | { kind: "name"; path: string; bytes: Buffer; before: Buffer | undefined };
 
 /**
  * The calls of `Disk` in `src/io.ts`, but synchronous: `machine.ts` decides when each takes effect. As on Linux: names stand for inodes, an open
  * file keeps its inode, and a folder is renamed only over an empty one.
+ *
+ * Not memfs 4.80, whose inodes are right: it renames a folder over a full one and a file over a folder, which is how two processes get one
+ * lease, and links over a file that exists, which is how a video is replaced. Its times are those of the real clock, and nothing that was not
+ * synced is ever lost.
  */
 export type SimulatedDisk = ReturnType<typeof createDisk>;
 
@@ -137,8 +142,10 @@ export function createDisk(now: () => number) {
     const { name } = who.computer;
     inode.dirtyBy = inode.dirtyBy === undefined || inode.dirtyBy === name ? name : "several";
   };
-  const named = (path: string, inode: Inode, who: Writer) =>
-    inode.kind === "file" && tell({ kind: "name", path, bytes: contentOf(inode) }, who);
+  const named = (path: string, { inode, old }: { inode: Inode; old?: Inode | undefined }, who: Writer) => {
+    if (inode.kind !== "file") return;
+    tell({ kind: "name", path, bytes: contentOf(inode), before: old && contentOf(old) }, who);
+  };
 
   return {
     constants,
@@ -193,7 +200,7 @@ export function createDisk(now: () => number) {
       const { folder, name } = locate(to);
       if (folder.entries.has(name)) throw failure("EEXIST", to);
       change(folder, [name, found]);
-      named(to, found, who);
+      named(to, { inode: found }, who);
     },
     rename(from: string, to: string, who: Writer) {
       const [source, target] = [locate(from), locate(to)];
@@ -210,7 +217,7 @@ export function createDisk(now: () => number) {
         change(target.folder, [target.name, found]);
         change(source.folder, [source.name, undefined]);
       }
-      named(to, found, who);
+      named(to, { inode: found, old }, who);
     },
     rm(path: string, options?: { recursive?: boolean; force?: boolean }) {
       let found: Inode | undefined;
@@ -304,6 +311,11 @@ export function createDisk(now: () => number) {
         } else if (inode.dirtyBy !== undefined && (who === undefined || inode.dirtyBy === who)) tear(inode, random);
       };
       visit(root);
+    },
+    /** Another program replaces a file, at once and for good. */
+    replace(path: string, bytes: Buffer) {
+      const { folder, name } = locate(path);
+      folder.entries.set(name, Object.assign(create("file"), { bytes, size: bytes.length, durable: undefined }));
     },
     /** All files by their paths, for whoever checks them. */
     files(): Map<string, Buffer> {

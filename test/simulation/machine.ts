@@ -23,11 +23,26 @@ export type Mishap = {
   on: CallKind;
   nth: number;
   isAfter: boolean;
-  what: "killed" | "frozen" | "Ctrl-C";
+  what: "killed" | "frozen" | "Ctrl-C" | "edit";
   ms: number;
+  /** What somebody then does to the files: see `edits.ts`. */
+  edit?: string;
 };
 
-export const callKinds = ["any", "read", "write", "sync", "name", "look", "request", "answer"] as const;
+/** The last ones are the writing of such a line into the journal: a write too. */
+export const callKinds = [
+  "any",
+  "read",
+  "write",
+  "sync",
+  "name",
+  "look",
+  "request",
+  "answer",
+  "intent",
+  "accepted",
+  "downloaded",
+] as const;
 export type CallKind = (typeof callKinds)[number];
 
 /** A process of somebody's: everything that it does goes through `call`, so that it can be stopped between any two of its steps. */
@@ -84,9 +99,10 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
   const isOver = () => process.endedAt !== undefined;
   const strike = (kind: CallKind, isAfter: boolean) => {
     if (mishaps.length === 0) return;
-    if (!isAfter) for (const each of [kind, "any"] as const) counts.set(each, (counts.get(each) ?? 0) + 1);
+    const kinds: CallKind[] = isLine(kind) ? [kind, "write", "any"] : [kind, "any"];
+    if (!isAfter) for (const each of kinds) counts.set(each, (counts.get(each) ?? 0) + 1);
     const due = mishaps.filter(
-      (each) => each.isAfter === isAfter && (each.on === kind || each.on === "any") && counts.get(each.on) === each.nth,
+      (each) => each.isAfter === isAfter && kinds.includes(each.on) && counts.get(each.on) === each.nth,
     );
     for (const mishap of due) {
       mishaps = mishaps.filter((each) => each !== mishap);
@@ -114,9 +130,9 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
     return schedule.add(step);
   };
   const call = <Result>(kind: CallKind, effect: () => Result): Promise<Result> => {
-    if (isOver()) return never;
+    if (isOver()) return never();
     strike(kind, false);
-    if (isOver()) return never;
+    if (isOver()) return never();
     const attempt = () => {
       try {
         return { value: effect() };
@@ -127,7 +143,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
     if (frozenUntil <= schedule.now() && random.next() < instant) {
       const done = attempt();
       strike(kind, true);
-      if (isOver()) return never;
+      if (isOver()) return never();
       if (frozenUntil <= schedule.now())
         return "value" in done ? Promise.resolve(done.value as Result) : Promise.reject(done.error);
       return new Promise((resolve, reject) => {
@@ -248,6 +264,16 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
   return process;
 }
 
+function isLine(kind: CallKind): boolean {
+  return kind === "intent" || kind === "accepted" || kind === "downloaded";
+}
+
+/** What a process writes, when that is a line of a journal that a mishap may wait for. */
+function kindOfWrite(bytes: Buffer): CallKind {
+  const word = /"kind":"(\w+)"/.exec(bytes.toString("latin1", 0, 80))?.[1];
+  return callKinds.find((kind) => kind === word && isLine(kind)) ?? "write";
+}
+
 /** As quick as it can be: each lease has two. */
 export function uuidOf(random: Random): string {
   const word = () =>
@@ -263,7 +289,8 @@ export function codeOfLeaving(process: Process): number {
   return process.unsettled.size > 0 ? exits.unknown.exit : exits.interrupted.exit;
 }
 
-const never: Promise<never> = new Promise(() => {});
+/** Of its own for each call: one for all would keep every story in memory. */
+const never = () => new Promise<never>(() => {});
 
 function diskOf(disk: SimulatedDisk, writer: () => Process, call: Process["call"]): Disk {
   const open = async (path: string, flags: string): Promise<DiskFile> => {
@@ -308,7 +335,8 @@ function fileOf(handle: Handle, { disk, writer, call }: Opened): DiskFile {
       }),
     write: (bytes: Uint8Array, offset = 0, length = bytes.length - offset, position: number | null = null) => {
       const part = Buffer.from(bytes.buffer, bytes.byteOffset + offset, length);
-      return call("write", () => ({ buffer: bytes, bytesWritten: disk.write(handle, part, position, writer()) }));
+      const write = () => ({ buffer: bytes, bytesWritten: disk.write(handle, part, position, writer()) });
+      return call(kindOfWrite(part), write);
     },
     truncate: (length = 0) => call("write", () => disk.truncate(handle, length, writer())),
     sync: () => call("sync", () => disk.sync(handle)),

@@ -15,7 +15,7 @@ import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { asVidgenError, beforePaying, exits, type VidgenError } from "../../src/errors.ts";
 import type { Io } from "../../src/io.ts";
 import { codeOfLeaving, ioOf, type Process } from "./machine.ts";
-import { keys, serviceUrl } from "./service.ts";
+import { serviceUrl } from "./service.ts";
 
 /** What somebody types. */
 export type Command =
@@ -28,7 +28,8 @@ export type Command =
       overwrite: boolean;
       timeoutMs: number;
     }
-  | { type: "wait --all"; place: string | undefined; timeoutMs: number }
+  /** With `--all`, or with the ids of all else that is not saved. */
+  | { type: "wait" | "wait --all"; place: string | undefined; timeoutMs: number }
   | {
       type: "batch";
       rows: number;
@@ -43,14 +44,20 @@ export type Command =
   | { type: "list --dismiss" }
   | { type: "mcp"; calls: { prompt: string; again: boolean; cancels: boolean }[]; maxCredits: number | undefined };
 
-export const home = "/home/vidgen";
-export const journalPath = `${home}/journal.jsonl`;
 export const work = "/work";
 
 /** The last words of a process. */
 export type Said = { code: number; lines: string[]; files: { id: string; file: string }[] };
 
-export type Run = { command: Command; process: Process; key: string; fetch: Io["fetch"]; said: Said };
+export type Run = {
+  command: Command;
+  process: Process;
+  /** The path of its journal. */
+  journal: string;
+  key: string;
+  fetch: Io["fetch"];
+  said: Said;
+};
 
 const model = "wan-2.5";
 
@@ -59,10 +66,10 @@ export async function type(run: Run): Promise<void> {
   const { command, said } = run;
   try {
     if (command.type === "generate") await generate(command, run);
-    else if (command.type === "wait --all") await waitAll(command, run);
     else if (command.type === "batch") await batch(command, run);
     else if (command.type === "mcp") await mcp(command, run);
-    else await dismissAll(run);
+    else if (command.type === "list --dismiss") await dismissAll(run);
+    else await wait(command, run);
   } catch (error) {
     fail(said, error);
   }
@@ -80,9 +87,9 @@ function textOf({ message, hint = "", id = "" }: VidgenError): string {
   return [message, hint, id].join("\n");
 }
 
-function open({ process, key, fetch, said }: Run): { client: Client; journal: Journal } {
+function open({ process, journal: path, key, fetch, said }: Run): { client: Client; journal: Journal } {
   const onNote = (text: string) => void said.lines.push(text);
-  const journal = openJournal(journalPath, { ...process.machine, signal: process.signal, onNote });
+  const journal = openJournal(path, { ...process.machine, signal: process.signal, onNote });
   return {
     journal,
     client: createClient({ baseUrl: serviceUrl, apiKey: key, journal, onNote }, ioOf(process, fetch)),
@@ -138,11 +145,13 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
 }
 
 /** As `waitForAll` in `src/cli/commands/wait.ts`. */
-async function waitAll({ place, timeoutMs }: Command & { type: "wait --all" }, run: Run): Promise<void> {
+async function wait({ type, place, timeoutMs }: Command & { type: "wait" | "wait --all" }, run: Run): Promise<void> {
   const { said, process } = run;
   const { signal } = process;
   const { client, journal } = open(run);
-  const found = (await journal.entries()).filter(isOpen).flatMap(({ id }) => id ?? []);
+  const isLeft = (entry: Entry) => !isOpen(entry) && entry.status !== "failed" && entry.file === undefined;
+  const isWanted = type === "wait" ? isLeft : isOpen;
+  const found = (await journal.entries()).filter(isWanted).flatMap(({ id }) => id ?? []);
   const follow = async (id: string, index: number) => {
     const saved = place === undefined ? undefined : await client.findSaved(id, place).catch(() => undefined);
     if (saved !== undefined) return void said.files.push({ id, file: saved });
@@ -252,5 +261,3 @@ async function mcp({ calls, maxCredits }: Command & { type: "mcp" }, run: Run): 
 export function leaveAtOnce(run: Run): void {
   run.said.code = codeOfLeaving(run.process);
 }
-
-export { keys };

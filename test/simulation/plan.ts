@@ -1,15 +1,18 @@
 import { createRandom, type Random } from "../faults/random.ts";
 import { type StartName, startBehaviours, statusBehaviours } from "./answers.ts";
+import { editNames, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
 import { type Command, work } from "./people.ts";
-import type { StartPlan, Trouble } from "./service.ts";
+import { keys, type StartPlan, type Trouble } from "./service.ts";
 
 /** A story before it is played: who does what when, and what goes wrong. What then happens follows from it alone. */
 export type Plan = {
   seed: string;
   computers: { aheadMs: number }[];
   hasStartTimes: boolean;
+  /** Each machine has a journal of its own; they share the work folder alone. */
+  hasOwnJournals: boolean;
   /** The share of calls of a process that take no time. */
   instant: number;
   troubles: Trouble[];
@@ -34,17 +37,17 @@ export type Act = {
     }
   | { what: "clock"; computer: number; aheadMs: number }
   | { what: "reboot"; computer: number }
-  | { what: "credits"; more: number }
+  /** See `edits.ts`. */
+  | { what: "edit"; how: string }
 );
 
-/** `{key}` stands for the key of whoever types it. */
-const prompts = ["a fox", "waves", "a fox at {key}"];
+const prompts = ["a fox", "waves"];
 
 /** The story that a seed stands for. */
 export function planOf(seed: string): Plan {
   const random = createRandom(seed);
   const chance = (share: number) => random.next() < share;
-  const isShared = chance(0.35);
+  const isShared = chance(0.4);
   const computers = Array.from({ length: isShared ? random.between(2, 3) : 1 }, () => ({
     aheadMs: clockError(random),
   }));
@@ -54,21 +57,22 @@ export function planOf(seed: string): Plan {
   /** So that many stories are about one request: then its runs are the same. */
   const range = chance(0.8) ? 1 : 2;
   for (let index = 0; index < commands; index++) {
-    if (chance(0.08)) {
-      const what = random.pick(["clock", "reboot", "credits"] as const);
+    if (chance(0.2)) {
+      const what = random.pick(["clock", "reboot", "reboot", "edit", "edit", "edit"] as const);
       const computer = random.between(0, computers.length - 1);
       const when = { gapMs: gap(random), waits: chance(0.5) };
       if (what === "clock") acts.push({ what, computer, aheadMs: clockError(random), ...when });
       else if (what === "reboot") acts.push({ what, computer, ...when });
-      else acts.push({ what, more: random.pick([10, 20, 500, -20]), ...when });
+      else acts.push({ what, how: random.pick(editNames), ...when });
     }
+    const key = chance(0.93) ? 0 : 1;
     acts.push({
       what: "command",
       name: String.fromCharCode(65 + index),
-      command: commandOf(kind, random, range),
+      command: commandOf(kind, random, { range, key: keys[key] }),
       computer: random.between(0, computers.length - 1),
-      namespace: chance(0.85) ? "1" : "2",
-      key: chance(0.93) ? 0 : 1,
+      namespace: chance(0.8) ? "1" : "2",
+      key,
       callMs: 10 ** (random.next() * 3 - 2),
       starts: Array.from({ length: random.between(0, 2) }, () => startOf(random)),
       mishaps: chance(0.6) ? mishapsOf(random) : [],
@@ -81,6 +85,7 @@ export function planOf(seed: string): Plan {
     seed,
     computers,
     hasStartTimes: chance(0.85),
+    hasOwnJournals: isShared && chance(0.35),
     instant: random.pick([0, 0.5, 0.8, 0.9]),
     troubles,
     acts,
@@ -93,10 +98,12 @@ function clockError(random: Random): number {
 }
 
 function gap(random: Random): number {
-  return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 310_000]);
+  return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 200_000, 310_000]);
 }
 
-function commandOf(kind: string, random: Random, range: number): Command {
+type Wanted = { range: number; key: string };
+
+function commandOf(kind: string, random: Random, { range, key }: Wanted): Command {
   const chance = (share: number) => random.next() < share;
   if (chance(0.07)) return { type: "list --dismiss" };
   if (chance(0.14))
@@ -108,21 +115,22 @@ function commandOf(kind: string, random: Random, range: number): Command {
       type: "batch",
       rows: random.between(1, 3),
       shard: of === 0 ? undefined : { index: random.between(1, of), of },
-      file: `${work}/${chance(0.9) ? "shots.csv" : "link.csv"}`,
+      file: `${work}/${random.pick(["shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "link.csv", "hard.csv"])}`,
       retryUnknown: chance(0.1),
       retryFailed: chance(0.1),
-      maxCredits: chance(0.2) ? random.pick([10, 15, 20]) : undefined,
+      maxCredits: chance(0.3) ? random.pick([10, 15, 25, 40]) : undefined,
       jobs: random.between(1, 3),
     };
   }
-  const prompt = (chance(0.03) ? prompts[2] : prompts[random.between(0, range - 1)]) ?? "";
+  // Somebody has pasted a key into a prompt.
+  const prompt = chance(0.03) ? `a fox at ${key}` : random.pick(prompts.slice(0, range));
   if (kind === "mcp" || (isMixed && chance(0.3))) {
-    const calls = Array.from({ length: random.between(1, 2) }, () => ({
-      prompt: chance(0.85) ? prompt : random.pick(prompts),
-      again: chance(0.1),
+    const calls = Array.from({ length: random.between(1, 3) }, () => ({
+      prompt: chance(0.7) ? prompt : random.pick(prompts),
+      again: chance(0.2),
       cancels: chance(0.1),
     }));
-    return { type: "mcp", calls, maxCredits: chance(0.15) ? random.pick([10, 20]) : undefined };
+    return { type: "mcp", calls, maxCredits: chance(0.3) ? random.pick([10, 25, 40]) : undefined };
   }
   const noWait = chance(0.12);
   const again = chance(0.08);
@@ -161,6 +169,7 @@ function startOf(random: Random): StartPlan {
     does: chance(0.4) ? "accepts it" : random.pick(startNames),
     answersAfterMs: random.pick([1, 50, 50, 500, 5_000, 50_000, 119_000, 125_000]),
     rendersMs: random.pick([0, 1_000, 8_000, 20_000, 60_000]),
+    bought: chance(0.85) ? 0 : random.pick([10, 10, 20, 500, -20]),
     ends: chance(0.9) ? "completed" : "failed",
     lagMs: chance(0.8) ? 0 : random.pick([2_000, 20_000, 50_000]),
     lostAfterMs: chance(0.94) ? undefined : random.pick([0, 5_000, 40_000]),
@@ -172,16 +181,21 @@ const mediaNames = Object.keys(mediaBehaviours);
 
 function mishapsOf(random: Random): Mishap[] {
   return Array.from({ length: random.next() < 0.75 ? 1 : 2 }, () => {
-    const on = random.pick(callKinds);
+    const isAtLine = random.next() < 0.5;
+    const on = isAtLine ? random.pick(lineKinds) : random.pick(callKinds);
     return {
       on,
       nth: random.between(1, mostCalls[on]),
       isAfter: random.next() < 0.5,
-      what: random.pick(["killed", "killed", "frozen", "frozen", "Ctrl-C"] as const),
-      ms: random.pick([0, 10, 500, 15_000, 63_000, 95_000, 200_000, 400_000]),
+      what: random.pick(["killed", "killed", "killed", "frozen", "frozen", "frozen", "Ctrl-C", "edit"] as const),
+      edit: random.pick(videoEditNames),
+      ms: random.pick(isAtLine ? [63_000, 95_000, 200_000, 400_000] : [0, 10, 500, 15_000, 63_000, 95_000, 400_000]),
     };
   });
 }
+
+/** Between these and the next call most can go wrong. */
+const lineKinds = ["intent", "intent", "accepted", "downloaded", "request", "answer"] as const;
 
 /** About as many calls of each kind as a command makes. */
 const mostCalls: Record<Mishap["on"], number> = {
@@ -193,6 +207,9 @@ const mostCalls: Record<Mishap["on"], number> = {
   look: 60,
   request: 6,
   answer: 8,
+  intent: 1,
+  accepted: 1,
+  downloaded: 1,
 };
 
 function troubleOf(random: Random): Trouble {

@@ -1,6 +1,6 @@
-import type { Generated } from "./answers.ts";
+import type { Answer, Generated } from "./answers.ts";
 import type { Process } from "./machine.ts";
-import type { Run } from "./people.ts";
+import { type Command, type Run, rowsOf } from "./people.ts";
 import { keys, type Post } from "./service.ts";
 import { idOfVideo } from "./video.ts";
 
@@ -23,7 +23,11 @@ type Attempt = {
   /** Why another one may be started; for `generate` alone, or for all. */
   overFor: Set<"all" | "generate">;
   id: string | undefined;
-  isDismissed: boolean;
+  /** Something was written down about it after its intent. */
+  hasOutcome: boolean;
+  dismissedAt: number | undefined;
+  /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
+  unknownSince: number | undefined;
   /** The service has failed it, and somebody knows. */
   hasFailed: boolean;
   isAddressTold: boolean;
@@ -38,22 +42,35 @@ export class Broken extends Error {
 }
 
 const hourMs = 3_600_000;
+/** What the service has not known for so long is lost. */
+const lostMs = 60_000;
+/** A download has so long after the completion, whatever the time to wait. */
+const downloadMs = 5 * 60_000;
 
 export type Rules = ReturnType<typeof createRules>;
 
-/** The six points of the simulation: each throws `Broken` as soon as it does not hold. */
-export function createRules(options: {
+type RulesOptions = {
   now(): number;
-  journal(): string;
   contentOf(path: string): Buffer | undefined;
-}) {
-  const { now, journal, contentOf } = options;
-  const lost = new Set<string>();
-  /** The videos that were saved, also those that somebody has replaced since, on purpose. */
-  const everSaved = new Set<string>();
+  files(): ReadonlyMap<string, Buffer>;
+};
+
+/** The six points of the simulation: each throws `Broken` as soon as it does not hold. */
+export function createRules({ now, contentOf, files }: RulesOptions) {
   const attempts = new Map<string, Attempt>();
   const runs = new Map<Process, Run>();
-  const written = new Set<string>();
+  /** The ids that each journal has. */
+  const written = new Map<string, Set<string>>();
+  /** When another program has put its own file under a name. */
+  const replacedAt = new Map<string, number>();
+  /** What each process with a budget was told last, and whether it still knows what a start costs. */
+  const balances = new Map<Process, { credits: number | undefined; isKnown: boolean }>();
+  /** The videos, also of other programs, that somebody has replaced or deleted on purpose. */
+  const replaced = new Set<string>();
+  /** The videos of other programs. */
+  const foreign = new Set<string>();
+  /** When somebody first saw that a generation was completed. */
+  const completedAt = new Map<string, number>();
   let intents = 0;
 
   const byId = (id: string) => [...attempts.values()].filter((each) => each.id === id.toLowerCase());
@@ -63,7 +80,7 @@ export function createRules(options: {
     return run;
   };
 
-  function onLine(line: Record<string, unknown>, process: Process | undefined): void {
+  function onLine(line: Record<string, unknown>, process: Process | undefined, path: string): void {
     const { kind, attempt, id } = line;
     const known = attempts.get(String(attempt));
     if (kind === "intent" && process && known === undefined) {
@@ -85,24 +102,35 @@ export function createRules(options: {
         holders: [process],
         overFor: new Set(),
         id: undefined,
-        isDismissed: false,
+        hasOutcome: false,
+        dismissedAt: undefined,
+        unknownSince: undefined,
         hasFailed: false,
         isAddressTold: false,
       });
     }
-    if (kind === "accepted") written.add(String(id).toLowerCase());
-    if (kind === "lost") lost.add(String(id).toLowerCase());
+    if (attempt !== undefined && id !== undefined) {
+      const ids = written.get(path) ?? new Set();
+      written.set(path, ids.add(String(id).toLowerCase()));
+    }
     if (kind === "claim" && process) known?.holders.push(process);
-    if (kind === "dismissed" && known) known.isDismissed = true;
+    if (known && kind !== "intent" && kind !== "claim") known.hasOutcome = true;
+    if (kind === "dismissed" && known) known.dismissedAt ??= now();
+    if (kind === "lost") onLost(String(id));
     if (kind === "saved" && typeof id === "string" && line.file !== "-") onSaved(id, String(line.file));
+  }
+
+  function onLost(id: string): void {
+    for (const { unknownSince = Number.POSITIVE_INFINITY } of byId(id))
+      if (now() - unknownSince < lostMs)
+        throw new Broken(4, `${id} is called lost, which the service has not said for a minute`);
   }
 
   function onSaved(id: string, file: string): void {
     const bytes = contentOf(file);
     // Somebody else may have replaced it, on purpose, since.
-    if (bytes === undefined) return;
+    if (bytes === undefined || replacedAt.has(file)) return;
     const found = idOfVideo(bytes);
-    if (found !== undefined) everSaved.add(found);
     if (found === undefined) throw new Broken(3, `${file} is written down as saved, and is no whole video`);
     if (found !== id.toLowerCase())
       throw new Broken(3, `${file} is written down as the video of ${id}, and is that of ${found}`);
@@ -111,7 +139,7 @@ export function createRules(options: {
   /** Whether the rules allow another start beside this attempt. */
   function allows(other: Attempt, mine: Attempt): boolean {
     if (other.posts.length === 0) return true;
-    if (other.isDismissed || other.overFor.has("all")) return true;
+    if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
     if (mine.kind === "batch") return false;
     const { command } = mine.run;
     const isReuse = mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse");
@@ -126,6 +154,8 @@ export function createRules(options: {
   /** Whether the two ask for the same run. */
   function isSame(other: Attempt, mine: Attempt): boolean {
     if (other.kind !== mine.kind) return false;
+    // A batch reads what other machines have written beside its rows; a run reads its journal.
+    if (mine.kind !== "batch" && other.run.journal !== mine.run.journal) return false;
     if (mine.kind === "batch") return other.row === mine.row && other.rowsFile === mine.rowsFile;
     if (other.prompt !== mine.prompt) return false;
     const { command } = mine.run;
@@ -138,17 +168,29 @@ export function createRules(options: {
     const { command } = mine.run;
     if (command.type === "generate") return command.earlier === "again";
     if (command.type === "mcp") return command.calls.some(({ again }) => again);
-    return command.type === "batch" && (command.retryUnknown || command.retryFailed);
+    return command.type === "batch" && command.retryUnknown;
   }
 
   return {
-    isWritten: (id: string) => written.has(id),
+    isWritten: (process: Process, id: string) => written.get(runOf(process).journal)?.has(id) ?? false,
     onRun: (run: Run) => void runs.set(run.process, run),
     onLine,
     onTheEnd,
-    onName(path: string, bytes: Buffer): void {
-      if (/\.mp4$/.test(path) && idOfVideo(bytes) === undefined)
-        throw new Broken(3, `${path} is given to what is no whole video`);
+    /** Another program replaces a file, or deletes it. */
+    onReplaced(path: string, after: Buffer | undefined): void {
+      replacedAt.set(path, now());
+      const before = contentOf(path);
+      if (before) replaced.add(idOfVideo(before) ?? "");
+      if (after) foreign.add(idOfVideo(after) ?? "");
+    },
+    onName(path: string, { bytes, before }: { bytes: Buffer; before: Buffer | undefined }, run: Run | undefined): void {
+      replacedAt.delete(path);
+      if (!/\.mp4$/.test(path)) return;
+      if (idOfVideo(bytes) === undefined) throw new Broken(3, `${path} is given to what is no whole video`);
+      if (before === undefined) return;
+      const isMeant = run?.command.type === "generate" && run.command.overwrite;
+      if (!isMeant) throw new Broken(3, `${run?.process.name} replaces ${path}, without --overwrite`);
+      replaced.add(idOfVideo(before) ?? "");
     },
     onPost(process: Process, post: Post): void {
       const mine = attempts.get(post.attempt);
@@ -157,6 +199,9 @@ export function createRules(options: {
       if (post.generated) mine.id = post.generated.id;
       const before = mine.posts.slice(0, -1).find(({ behaviour }) => behaviour.means !== "later");
       if (before) throw new Broken(1, `${process.name} sent attempt ${mine.attempt} again after "${before.does}"`);
+      const balance = balances.get(process);
+      if (balance && !balance.isKnown)
+        throw new Broken(1, `${process.name} has a budget, and goes on although nobody knows what the last start cost`);
       if (isAgain(mine)) return;
       const earlier = [...attempts.values()].filter((other) => other !== mine && other.place < mine.place);
       for (const other of earlier)
@@ -168,15 +213,20 @@ export function createRules(options: {
           );
         }
     },
-    onDelivered(_: Process, post: Post): void {
+    onDelivered(post: Post): void {
       const mine = attempts.get(post.attempt);
       mine?.delivered.push(post);
+      if (mine) onBalance(mine.run, post);
       if (post.behaviour.means === "refused") mine?.overFor.add("all");
       if (post.behaviour.means === "later") mine?.overFor.add("all");
       else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
     },
-    onStatusDelivered(id: string, text: string): void {
+    onStatusDelivered(process: Process, id: string, { status, text }: Answer): void {
+      if (text.includes('"completed"') && !completedAt.has(id)) completedAt.set(id.toLowerCase(), now());
       for (const each of byId(id)) {
+        if (status < 300) each.unknownSince = undefined;
+        else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
+          each.unknownSince ??= now();
         if (text.includes('"failed"')) {
           each.overFor.add("all");
           each.hasFailed = true;
@@ -193,10 +243,11 @@ export function createRules(options: {
       for (const each of byId(id)) each.overFor.add("generate");
     },
     /** What a process says at its end must be true. */
-    onEnd({ process, said, command }: Run): void {
+    onEnd(run: Run): void {
+      const { process, said, command } = run;
       const mine = [...attempts.values()].filter((each) => each.run.process === process && each.posts.length > 0);
-      const text = said.lines.join("\n");
-      const written = journal();
+      const text = said.lines.join("\n").toLowerCase();
+      const known = contentOf(run.journal)?.toString("utf8").toLowerCase() ?? "";
       for (const { posts, delivered } of mine) {
         for (const { generated, behaviour } of posts) {
           if (generated === undefined) continue;
@@ -208,41 +259,108 @@ export function createRules(options: {
               `${process.name} ends with ${said.code} and without the id of ${generated.id}, which was charged`,
             );
           const hasCome = behaviour.hasId && delivered.some((each) => each.generated === generated);
-          if (hasCome && !isTold && !written.includes(generated.id))
+          if (hasCome && !isTold && !known.includes(generated.id))
             throw new Broken(2, `${process.name} got the id ${generated.id}, and it is nowhere`);
         }
       }
-      if (command.type === "generate" && /Nothing was sent(,| now)/.test(text) && mine.length > 0)
+      if (command.type === "generate" && /nothing was sent(,| now)/.test(text) && mine.length > 0)
         throw new Broken(4, `${process.name} says that nothing was sent`);
       if (command.type === "generate" && said.code === 0 && command.place !== undefined && !command.noWait)
         if (said.files.length === 0) throw new Broken(4, `${process.name} ends with 0, and has saved nothing`);
+      checkPassedOver(run, text);
+      checkUnclear(run, text);
+      if (text.includes("timed out before the video was saved"))
+        for (const { id = "", run: other } of attempts.values())
+          if (other === run && now() - (completedAt.get(id) ?? 0) < downloadMs)
+            throw new Broken(5, `${process.name} gives the video of ${id} up after less than 5 minutes`);
+      if (command.type === "generate" && text.includes("already exists") && command.place !== undefined) {
+        const own = idOfVideo(contentOf(command.place) ?? Buffer.alloc(0));
+        if (own !== undefined && text.includes(`\n${own}`))
+          throw new Broken(3, `${process.name} says that ${command.place} exists, which is its own video`);
+      }
+      if (command.type === "batch" && said.code === 0) checkBatch(run, command);
       for (const { id, file } of said.files) {
         const bytes = contentOf(file);
         // Another process may have replaced it since, on purpose.
         const found = bytes && idOfVideo(bytes);
+        if ((replacedAt.get(file) ?? 0) > process.startedAt) continue;
         if (bytes && found !== id.toLowerCase())
           throw new Broken(3, `${process.name} says that ${file} is the video of ${id}, and it is that of ${found}`);
       }
     },
   };
 
-  /** After all faults somebody with each key has waited for everything: nothing that was paid for, and known here, may be missing. */
-  function onTheEnd(
-    files: ReadonlyMap<string, Buffer>,
-    generations: ReadonlyMap<string, Generated>,
-    end: number,
-  ): void {
-    const saved = new Set([...files.values()].map(idOfVideo));
-    for (const each of attempts.values()) {
-      const generated = generations.get(each.id ?? "");
-      if (generated === undefined || !written.has(generated.id) || generated.lostAt < end) continue;
-      // The user was told, and `wait <id>` asks for it again.
-      if (lost.has(generated.id)) continue;
-      if (generated.ends === "failed" || each.isAddressTold || everSaved.has(generated.id) || saved.has(generated.id))
-        continue;
-      throw new Broken(2, `the video of ${generated.id}, which was paid for, is saved nowhere`);
+  /** A balance that does not fall tells nobody what a start has cost. */
+  function onBalance({ process, command }: Run, { credits }: Post): void {
+    if (!("maxCredits" in command) || command.maxCredits === undefined || credits === undefined) return;
+    const { credits: before, isKnown = true } = balances.get(process) ?? {};
+    balances.set(process, { credits, isKnown: isKnown && (before === undefined || credits < before) });
+  }
+
+  /** What was passed over with `--again`, or dismissed, stops nobody any more. */
+  function checkPassedOver({ process, command, journal, said }: Run, text: string): void {
+    if (command.type !== "generate" || said.code !== 6) return;
+    const isOver = (other: Attempt) =>
+      (other.dismissedAt ?? Number.POSITIVE_INFINITY) < process.startedAt ||
+      [...attempts.values()].some(
+        (each) =>
+          each.place > other.place &&
+          each.posts.length > 0 &&
+          each.intentAt < process.startedAt &&
+          each.run.command.type === "generate" &&
+          each.run.command.earlier === "again" &&
+          isSame(other, each) &&
+          each.output === other.output,
+      );
+    for (const other of attempts.values())
+      if (other.run.process !== process && other.run.journal === journal && text.includes(other.attempt))
+        if (isOver(other))
+          throw new Broken(4, `${process.name} is stopped by ${other.attempt}, which somebody has passed over`);
+  }
+
+  /** What a live process is about to tell is not unclear to another one on the same machine. */
+  function checkUnclear({ process, said }: Run, text: string): void {
+    if (said.code !== 6) return;
+    for (const { attempt, hasOutcome, holders } of attempts.values()) {
+      const isNear = ({ id, endedAt }: Process) =>
+        id.machine === process.id.machine &&
+        id.namespace === process.id.namespace &&
+        id.start !== "-" &&
+        id.pid !== process.id.pid &&
+        endedAt === undefined;
+      if (!hasOutcome && holders.some(isNear) && text.includes(attempt))
+        throw new Broken(4, `${process.name} calls attempt ${attempt} unclear, which its process is still waiting for`);
     }
-    for (const [path, bytes] of files)
+  }
+
+  /** A batch that ends well has the video of each row. */
+  function checkBatch({ process }: Run, { rows, shard }: Command & { type: "batch" }): void {
+    if (shard !== undefined) return;
+    const ids = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
+    const found = new Set(ids.flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])));
+    for (const { place = "", record } of rowsOf(rows))
+      if (!found.has(record.prompt) && (replacedAt.get(place) ?? 0) < process.startedAt)
+        throw new Broken(3, `${process.name} ends with 0, and the video for ${place} is nowhere`);
+  }
+
+  /** After all faults somebody with each key has waited for everything: nothing that was paid for, and known here, may be missing. */
+  function onTheEnd(generations: ReadonlyMap<string, Generated>): void {
+    const left = files();
+    const saved = new Set([...left.values()].map(idOfVideo));
+    const journals = [...written.keys()].map((path) => left.get(path)?.toString("utf8") ?? "");
+    // A power failure may take the last line of a process that was killed before it could say what it had just written.
+    const isKnown = (id: string, { said }: Run) =>
+      [...journals, ...said.lines].some((text) => text.toLowerCase().includes(id));
+    for (const { id = "", run, isAddressTold } of attempts.values()) {
+      const generated = generations.get(id);
+      if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;
+      if (![...written.values()].some((ids) => ids.has(id)) || !isKnown(id, run)) continue;
+      if (saved.has(id) || replaced.has(id)) continue;
+      throw new Broken(2, `the video of ${id}, which was paid for, is saved nowhere`);
+    }
+    for (const id of foreign)
+      if (!saved.has(id) && !replaced.has(id)) throw new Broken(3, `the file of another program, ${id}, is gone`);
+    for (const [path, bytes] of left)
       for (const key of keys)
         if (bytes.includes(key) || bytes.includes(Buffer.from(key).toString("base64")))
           throw new Broken(6, `${path} holds a key`);

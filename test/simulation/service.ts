@@ -22,6 +22,8 @@ export type StartPlan = {
   does: StartName;
   answersAfterMs: number;
   rendersMs: number;
+  /** The credits that somebody buys, or spends, just before. */
+  bought: number;
   ends: Generated["ends"];
   lagMs: number;
   /** After so many milliseconds the service loses it. */
@@ -36,9 +38,9 @@ export type ServiceEvents = {
   /** A start request arrived, whole. */
   onPost(process: Process, post: Post): void;
   onDelivered(process: Process, post: Post): void;
-  onStatusDelivered(id: string, text: string): void;
+  onStatusDelivered(process: Process, id: string, answer: Answer): void;
   /** Whether some client has written an id down: then a replay of it can be told. */
-  isWritten(id: string): boolean;
+  isWritten(process: Process, id: string): boolean;
 };
 
 export type Post = {
@@ -48,6 +50,8 @@ export type Post = {
   does: StartName;
   /** The generation that was charged for. */
   generated: Generated | undefined;
+  /** The balance that the answer tells, where it can be read. */
+  credits: number | undefined;
   at: number;
 };
 
@@ -63,9 +67,10 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
   let isHealthy = false;
 
   const charge = (plan: StartPlan, post: Pick<Post, "attempt" | "prompt">, model: string, key: string): Generated => {
+    const { isNumbered = false }: StartBehaviour = startBehaviours[plan.does];
     const now = schedule.now();
     const generated: Generated = {
-      id: random.uuid(),
+      id: isNumbered ? String(random.between(1e9, 9e9)) : random.uuid(),
       key,
       attempt: post.attempt,
       prompt: post.prompt,
@@ -80,7 +85,7 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
       version: 0,
     };
     generations.set(generated.id, generated);
-    credits.set(key, (credits.get(key) ?? 0) - 10);
+    credits.set(key, (credits.get(key) ?? 0) + plan.bought - 10);
     return generated;
   };
 
@@ -134,10 +139,19 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
               const attempt = init.headers?.["Idempotency-Key"] ?? "";
               const key = (init.headers?.Authorization ?? "").slice("Bearer ".length);
               const generated = behaviour.charges ? charge(plan, { attempt, prompt }, model, key) : undefined;
-              const post: Post = { attempt, prompt, behaviour, does: plan.does, generated, at: schedule.now() };
+              const told = behaviour.means === "accepted" ? credits.get(key) : undefined;
+              const post: Post = {
+                attempt,
+                prompt,
+                behaviour,
+                does: plan.does,
+                generated,
+                credits: told,
+                at: schedule.now(),
+              };
               events.onPost(process, post);
               const others = [...generations.values()].filter((each) => each.prompt !== prompt);
-              const other = others.findLast((each) => events.isWritten(each.id))?.id;
+              const other = others.findLast((each) => events.isWritten(process, each.id))?.id;
               const id = generated?.id ?? random.uuid();
               if (behaviour.fails === "silence") return;
               if (behaviour.fails !== undefined) {
@@ -166,7 +180,7 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
               arrive(1, () => reject(new RequestError(systemError("ECONNRESET"), { sent: true })));
               return;
             }
-            answer(1, said, () => events.onStatusDelivered(id, said.text));
+            answer(1, said, () => events.onStatusDelivered(process, id, said));
             return;
           }
           const [, id = "", version = "0"] = /\/([^/]+)\/(\d+)\.mp4$/.exec(url) ?? [];
@@ -187,7 +201,6 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
   return {
     generations,
     fetchFor,
-    addCredits: (key: string, more: number) => void credits.set(key, (credits.get(key) ?? 0) + more),
     heal() {
       isHealthy = true;
       for (const generated of generations.values()) generated.lagMs = 0;
@@ -200,6 +213,7 @@ const finePlan: StartPlan = {
   does: "accepts it",
   answersAfterMs: 50,
   rendersMs: 1_000,
+  bought: 0,
   ends: "completed",
   lagMs: 0,
   lostAfterMs: undefined,

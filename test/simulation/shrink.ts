@@ -24,6 +24,7 @@ function* simplerActs(act: Act): Generator<Act> {
       { ...start, does: "accepts it" as const },
       { ...start, answersAfterMs: 50 },
       { ...start, rendersMs: 1_000 },
+      { ...start, bought: 0 },
     ];
     for (const each of plainer)
       if (JSON.stringify(each) !== JSON.stringify(start)) yield { ...act, starts: act.starts.with(index, each) };

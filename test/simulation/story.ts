@@ -1,12 +1,13 @@
-import process from "node:process";
+import { dirname } from "node:path";
 import { createRandom } from "../faults/random.ts";
 import { createDisk } from "./disk.ts";
+import { edit, videoEditNames } from "./edits.ts";
 import { type Computer, createProcess } from "./machine.ts";
-import { type Command, home, journalPath, keys, leaveAtOnce, type Run, type, work } from "./people.ts";
+import { type Command, leaveAtOnce, type Run, type, work } from "./people.ts";
 import type { Act, Plan } from "./plan.ts";
 import { Broken, createRules } from "./rules.ts";
 import { createSchedule } from "./schedule.ts";
-import { createService } from "./service.ts";
+import { createService, keys } from "./service.ts";
 import { idOfVideo } from "./video.ts";
 import { clockWords, commandWords, lineWords, mishapWords, short, whereWords } from "./words.ts";
 
@@ -23,17 +24,29 @@ const maxSteps = 60_000;
 /** Nobody waits for longer, with the longest time to wait of a command and all that may hold it up. */
 const maxMs = 4 * 3_600_000;
 
-/** Stack traces of the errors that a story is made of cost a third of its time. */
-if (!process.env.STACKS) Error.stackTraceLimit = 0;
-
 /** Plays a story to its end. The same plan gives the same story, to the byte. */
-export async function play(plan: Plan, { tells = false } = {}): Promise<Played> {
+export async function play(plan: Plan, options: { tells?: boolean } = {}): Promise<Played> {
+  const { stackTraceLimit } = Error;
+  // The stack traces of all the errors that a story is made of would take a third of its time.
+  Error.stackTraceLimit = 0;
+  try {
+    return await playOnce(plan, options);
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
+
+async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Promise<Played> {
   const schedule = createSchedule();
   const disk = createDisk(schedule.now);
-  disk.mkdir(home, { recursive: true });
+  const journals = plan.computers.map(
+    (_, index) => `/home/${plan.hasOwnJournals ? index + 1 : "vidgen"}/journal.jsonl`,
+  );
+  for (const path of journals) disk.mkdir(dirname(path), { recursive: true });
   disk.mkdir(work, { recursive: true });
   disk.close(disk.open(`${work}/shots.csv`, "w"));
   disk.symlink(`${work}/shots.csv`, `${work}/link.csv`);
+  disk.link(`${work}/shots.csv`, `${work}/hard.csv`, { name: "somebody", computer: { name: "elsewhere" } });
   disk.settle();
   const lines: string[] = [];
   /** What was last seen of each process. */
@@ -57,11 +70,7 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
       nextPid: 100,
     }),
   );
-  const rules = createRules({
-    now: schedule.now,
-    journal: () => disk.content(journalPath)?.toString("utf8") ?? "",
-    contentOf: disk.content,
-  });
+  const rules = createRules({ now: schedule.now, contentOf: disk.content, files: disk.files });
   let broken: Played["broken"];
   const check = (work: () => void) => {
     try {
@@ -87,9 +96,9 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
       },
       onDelivered(process, post) {
         tellOf(process.name, () => "has got the answer");
-        check(() => rules.onDelivered(process, post));
+        check(() => rules.onDelivered(post));
       },
-      onStatusDelivered: (id, text) => check(() => rules.onStatusDelivered(id, text)),
+      onStatusDelivered: (process, id, answer) => check(() => rules.onStatusDelivered(process, id, answer)),
       isWritten: rules.isWritten,
     },
   });
@@ -97,8 +106,9 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
   const runs: Run[] = [];
 
   disk.watch((change, writer) => {
+    const run = runs.find(({ process }) => process.name === writer.name);
     if (change.kind === "name") {
-      check(() => rules.onName(change.path, change.bytes));
+      check(() => rules.onName(change.path, change, run));
       const id = /\.mp4$/.test(change.path) ? idOfVideo(change.bytes) : undefined;
       if (id !== undefined) {
         rules.onVideo(id);
@@ -106,13 +116,12 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
       }
       return;
     }
-    if (change.path !== journalPath) return;
+    if (!journals.includes(change.path)) return;
     for (const text of change.bytes.toString("utf8").split("\n")) {
       const line = parse(text);
       if (line === undefined) continue;
-      const process = runs.find((each) => each.process.name === writer.name)?.process;
       tellOf(writer.name, () => lineWords(line));
-      check(() => rules.onLine(line, process));
+      check(() => rules.onLine(line, run?.process, change.path));
     }
   });
   const run = (act: Act & { what: "command" }): Promise<void> => {
@@ -126,7 +135,10 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
         mishaps: act.mishaps,
         callMs: act.callMs,
         instant: plan.instant,
-        onMishap: (mishap) => tell(() => mishapWords(act.name, mishap, last.get(act.name))),
+        onMishap(mishap) {
+          tell(() => mishapWords(act.name, mishap, last.get(act.name)));
+          if (mishap.what === "edit") change(mishap.edit ?? "");
+        },
         onSecondPress() {
           leaveAtOnce(current);
           finish();
@@ -134,11 +146,11 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
       },
       schedule,
     );
-    const key = keys[act.key] ?? keys[0];
     const current: Run = {
-      command: JSON.parse(JSON.stringify(act.command).replaceAll("{key}", key)) as Command,
+      command: act.command,
       process,
-      key,
+      journal: journals[act.computer] ?? "",
+      key: keys[act.key] ?? keys[0],
       fetch: service.fetchFor(process, act.starts),
       said: { code: 0, lines: [], files: [] },
     };
@@ -163,27 +175,31 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
       schedule.add({ at: schedule.now() + ms, order: -1, run: resolve });
     });
 
+  const allEnd = () => Promise.all(runs.map(({ process }) => new Promise<void>((resolve) => process.onEnd(resolve))));
+
   const direct = async () => {
     let before: Promise<void> = Promise.resolve();
     for (const act of plan.acts) {
       if (act.waits) await before;
+      if (act.what === "edit" && !videoEditNames.includes(act.how)) await allEnd();
       await wait(act.gapMs);
       if (act.what === "command") before = run(act);
       else happen(act);
     }
     // The faults are over: everybody has to end.
-    await Promise.all(runs.map(({ process }) => new Promise<void>((resolve) => process.onEnd(resolve))));
+    await allEnd();
     service.heal();
     for (const computer of computers) computer.aheadMs = 0;
     await wait(400_000);
-    for (const [index] of keys.entries()) await run(lastWait(index));
-    check(() => rules.onTheEnd(disk.files(), service.generations, schedule.now()));
+    for (const computer of new Map(journals.map((path, index) => [path, index])).values())
+      for (const key of keys.keys())
+        for (const type of ["wait --all", "wait"] as const) await run(lastWait({ computer, key, type }));
+    check(() => rules.onTheEnd(service.generations));
     isDone = true;
   };
   const happen = (act: Exclude<Act, { what: "command" }>) => {
-    if (act.what === "credits") {
-      service.addCredits(keys[0], act.more);
-      tell(() => `the balance changes by ${act.more}`);
+    if (act.what === "edit") {
+      change(act.how);
       return;
     }
     const computer = computers[act.computer] as Computer;
@@ -198,6 +214,10 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
     computer.nextPid = 100;
     disk.crash(createRandom(`${plan.seed}/crash`), computers.length > 1 ? computer.name : undefined);
   };
+  const change = (how: string) => {
+    tell(() => how);
+    edit(how, { disk, journals: new Set(journals), rules, now: schedule.now });
+  };
   let isDone = false;
   void direct();
   await schedule.run(() => isDone || broken !== undefined || schedule.now() > maxMs, maxSteps);
@@ -209,14 +229,16 @@ export async function play(plan: Plan, { tells = false } = {}): Promise<Played> 
   return { broken, lines, steps: schedule.taken() };
 }
 
+type LastWait = { computer: number; key: number; type: "wait" | "wait --all" };
+
 /** What a careful person does in the end. */
-function lastWait(key: number): Act & { what: "command" } {
-  const command: Command = { type: "wait --all", place: `${work}/end/`, timeoutMs: 900_000 };
+function lastWait({ computer, key, type }: LastWait): Act & { what: "command" } {
+  const command: Command = { type, place: `${work}/end/`, timeoutMs: 900_000 };
   return {
     what: "command",
-    name: `Z${key}`,
+    name: `${type === "wait" ? "Z" : "Y"}${computer}${key}`,
     command,
-    computer: 0,
+    computer,
     namespace: "1",
     key,
     callMs: 1,

@@ -16,11 +16,11 @@ export function commandWords(command: Command): string {
         ...timeoutWords(timeoutMs),
       ].join(" ");
     }
+    case "wait":
     case "wait --all": {
-      const { place, timeoutMs } = command;
-      return ["vidgen wait --all", ...(place === undefined ? [] : [`-o ${place}`]), ...timeoutWords(timeoutMs)].join(
-        " ",
-      );
+      const { type, place, timeoutMs } = command;
+      const which = type === "wait" ? "vidgen wait <each other id that is not saved>" : "vidgen wait --all";
+      return [which, ...(place === undefined ? [] : [`-o ${place}`]), ...timeoutWords(timeoutMs)].join(" ");
     }
     case "batch": {
       const { file, rows, shard, retryUnknown, retryFailed, maxCredits, jobs } = command;
@@ -57,6 +57,7 @@ export function whereWords({ computer, namespace, key }: Act & { what: "command"
 export function mishapWords(name: string, { what, on, nth, isAfter, ms }: Mishap, last: string | undefined): string {
   const call = `${isAfter ? "after" : "before"} ${callNames[on]} no. ${nth}`;
   const when = last === undefined ? `, ${call}` : ` after it ${last} (${call})`;
+  if (what === "edit") return `meanwhile, as ${name}${last === undefined ? " begins" : ` ${last}`} (${call}):`;
   if (what === "frozen") return `${name} is frozen for ${ms / 1000} s${when}`;
   return what === "killed" ? `${name} is killed${when}` : `${name} gets a Ctrl-C${when}`;
 }
@@ -70,6 +71,9 @@ const callNames: Record<Mishap["on"], string> = {
   look: "its look at a file",
   request: "its request",
   answer: "its answer",
+  intent: "its intent",
+  accepted: "its writing down of an id",
+  downloaded: "its writing down of a whole video",
 };
 
 export function lineWords(line: Record<string, unknown>): string {

@@ -1,0 +1,84 @@
+import type { SimulatedDisk } from "./disk.ts";
+import { work } from "./people.ts";
+import type { Rules } from "./rules.ts";
+import { videoOf } from "./video.ts";
+
+type Scene = { disk: SimulatedDisk; journals: ReadonlySet<string>; rules: Rules; now(): number };
+
+type Edit = (scene: Scene) => void;
+
+/** What somebody, or another program, does to the files at any time. The keys are the words of the story. */
+const editsOfVideos = {
+  "another program replaces each video by a file of the same size": (scene) => {
+    for (const path of namesOf(scene.disk, ".mp4")) replace(path, scene);
+  },
+  "another program replaces each partial file by a file of its own": (scene) => {
+    for (const path of namesOf(scene.disk, ".part")) replace(path, scene);
+  },
+  "somebody deletes each video": ({ disk, rules }) => {
+    for (const path of namesOf(disk, ".mp4")) {
+      rules.onReplaced(path, undefined);
+      disk.rm(path);
+    }
+  },
+  "somebody renames each partial file": ({ disk }) => {
+    for (const path of namesOf(disk, ".part")) disk.rename(path, `${path}.old`, somebody);
+  },
+} satisfies Record<string, Edit>;
+
+/**
+ * And while nothing runs: an editor that writes back what it has read a while ago loses every line that was written meanwhile, and nobody can
+ * help that.
+ */
+const editsOfLines = {
+  "an editor puts a byte order mark before each journal": (scene) => {
+    for (const path of scene.journals)
+      rewrite(path, scene, (text) => (text.startsWith("\ufeff") ? text : `\ufeff${text}`));
+  },
+  "a newer version writes a line about the last attempt": (scene) => {
+    for (const path of scene.journals)
+      rewrite(path, scene, (text) => {
+        const attempt = /.*"attempt":"([^"]+)"/s.exec(text)?.[1];
+        const at = new Date(scene.now()).toISOString();
+        return attempt && text.endsWith("\n") ? `${text}${JSON.stringify({ at, kind: "paused", attempt })}\n` : text;
+      });
+  },
+  "a newer version has a word of its own for what was accepted": (scene) => {
+    for (const path of scene.journals)
+      rewrite(path, scene, (text) => text.replaceAll('"kind":"accepted"', '"kind":"taken"'));
+  },
+  "somebody deletes the results files": ({ disk }) => {
+    for (const path of namesOf(disk, ".results.jsonl")) disk.rm(path);
+  },
+  "a newer version rewrites the results files": (scene) => {
+    for (const path of namesOf(scene.disk, ".results.jsonl"))
+      rewrite(path, scene, (text) => text.replaceAll(/"status":"\w+"/g, '"status":"paused"'));
+  },
+} satisfies Record<string, Edit>;
+
+const edits: Readonly<Record<string, Edit>> = { ...editsOfVideos, ...editsOfLines };
+
+export const editNames = Object.keys(edits);
+/** Those that happen while a command runs. */
+export const videoEditNames = Object.keys(editsOfVideos);
+
+export function edit(name: string, scene: Scene): void {
+  edits[name]?.(scene);
+}
+
+const somebody = { name: "somebody", computer: { name: "elsewhere" } };
+
+function namesOf(disk: SimulatedDisk, end: string): string[] {
+  return [...disk.files().keys()].filter((path) => path.startsWith(`${work}/`) && path.endsWith(end));
+}
+
+function replace(path: string, { disk, rules }: Scene): void {
+  const bytes = videoOf(`another-program-${disk.files().size}-${path.length}`, 9);
+  rules.onReplaced(path, bytes);
+  disk.replace(path, bytes);
+}
+
+function rewrite(path: string, { disk }: Scene, change: (text: string) => string): void {
+  const text = disk.content(path)?.toString("utf8");
+  if (text) disk.replace(path, Buffer.from(change(text)));
+}

@@ -1,0 +1,30 @@
+import { randomBytes } from "node:crypto";
+import process from "node:process";
+import { expect, test } from "vitest";
+import { planOf } from "./plan.ts";
+import { explain, search } from "./search.ts";
+import { play } from "./story.ts";
+
+test("two runs of one seed are the same, byte for byte", async () => {
+  for (const seed of ["same/1", "same/2", "same/3", "same/4", "same/5"]) {
+    const [one, other] = [await play(planOf(seed), { tells: true }), await play(planOf(seed), { tells: true })];
+    expect(one.lines.length).toBeGreaterThan(2);
+    expect(other).toEqual(one);
+  }
+});
+
+/** Each was a defect once. */
+const mended: string[] = [];
+
+test.each(mended)("the story of %s breaks no rule", async (seed) => {
+  const { broken } = await play(planOf(seed));
+  expect(broken).toBeUndefined();
+});
+
+test("20 seconds of new stories break no rule", { timeout: 120_000 }, async () => {
+  const seed = randomBytes(4).toString("hex");
+  const { findings, stories, seconds } = await search(seed, { ms: 20_000 });
+  const [first] = findings;
+  process.stdout.write(`simulation: seed ${seed}, ${stories} stories, ${Math.round(stories / seconds)} a second\n`);
+  if (first) expect.fail(await explain(first.seed));
+});
