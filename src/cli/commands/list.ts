@@ -21,7 +21,7 @@ function declare(program: CommandUnknownOpts) {
       "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, credits left, the file or why there is none, the service where there are two, prompt.",
     )
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
-    .option("--limit <number>", "maximum number of generations", "30")
+    .option("-L, --limit <number>", "maximum number of generations", "30")
     .addOption(localOption("local generations only"))
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
     .option("--forget <id>", "remove a generation or an attempt from the journal")
@@ -50,9 +50,14 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   // Redacted before it is laid out and cut: half of a key would not be recognised.
   const show = (text: string) => output.redact(plainLine(text));
-  await output.result(table(entries, { width, now: io.date(), show }).join("\n"), documents);
-  if (entries.length === 0) output.note("No generations have been started on this machine yet.");
+  await output.result((await formatEntries(entries, { width, now: io.date(), show })).join("\n"), documents);
+  if (entries.length === 0) output.note(emptyNote(options));
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
+}
+
+function emptyNote({ status, local }: Options): string {
+  if (status === undefined && !local) return "No generations have been started on this machine yet.";
+  return `No generation that was started here ${[local ? "is local" : "", status ? `is ${status}` : ""].filter(Boolean).join(" and ")}.`;
 }
 
 const unclearNote =
@@ -166,54 +171,47 @@ async function findEntry(typed: string, journal: Journal): Promise<Entry> {
   return entry;
 }
 
-const headers = ["ID", "STATUS", "MODEL", "AGE", "CREDITS", "FILE OR REASON", "SERVICE", "PROMPT"];
-
 /** `show` makes a text fit to be shown: one line without keys. */
 type Layout = { width: number | undefined; now: Date; show(text: string): string };
 
-/**
- * One line per entry, in columns as wide as their longest cell; the last of them, the prompt, is the one that is cut. A terminal, which is
- * `width` wide, gets a header, short ids, and paths cut at their beginning: a script that reads the lines gets all of each entry.
- */
-function table(entries: Entry[], { width, now, show }: Layout): string[] {
-  const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
-  const rows = entries.map((entry) => {
+/** One line per entry. A terminal gets a table of its width, with short ids; a script gets all of each entry, with tabs in between. */
+async function formatEntries(entries: Entry[], { width, now, show }: Layout): Promise<string[]> {
+  const cells = entries.map((entry) => {
     const { attempt, id = `(${attempt.slice(0, 8)})`, base_url, request, file, reason = "" } = entry;
     const isLocal = base_url === localBaseUrl;
-    const age = formatAge(now.getTime() - new Date(entry.at).getTime());
-    const credits = isLocal ? "free" : String(entry.remaining_credits ?? "-");
-    const result = show(file ?? reason);
-    const shownResult = width === undefined ? result : shortenResult(result, { isPath: file !== undefined, width });
-    const service = isLocal ? "local" : new URL(base_url).host;
     const status = entry.status === "unknown" ? "unknown!" : entry.status;
-    const shownId = width === undefined ? id : shortenId(id);
-    return [shownId, status, request.model, age, credits, shownResult, isOneService ? "" : service, request.prompt].map(
-      show,
-    );
+    const credits = isLocal ? "free" : String(entry.remaining_credits ?? "-");
+    const service = isLocal ? "local" : new URL(base_url).host;
+    const age = formatAge(now.getTime() - new Date(entry.at).getTime());
+    return [id, status, request.model, age, credits, file ?? reason, service, request.prompt].map(show);
   });
-  const isUsed = (column: number) => rows.some((row) => row[column] !== "");
-  const lines = width === undefined || rows.length === 0 ? rows : [headers, ...rows];
-  const used = lines.map((row) => row.filter((_, column) => isUsed(column)));
-  const widths = (used[0] ?? []).map((_, column) => Math.max(...used.map((row) => row[column]?.length ?? 0)));
-  const join = (row: string[]) => row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join("  ");
-  return used.map((row) => cut(join(row).trimEnd(), width ?? Number.POSITIVE_INFINITY));
+  if (width === undefined) return cells.map((row) => row.join("\t"));
+  if (entries.length === 0) return [];
+  const { cut, formatTable, shareOf } = await import("../terminal/table.ts");
+  const column = (index: number) => cells.map((row) => row[index] ?? "");
+  // Of a path the end is kept.
+  const results = entries.map(({ file, reason = "" }) =>
+    file === undefined ? cut(show(reason), shareOf(width)) : cut(show(file), shareOf(width), "start"),
+  );
+  const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
+  return formatTable(
+    [
+      { header: "ID", cells: column(0).map(shortenId) },
+      { header: "STATUS", cells: column(1) },
+      { header: "MODEL", cells: column(2), rank: 2 },
+      { header: "AGE", cells: column(3), rank: 1 },
+      { header: "CREDITS", cells: column(4), rank: 5 },
+      { header: "FILE OR REASON", cells: results, rank: 3 },
+      { header: "SERVICE", cells: isOneService ? [] : column(6), rank: 4 },
+      { header: "PROMPT", cells: column(7) },
+    ],
+    width,
+  );
 }
 
 /** The beginning of a UUID stands for it in every command. */
 function shortenId(id: string): string {
   return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id) ? id.slice(0, 8) : id;
-}
-
-/** A quarter of the width at the most, so that some of the prompt is seen; of a path the end is kept. */
-function shortenResult(text: string, { isPath, width }: { isPath: boolean; width: number }): string {
-  const most = Math.max(12, Math.floor(width / 4));
-  if (!isPath) return cut(text, most);
-  return text.length <= most ? text : `…${text.slice(1 - most)}`;
-}
-
-function cut(text: string, width: number): string {
-  if (text.length <= width) return text;
-  return width < 2 ? "" : `${text.slice(0, width - 1)}…`;
 }
 
 function formatAge(ms: number): string {

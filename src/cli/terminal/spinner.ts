@@ -9,15 +9,18 @@ export function createSpinner(stderr: Io["stderr"], hasColor: boolean): Spinner 
   let ora: Ora | undefined;
   let isLoading = false;
   let text: string | undefined;
+  let cut: typeof import("./table.ts").cut | undefined;
   const load = async () => {
     const { default: createOra } = await import("ora");
+    ({ cut } = await import("./table.ts"));
     const stream = stderr as NodeJS.WriteStream;
     // With `discardStdin` ora would read stdin raw, and swallow Ctrl-C.
     ora = createOra({ stream, discardStdin: false, isEnabled: true, color: hasColor ? "cyan" : false });
     draw();
   };
   const draw = () => {
-    if (!ora || text === undefined) return;
+    if (!ora || !cut || text === undefined) return;
+    // One row: a wrapped line cannot be cleared after the terminal's width has changed.
     ora.text = cut(text, (stderr.columns ?? 80) - 3);
     if (!ora.isSpinning) ora.start();
   };
@@ -34,10 +37,4 @@ export function createSpinner(stderr: Io["stderr"], hasColor: boolean): Spinner 
       if (ora?.isSpinning) ora.stop();
     },
   };
-}
-
-/** Cuts the text to one row: a wrapped line cannot be cleared after the terminal's width has changed. */
-function cut(text: string, width: number): string {
-  const letters = [...text];
-  return letters.length <= width ? text : `${letters.slice(0, Math.max(0, width - 1)).join("")}…`;
 }

@@ -1,5 +1,6 @@
 import { appendFileSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import stringWidth from "string-width";
 import { describe, expect, test } from "vitest";
 import { makeSpecial, specialFiles } from "../../special.ts";
 import { apiKey, baseUrl, createWorld, failure, isStart, mediaUrl, onStart, type World } from "../../vidgen.ts";
@@ -13,8 +14,10 @@ test("shows what was started, newest first: id, status, model, age, credits, fil
   const { code, stdout } = await world.vidgen("list");
   expect(code).toBe(0);
   const [first = "", second = ""] = stdout.split("\n");
-  expect(first.split(/ {2,}/)).toEqual([id, "processing", "veo-3.1", "0 min", "980", "an owl"]);
-  expect(second.split(/ {2,}/)).toEqual([expect.any(String), "completed", "wan-2.5", "3 h", "990", file, "a fox"]);
+  const host = "api.video.example";
+  expect(first.split("\t")).toEqual([id, "processing", "veo-3.1", "0 min", "980", "", host, "an owl"]);
+  const saved = [expect.any(String), "completed", "wan-2.5", "3 h", "990", file, host, "a fox"];
+  expect(second.split("\t")).toEqual(saved);
 });
 
 test("an attempt whose answer never came stands out, with what to do", async () => {
@@ -38,7 +41,7 @@ test("--json is one array, --limit and --status choose", async () => {
   expect(await prompts("--status", "completed")).toEqual(["two", "one"]);
 });
 
-test.each([20, 80, 200])(
+test.each([20, 40, 80, 200])(
   "at a terminal of %i columns there is a header, and a line for each, cut to the width",
   async (columns) => {
     const world = await createWorld();
@@ -51,6 +54,7 @@ test.each([20, 80, 200])(
     expect(lines[0]).toMatch(/^ID {8}STATUS/);
     expect(lines[2]).toMatch(new RegExp(`^${id.slice(0, 8)} {2}process.*…$`));
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(columns);
+    if (columns === 40) expect(lines[1]).toMatch(/completed {3}an owl$/);
     if (columns === 80) expect(lines[1]).toMatch(/ {2}…\S*\/owl\.mp4 {2}an owl$/);
   },
 );
@@ -58,16 +62,34 @@ test.each([20, 80, 200])(
 test("says why one failed, and which service it was at where there are two", async () => {
   const world = await createWorld();
   await world.vidgen("generate", "an owl [fail: too dark]");
-  expect((await world.vidgen("list")).stdout).toMatch(/ {2}The generation failed: too dark {2}an owl/);
+  expect((await world.vidgen("list")).stdout).toMatch(/\tThe generation failed: too dark\t\S+\tan owl/);
   const local = { at: "2026-01-01T00:00:00.000Z", kind: "intent", attempt: "a", base_url: "http://vidgen.localhost" };
   const lines = [
     { ...local, request: { prompt: "a fox", model: "wan-2.5" } },
     { ...local, kind: "accepted", id: "b", remaining_credits: 990 },
   ];
   appendFileSync(join(world.home, "journal.jsonl"), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  const cells = (await world.vidgen("list")).stdout.split("\n").map((line) => line.split(/ {2,}/).slice(-3));
-  expect(cells[0]).toEqual(["free", "local", "a fox"]);
-  expect(cells[1]?.[1]).toBe("api.video.example");
+  const cells = (await world.vidgen("list")).stdout.split("\n").map((line) => line.split("\t").slice(-4));
+  expect(cells[0]).toEqual(["free", "", "local", "a fox"]);
+  expect(cells[1]?.[2]).toBe("api.video.example");
+});
+
+test("at a terminal, letters that are two columns wide are counted as two", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "雪の中の狐".repeat(30), "--no-wait");
+  await world.vidgen("generate", "an owl", "--no-wait");
+  Object.assign(world, { isTerminal: true, columns: 80 });
+  const lines = (await world.vidgen("list")).stdout.trimEnd().split("\n");
+  expect(stringWidth(lines[2] ?? "")).toBeGreaterThan(77);
+  for (const line of lines) expect(stringWidth(line)).toBeLessThanOrEqual(80);
+});
+
+test("says so where none is as the flags ask for", async () => {
+  const world = await createWorld();
+  await world.vidgen("generate", "a fox");
+  const noteOf = async (...flags: string[]) => (await world.vidgen("list", ...flags)).stderr;
+  expect(await noteOf("--status", "failed")).toBe("No generation that was started here is failed.\n");
+  expect(await noteOf("--local", "-L", "5")).toBe("No generation that was started here is local.\n");
 });
 
 test("is empty where nothing was started, and asks no service", async () => {

@@ -1,0 +1,51 @@
+import truncate from "cli-truncate";
+import stringWidth from "string-width";
+
+/** A column of a table: its header, and a cell for each row. */
+export type Column = {
+  header: string;
+  cells: readonly string[];
+  /** Where the width does not do for all, columns with a rank are left out, the highest first. */
+  rank?: number;
+};
+
+/** How wide a cell of a long text is: a fifth of the terminal, and no less than a word or two. */
+export function shareOf(width: number): number {
+  return Math.max(12, Math.floor(width / 5));
+}
+
+/**
+ * The rows for a terminal of this width, a line each, after a line of headers. The last column takes what the others leave, which is a fifth
+ * of the width as long as there are others to leave out. Columns without any text are left out.
+ */
+export function formatTable(columns: readonly Column[], width: number): string[] {
+  const used = columns.filter(({ cells }) => cells.some((cell) => cell !== ""));
+  const shown = used.map((column) => ({ ...column, cells: [column.header, ...column.cells] }));
+  for (;;) {
+    const others = shown.slice(0, -1);
+    const [next] = others.filter(({ rank }) => rank !== undefined).sort((a, b) => (b.rank ?? 0) - (a.rank ?? 0));
+    const taken = others.reduce((sum, { cells }) => sum + widthOf(cells) + 2, 0);
+    const wanted = Math.min(shareOf(width), widthOf(shown.at(-1)?.cells ?? []));
+    if (next === undefined || taken + wanted <= width) break;
+    shown.splice(shown.indexOf(next), 1);
+  }
+  const widths = shown.map(({ cells }) => widthOf(cells));
+  const count = shown[0]?.cells.length ?? 0;
+  return Array.from({ length: count }, (_, row) => {
+    const cells = shown.map(({ cells }, i) => padEnd(cells[row] ?? "", widths[i] ?? 0));
+    return cut(cells.join("  ").trimEnd(), width);
+  });
+}
+
+/** The text as wide as a terminal of `width` columns shows it at the most. */
+export function cut(text: string, width: number, position: "start" | "end" = "end"): string {
+  return width < 2 ? "" : truncate(text, width, { position });
+}
+
+function widthOf(cells: readonly string[]): number {
+  return Math.max(0, ...cells.map((cell) => stringWidth(cell)));
+}
+
+function padEnd(cell: string, width: number): string {
+  return cell + " ".repeat(width - stringWidth(cell));
+}
