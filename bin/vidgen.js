@@ -11,7 +11,7 @@ else load();
 
 function load() {
   // Node reads the source map of a module when it loads the module.
-  if (argv.includes("--verbose")) process.setSourceMapsEnabled(true);
+  if (argv.includes("--verbose") || argv.includes("-v")) process.setSourceMapsEnabled(true);
   const run = async ({ main, systemIo, endProcess }) => endProcess(await main(argv.slice(2), systemIo()));
   try {
     run(require("../dist/cli.cjs"));

@@ -14,6 +14,8 @@ type ValueFlag = {
 type CommandLine = {
   /** The words that are neither flags nor their values; the first one is the command. */
   operands: string[];
+  /** The others: flags and their values. */
+  rest: string[];
   flags: ValueFlag[];
   /** Whether `--` was given: what follows are operands. */
   isLiteral: boolean;
@@ -21,14 +23,16 @@ type CommandLine = {
 
 /** Reads a command line as commander does. Flags without a value are left out. */
 export function readCommandLine(program: CommandUnknownOpts, words: readonly string[]): CommandLine {
-  const line: CommandLine = { operands: [], flags: [], isLiteral: false };
+  const line: CommandLine = { operands: [], rest: [], flags: [], isLiteral: false };
   for (let i = 0; i < words.length; i++) {
     const word = words[i] ?? "";
     if (line.isLiteral || !word.startsWith("-") || word === "-") line.operands.push(word);
     else if (word === "--") line.isLiteral = true;
     else {
       const flag = readFlag(program, word);
-      if (flag) line.flags.push({ word, value: flag.attached ?? words[++i], ...flag });
+      const value = flag && flag.attached === undefined ? words[++i] : flag?.attached;
+      line.rest.push(word, ...(flag && flag.attached === undefined && value !== undefined ? [value] : []));
+      if (flag) line.flags.push({ word, value, ...flag });
     }
   }
   return line;

@@ -2,7 +2,7 @@ import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typ
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Close, Context } from "./command.ts";
-import { checkValues } from "./command-line.ts";
+import { checkValues, quote, readCommandLine } from "./command-line.ts";
 import { commandOf, createProgram, readGlobalFlags } from "./program.ts";
 import { findKeys } from "./settings.ts";
 import { createOutput } from "./terminal/output.ts";
@@ -43,16 +43,29 @@ function ignoreHelpShown(error: unknown): void {
 async function explain(error: unknown, argv: readonly string[], context: Context): Promise<VidgenError> {
   const name = commandOf(argv);
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
-  if (error instanceof CommanderError) return explainUsageError(error, await createProgram([], context), help);
+  if (error instanceof CommanderError)
+    return explainUsageError(error, { program: await createProgram([], context), argv, help });
   const known = asVidgenError(error);
   return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
 }
 
+type Typed = { program: CommandUnknownOpts; argv: readonly string[]; help: string };
+
 /** commander's error as a usage error: what is wrong, and what to type next. */
-function explainUsageError({ code, message }: CommanderError, program: CommandUnknownOpts, help: string): VidgenError {
+function explainUsageError({ code, message }: CommanderError, { program, argv, help }: Typed): VidgenError {
+  const { operands, rest } = readCommandLine(program, argv);
+  const asPrompt = (words: string[]) => {
+    const text = words.join(" ");
+    // Windows knows double quotes alone.
+    const prompt = /["$`\\!%]/.test(text) ? quote(text) : `"${text}"`;
+    return ["vidgen generate", prompt, ...rest.map(quote)].join(" ");
+  };
   if (code === "commander.excessArguments" && message.includes("'generate'"))
-    return usage("Too many words.", 'Quote the prompt: vidgen generate "a red fox"');
+    return usage("Too many words.", `Quote the prompt: ${asPrompt(operands.slice(1))}`);
   const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
+  // Several words, or one with a space, read as a prompt.
+  if (code === "commander.unknownCommand" && guess === undefined && /\s/.test(operands.join(" ")))
+    return usage(`Unknown command '${operands[0]}'.`, `To make a video of it: ${asPrompt(operands)}`);
   const sentence = rephrase(what) ?? `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
   const flag = code === "commander.unknownOption" ? /'([^'=]+)/.exec(what)?.[1] : undefined;
   const owners = program.commands.filter(({ options }) =>

@@ -34,7 +34,7 @@ export function commandOf(argv: readonly string[]): string | undefined {
  */
 export async function createProgram(argv: readonly string[], context: Context): Promise<CommandUnknownOpts> {
   const program = await createEmpty(context);
-  if (argv[0] === "--version") return program;
+  if (["--version", "-V", "version"].includes(argv[0] ?? "")) return program;
   const name = commandOf(argv);
   const isAlone = name !== undefined && name !== "help" && name !== "__complete";
   for (const [each, load] of Object.entries(commands)) if (!isAlone || each === name) (await load())(program, context);
@@ -47,7 +47,7 @@ async function createEmpty({ io, output }: Context): Promise<CommandUnknownOpts>
     .description(
       "Turns a prompt into an .mp4: a client for an asynchronous AI video service, with a local service to try it out.",
     )
-    .version(packageJson.version, "--version", "print the version")
+    .version(packageJson.version, "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
     .exitOverride()
     .configureOutput({
@@ -65,11 +65,13 @@ async function createEmpty({ io, output }: Context): Promise<CommandUnknownOpts>
     })
     .showSuggestionAfterError()
     .option("--json", "print one JSON document instead of text")
-    .option("--quiet", "print only errors on stderr")
-    .option("--verbose", "print each request and reply on stderr")
+    .option("-q, --quiet", "print only errors on stderr")
+    .option("-v, --verbose", "print each request and reply on stderr")
     .option("--color", "always use colours (default: at a terminal)")
     .option("--no-color", "never use colours")
     .option("--no-input", "never prompt for input");
+  const { version } = packageJson;
+  program.command("version", { hidden: true }).action(() => output.result(version, { version }));
   withDetails(program, {
     examples: [
       'vidgen generate "a red fox runs through snow at dusk" --local -o fox.mp4',
@@ -88,11 +90,16 @@ export function readGlobalFlags(argv: readonly string[]): OutputFlags & Pick<Con
   return {
     json: flags.includes("--json"),
     events: flags.includes("--events"),
-    quiet: flags.includes("--quiet"),
-    verbose: flags.includes("--verbose"),
+    quiet: hasFlag(flags, "-q", "--quiet"),
+    verbose: hasFlag(flags, "-v", "--verbose"),
     color: color === undefined ? undefined : color === "--color",
     input: !flags.includes("--no-input"),
   };
+}
+
+/** Short flags without a value may be written as one word, such as -qv. */
+function hasFlag(words: readonly string[], short: string, long: string): boolean {
+  return words.some((word) => word === long || (/^-[qv]+$/.test(word) && word.includes(short.slice(1))));
 }
 
 function formatHelp(command: CommandUnknownOpts, helper: Help): string {

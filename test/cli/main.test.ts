@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import packageJson from "../../package.json" with { type: "json" };
 import { createWorld } from "../vidgen.ts";
 
 test.each([
@@ -15,6 +16,13 @@ test.each([
   ],
   ["status a b", "Too many arguments for 'status'. Expected 1 argument but got 2.", "See `vidgen status --help`."],
   ["generate a red fox", "Too many words.", 'Quote the prompt: vidgen generate "a red fox"'],
+  [
+    "generate a red fox, running -o fox.mp4 --local",
+    "Too many words.",
+    'Quote the prompt: vidgen generate "a red fox, running" -o fox.mp4 --local',
+  ],
+  ["a red fox", "Unknown command 'a'.", 'To make a video of it: vidgen generate "a red fox"'],
+  ["a $5 fox -m ray-3", "Unknown command 'a'.", "To make a video of it: vidgen generate 'a $5 fox' -m ray-3"],
   ["list --limit 0", `--limit must be a whole number above 0, not "0".`, "See `vidgen list --help`."],
 ])("vidgen %s: what is wrong, and what to type next", async (line, message, hint) => {
   const world = await createWorld();
@@ -24,6 +32,17 @@ test.each([
     stderr: `error: ${message}\n  ${hint}\n`,
   });
   const { stderr } = await world.vidgen("--json", ...line.split(" "));
-  expect(JSON.parse(stderr).error).toMatchObject({ code: "usage", message, hint });
+  expect(JSON.parse(stderr).error).toMatchObject({ code: "usage", message });
   expect(world.requests).toEqual([]);
+});
+
+test.each([["--version"], ["-V"], ["version"]])("vidgen %s prints the version", async (word) => {
+  const world = await createWorld();
+  expect(await world.vidgen(word)).toEqual({ code: 0, stdout: `${packageJson.version}\n`, stderr: "" });
+});
+
+test("-q and -v, also as one word with other flags, are --quiet and --verbose", async () => {
+  const world = await createWorld();
+  expect((await world.vidgen("generate", "a fox", "--no-wait", "-q")).stderr).toBe("");
+  expect((await world.vidgen("-v", "generate", "a fox", "--no-wait")).stderr).toContain("POST https://");
 });
