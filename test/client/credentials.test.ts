@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { checkApiKey, checkBaseUrl, createRedaction, isLoopback, shorten } from "../../src/client/credentials.ts";
+import {
+  checkApiKey,
+  checkBaseUrl,
+  createRedaction,
+  isLoopback,
+  shorten,
+  withScheme,
+} from "../../src/client/credentials.ts";
 
 const key = "canary-key-0123456789";
 
@@ -96,4 +103,26 @@ test("a long text is searched in a time in proportion to its length", () => {
   const start = performance.now();
   expect(redact(`${"a".repeat(5_000_000)}${key}…${"b".repeat(5_000_000)}`)).toMatch(/^a+\[key\]…b+$/);
   expect(performance.now() - start).toBeLessThan(2_000);
+});
+
+test.each([
+  ["video.example", "https://video.example"],
+  [" video.example/v2 ", "https://video.example/v2"],
+  ["localhost:3000/hooks", "http://localhost:3000/hooks"],
+  ["127.0.0.1:8787", "http://127.0.0.1:8787"],
+  ["http://video.example", "http://video.example"],
+  ["ftp://video.example", "ftp://video.example"],
+  ["nothing", "nothing"],
+  ["two words.example", "two words.example"],
+])("the address %o is read as %s", (text, address) => {
+  expect(withScheme(text)).toBe(address);
+});
+
+test.each([
+  ["video.example", "Did you mean https://video.example?"],
+  ["https://video.example/v2/api/generate", "Use https://video.example/v2."],
+  ["https://video.example/api/generation-status/", "Use https://video.example."],
+  ["nothing", undefined],
+])("for the base URL %s it says what to type", (text, hint) => {
+  expect(() => checkBaseUrl(text, "--base-url")).toThrow(expect.objectContaining({ code: "usage", hint }));
 });

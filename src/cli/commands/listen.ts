@@ -1,4 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import { withScheme } from "../../client/credentials.ts";
 import { asVidgenError, systemCode, systemReason, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { type Context, readNumber, withDetails } from "../command.ts";
@@ -59,7 +60,8 @@ async function listen(options: Options, context: Context): Promise<void> {
 /** The URL of the application. Throws `usage` for one that cannot be used. */
 function checkForward(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const address = withScheme(text);
+  const url = URL.canParse(address) ? new URL(address) : undefined;
   if (!url || !/^https?:$/.test(url.protocol)) throw usage(`--forward is not an http(s) URL: ${text}`);
   if (url.username || url.password) throw usage("--forward must not contain a user name or password.");
   return url.href;

@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { checkApiKey, checkBaseUrl } from "../../client/credentials.ts";
+import { checkApiKey, checkBaseUrl, withScheme } from "../../client/credentials.ts";
 import { type ErrorCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { baseUrlOption, type Context, withDetails } from "../command.ts";
@@ -76,7 +76,7 @@ function notSaved(code: ErrorCode, message: string, details: { httpStatus?: numb
 
 async function chooseBaseUrl(options: Options, context: Context): Promise<string> {
   const { io } = context;
-  const known = await findBaseUrl(options.baseUrl, io);
+  const known = await findBaseUrl(options.baseUrl === undefined ? undefined : withScheme(options.baseUrl), io);
   if (known !== undefined) return known;
   if (options.withToken || !canAsk(context, io)) return resolveBaseUrl(options.baseUrl, io);
   const answer = await askText("The service's base URL:", checkedBy(checkBaseUrlAnswer), io);
@@ -84,7 +84,7 @@ async function chooseBaseUrl(options: Options, context: Context): Promise<string
 }
 
 function checkBaseUrlAnswer(text: string): string {
-  return checkBaseUrl(text, "The base URL");
+  return checkBaseUrl(withScheme(text), "The base URL");
 }
 
 async function readKey({ withToken }: Options, baseUrl: string, context: Context): Promise<string> {

@@ -77,6 +77,14 @@ test("--forward passes on the same bytes, and the headers by which the applicati
   expect(Object.fromEntries(request?.headers ?? [])).toEqual(callback.headers);
 });
 
+test("--forward takes an address without its scheme", async () => {
+  const world = await createMachine();
+  const { send, stop } = await startListening(world, "--forward", application.replace("http://", ""));
+  await send(signed());
+  await stop();
+  expect(world.requests.map(({ url }) => url)).toEqual([application]);
+});
+
 test.each([200, 204, 302, 410, 500])("the application's own %i is the answer", async (status) => {
   const world = await createMachine(() => new Response(null, { status }));
   const { send, stop } = await startListening(world, "--forward", application);
@@ -256,7 +264,7 @@ test("it listens on 127.0.0.1 alone", { skip: process.platform !== "linux" }, as
 
 test.each([
   [["--port", "x"], "--port must be a whole number from 0 to 65535"],
-  [["--forward", "localhost:3000"], "--forward is not an http(s) URL"],
+  [["--forward", "ftp://localhost:3000"], "--forward is not an http(s) URL"],
   [["--forward", "http://u:p@localhost/"], "--forward must not contain a user name or password"],
 ])("%j is a usage error", async (flags, words) => {
   const world = await createWorld();

@@ -179,3 +179,12 @@ test("with --json each prints one document, which holds no key", async () => {
   ]);
   expect(runs.map(({ stderr }) => stderr)).toEqual(["", "", ""]);
 });
+
+test("login takes a host without a scheme", async () => {
+  const { world } = await loggedOut();
+  world.env.VIDGEN_BASE_URL = undefined;
+  world.stdin = apiKey;
+  const host = new URL(baseUrl).host;
+  const { stdout } = await world.vidgen("login", "--base-url", host, "--with-token", "--json");
+  expect(JSON.parse(stdout)).toEqual({ ok: true, base_url: baseUrl });
+});
