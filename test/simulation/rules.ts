@@ -347,10 +347,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   function onTheEnd(generations: ReadonlyMap<string, Generated>): void {
     const left = files();
     const saved = new Set([...left.values()].map(idOfVideo));
-    const journals = [...written.keys()].map((path) => left.get(path)?.toString("utf8") ?? "");
-    // A power failure may take the last line of a process that was killed before it could say what it had just written.
+    const lines = [...written.keys()].flatMap((path) => left.get(path)?.toString("utf8").split("\n") ?? []);
+    const whole = lines.filter((line) => line.endsWith("}"));
+    // A power failure may take the last line of a process that was stopped before it could say what it had just written.
     const isKnown = (id: string, { said }: Run) =>
-      [...journals, ...said.lines].some((text) => text.toLowerCase().includes(id));
+      [...whole, ...said.lines].some((text) => text.toLowerCase().includes(id));
     for (const { id = "", run, isAddressTold } of attempts.values()) {
       const generated = generations.get(id);
       if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;
