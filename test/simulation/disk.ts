@@ -316,6 +316,7 @@ export function createDisk(now: () => number) {
     replace(path: string, bytes: Buffer) {
       const { folder, name } = locate(path);
       folder.entries.set(name, Object.assign(create("file"), { bytes, size: bytes.length, durable: undefined }));
+      folder.changes = folder.changes.filter((names) => names.every((each) => each.name !== name));
     },
     /** All files by their paths, for whoever checks them. */
     files(): Map<string, Buffer> {

@@ -61,6 +61,9 @@ export type Run = {
 
 const model = "wan-2.5";
 
+/** In a prompt: somebody has pasted the own key there. */
+export const pastedKey = "$VIDGEN_API_KEY";
+
 /** Runs a command to its end; never resolves when its process is killed. Speaks into `said`, as it goes. */
 export async function type(run: Run): Promise<void> {
   const { command, said } = run;
@@ -102,7 +105,7 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
   const { signal, leave } = process;
   const { prompt, place, earlier, noWait, overwrite, timeoutMs } = command;
   const { client } = open(run);
-  const request = { prompt, model };
+  const request = { prompt: prompt.replace(pastedKey, run.key), model };
   const begun = await client.begin(request, { place, overwrite, earlier, noWait, signal }).catch((error) => {
     throw beforePaying(error);
   });
@@ -249,7 +252,8 @@ async function mcp({ calls, maxCredits }: Command & { type: "mcp" }, run: Run): 
     if (process.signal.aborted) return;
     const cancelled = new AbortController();
     if (cancels) process.after(30, () => cancelled.abort());
-    await start({ prompt, model }, { again, cancelled: cancelled.signal }).then(
+    const request = { prompt: prompt.replace(pastedKey, run.key), model };
+    await start(request, { again, cancelled: cancelled.signal }).then(
       ({ id }) => void said.lines.push(`Started ${id}.`),
       (error) => fail(said, error),
     );

@@ -3,8 +3,8 @@ import { type StartName, startBehaviours, statusBehaviours } from "./answers.ts"
 import { editNames, videoEditNames } from "./edits.ts";
 import { callKinds, type Mishap } from "./machine.ts";
 import { mediaBehaviours } from "./media.ts";
-import { type Command, work } from "./people.ts";
-import { keys, type StartPlan, type Trouble } from "./service.ts";
+import { type Command, pastedKey, work } from "./people.ts";
+import type { StartPlan, Trouble } from "./service.ts";
 
 /** A story before it is played: who does what when, and what goes wrong. What then happens follows from it alone. */
 export type Plan = {
@@ -53,6 +53,7 @@ export function planOf(seed: string): Plan {
   }));
   const kind = random.pick(["generate", "generate", "generate", "reuse", "batch", "batch", "mcp", "mixed"] as const);
   const acts: Act[] = [];
+  let last: Command | undefined;
   const commands = random.between(2, 5);
   /** So that many stories are about one request: then its runs are the same. */
   const range = chance(0.8) ? 1 : 2;
@@ -63,18 +64,19 @@ export function planOf(seed: string): Plan {
       const when = { gapMs: gap(random), waits: chance(0.5) };
       if (what === "clock") acts.push({ what, computer, aheadMs: clockError(random), ...when });
       else if (what === "reboot") acts.push({ what, computer, ...when });
-      else acts.push({ what, how: random.pick(editNames), ...when });
+      else acts.push({ what, how: editOf(kind, random), ...when });
     }
-    const key = chance(0.93) ? 0 : 1;
+    // People type the same again.
+    if (last === undefined || chance(0.65)) last = commandOf(kind, random, range);
     acts.push({
       what: "command",
       name: String.fromCharCode(65 + index),
-      command: commandOf(kind, random, { range, key: keys[key] }),
+      command: last,
       computer: random.between(0, computers.length - 1),
       namespace: chance(0.8) ? "1" : "2",
-      key,
+      key: chance(0.93) ? 0 : 1,
       callMs: 10 ** (random.next() * 3 - 2),
-      starts: Array.from({ length: random.between(0, 2) }, () => startOf(random)),
+      starts: Array.from({ length: random.between(0, 3) }, () => startOf(random)),
       mishaps: chance(0.6) ? mishapsOf(random) : [],
       gapMs: gap(random),
       waits: chance(0.55),
@@ -92,6 +94,11 @@ export function planOf(seed: string): Plan {
   };
 }
 
+function editOf(kind: string, random: Random): string {
+  const ofResults = editNames.filter((name) => name.includes("results"));
+  return random.pick(kind === "batch" && random.next() < 0.5 ? ofResults : editNames);
+}
+
 function clockError(random: Random): number {
   if (random.next() < 0.5) return 0;
   return random.pick([-180_000, -90_000, -5_000, 5_000, 90_000, 180_000, -Date.UTC(2026, 5, 1)]);
@@ -101,9 +108,7 @@ function gap(random: Random): number {
   return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 200_000, 310_000]);
 }
 
-type Wanted = { range: number; key: string };
-
-function commandOf(kind: string, random: Random, { range, key }: Wanted): Command {
+function commandOf(kind: string, random: Random, range: number): Command {
   const chance = (share: number) => random.next() < share;
   if (chance(0.07)) return { type: "list --dismiss" };
   if (chance(0.14))
@@ -122,8 +127,7 @@ function commandOf(kind: string, random: Random, { range, key }: Wanted): Comman
       jobs: random.between(1, 3),
     };
   }
-  // Somebody has pasted a key into a prompt.
-  const prompt = chance(0.03) ? `a fox at ${key}` : random.pick(prompts.slice(0, range));
+  const prompt = chance(0.03) ? `a fox at ${pastedKey}` : random.pick(prompts.slice(0, range));
   if (kind === "mcp" || (isMixed && chance(0.3))) {
     const calls = Array.from({ length: random.between(1, 3) }, () => ({
       prompt: chance(0.7) ? prompt : random.pick(prompts),
@@ -169,7 +173,7 @@ function startOf(random: Random): StartPlan {
     does: chance(0.4) ? "accepts it" : random.pick(startNames),
     answersAfterMs: random.pick([1, 50, 50, 500, 5_000, 50_000, 119_000, 125_000]),
     rendersMs: random.pick([0, 1_000, 8_000, 20_000, 60_000]),
-    bought: chance(0.85) ? 0 : random.pick([10, 10, 20, 500, -20]),
+    bought: chance(0.75) ? 0 : random.pick([10, 10, 20, 500, -20]),
     ends: chance(0.9) ? "completed" : "failed",
     lagMs: chance(0.8) ? 0 : random.pick([2_000, 20_000, 50_000]),
     lostAfterMs: chance(0.94) ? undefined : random.pick([0, 5_000, 40_000]),

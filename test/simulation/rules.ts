@@ -28,8 +28,6 @@ type Attempt = {
   dismissedAt: number | undefined;
   /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
   unknownSince: number | undefined;
-  /** The service has failed it, and somebody knows. */
-  hasFailed: boolean;
   isAddressTold: boolean;
 };
 
@@ -105,7 +103,6 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
         hasOutcome: false,
         dismissedAt: undefined,
         unknownSince: undefined,
-        hasFailed: false,
         isAddressTold: false,
       });
     }
@@ -222,15 +219,13 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
     },
     onStatusDelivered(process: Process, id: string, { status, text }: Answer): void {
-      if (text.includes('"completed"') && !completedAt.has(id)) completedAt.set(id.toLowerCase(), now());
+      const known = id.toLowerCase();
+      if (text.includes('"completed"') && !completedAt.has(known)) completedAt.set(known, now());
       for (const each of byId(id)) {
         if (status < 300) each.unknownSince = undefined;
         else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
           each.unknownSince ??= now();
-        if (text.includes('"failed"')) {
-          each.overFor.add("all");
-          each.hasFailed = true;
-        }
+        if (text.includes('"failed"')) each.overFor.add("all");
         if (!text.includes('"completed"') || text.includes('"video_url":null')) continue;
         // Its address is all that was asked for.
         if (each.output !== undefined) continue;
@@ -318,17 +313,14 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
           throw new Broken(4, `${process.name} is stopped by ${other.attempt}, which somebody has passed over`);
   }
 
-  /** What a live process is about to tell is not unclear to another one on the same machine. */
+  /** What a live process is about to tell is not unclear to another one on the same machine, unless one elsewhere has taken its lease over. */
   function checkUnclear({ process, said }: Run, text: string): void {
-    if (said.code !== 6) return;
-    for (const { attempt, hasOutcome, holders } of attempts.values()) {
-      const isNear = ({ id, endedAt }: Process) =>
-        id.machine === process.id.machine &&
-        id.namespace === process.id.namespace &&
-        id.start !== "-" &&
-        id.pid !== process.id.pid &&
-        endedAt === undefined;
-      if (!hasOutcome && holders.some(isNear) && text.includes(attempt))
+    const isNear = ({ id: { machine, namespace, start } }: Process) =>
+      machine === process.id.machine && namespace === process.id.namespace && start !== "-";
+    if (said.code !== 6 || ![...runs.keys()].every(isNear)) return;
+    for (const { attempt, hasOutcome, run } of attempts.values()) {
+      const isLive = run.process !== process && run.process.endedAt === undefined;
+      if (!hasOutcome && isLive && text.includes(attempt))
         throw new Broken(4, `${process.name} calls attempt ${attempt} unclear, which its process is still waiting for`);
     }
   }
@@ -347,10 +339,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   function onTheEnd(generations: ReadonlyMap<string, Generated>): void {
     const left = files();
     const saved = new Set([...left.values()].map(idOfVideo));
-    const journals = [...written.keys()].map((path) => left.get(path)?.toString("utf8") ?? "");
-    // A power failure may take the last line of a process that was killed before it could say what it had just written.
+    const lines = [...written.keys()].flatMap((path) => left.get(path)?.toString("utf8").split("\n") ?? []);
+    const whole = lines.filter((line) => line.endsWith("}"));
+    // A power failure may take the last line of a process that was stopped before it could say what it had just written.
     const isKnown = (id: string, { said }: Run) =>
-      [...journals, ...said.lines].some((text) => text.toLowerCase().includes(id));
+      [...whole, ...said.lines].some((text) => text.toLowerCase().includes(id));
     for (const { id = "", run, isAddressTold } of attempts.values()) {
       const generated = generations.get(id);
       if (generated === undefined || generated.lostAt < now() || generated.ends === "failed" || isAddressTold) continue;
