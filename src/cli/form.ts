@@ -10,10 +10,10 @@ import {
   models,
 } from "../client/models.ts";
 import { isFolder } from "../client/place.ts";
+import { buildRequest, checkImage, type RequestInput, readDuration } from "../client/request.ts";
 import type { Io } from "../io.ts";
 import type { Context } from "./command.ts";
 import { quote } from "./command-line.ts";
-import { buildRequest, checkImage, type RequestInput, readDuration } from "./commands/request.ts";
 import { resolveService } from "./context.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";

@@ -1,8 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { dismissAttempt } from "../../src/cli/commands/list.ts";
 import type { Session } from "../../src/cli/context.ts";
-import type { Services } from "../../src/cli/mcp/services.ts";
-import { createStarts } from "../../src/cli/mcp/starts.ts";
 import { endOfBatch } from "../../src/cli/terminal/batch-report.ts";
 import type { Output } from "../../src/cli/terminal/output.ts";
 import type { Earlier } from "../../src/client/attempts.ts";
@@ -14,6 +12,8 @@ import { type Entry, isOpen } from "../../src/client/history.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { asVidgenError, beforePaying, exits, type VidgenError } from "../../src/errors.ts";
 import type { Io } from "../../src/io.ts";
+import type { Services } from "../../src/mcp/services.ts";
+import { createStarts } from "../../src/mcp/starts.ts";
 import { codeOfLeaving, ioOf, type Process } from "./machine.ts";
 import { serviceUrl } from "./service.ts";
 

@@ -108,7 +108,7 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
   const limits = readLimits(options);
   const shard = readShard(options.shard);
   const results = options.results ?? nameResults(file, shard);
-  const { readRows } = await import("../rows/rows.ts");
+  const { readRows } = await import("../../client/batch/rows/rows.ts");
   const { keyRows, shardOf } = await import("../../client/batch/row.ts");
   const { openBatch } = await import("../../client/batch/batch.ts");
   const { openSession } = await import("../context.ts");

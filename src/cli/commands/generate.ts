@@ -2,6 +2,7 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
 import { defaultModel } from "../../client/models.ts";
+import type { RequestInput } from "../../client/request.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import {
@@ -41,7 +42,6 @@ import {
   savedResult,
 } from "../terminal/result.ts";
 import { createTeller, type Teller } from "../terminal/teller.ts";
-import type { RequestInput } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
@@ -124,7 +124,7 @@ type GenerateContext = Context & { command: ReturnType<typeof declare>; teller: 
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
   const { io, output, defer, teller } = context;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
-  const { buildRequest } = await import("./request.ts");
+  const { buildRequest } = await import("../../client/request.ts");
   const { openSession } = await import("../context.ts");
   const { readImages } = await import("../../client/images.ts");
   const times = readTimes(options);
@@ -136,7 +136,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
   const how = howEarlier(options);
   if (options.dryRun) {
-    const { printDryRun } = await import("./dry-run.ts");
+    const { printDryRun } = await import("../dry-run.ts");
     return await printDryRun(request, options, context);
   }
   const session = await openSession({ ...options, output }, io);

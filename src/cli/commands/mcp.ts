@@ -37,11 +37,11 @@ async function mcp({ dir, local, baseUrl }: Options, context: Context): Promise<
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) checkBaseUrl(baseUrl, "--base-url");
   const maxCredits = readMaxCredits(io);
-  const { openFolder } = await import("../mcp/folder.ts");
-  const { openServices } = await import("../mcp/services.ts");
-  const { createStarts } = await import("../mcp/starts.ts");
-  const { createTools } = await import("../mcp/tools.ts");
-  const { serve } = await import("../mcp/server.ts");
+  const { openFolder } = await import("../../mcp/folder.ts");
+  const { openServices } = await import("../../mcp/services.ts");
+  const { createStarts } = await import("../../mcp/starts.ts");
+  const { createTools } = await import("../../mcp/tools.ts");
+  const { serve } = await import("../../mcp/server.ts");
   const folder = await openFolder(dir, io);
   const where = { ...(local && { local }), ...(baseUrl !== undefined && { baseUrl }) };
   const services = await openServices({ ...where, output }, context);
