@@ -1,5 +1,4 @@
 import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { aspectRatios, models } from "../client/models.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { valueWords } from "./command-line.ts";
@@ -57,35 +56,10 @@ export function suggestionsFor(parameter: Option | Argument): readonly Suggestio
   return suggestions.get(parameter)?.();
 }
 
-/** Flags that more than one command has. Those of the request: */
-export const modelOption = () =>
-  withSuggestions(new Option("-m, --model <id>", "the model (default: VIDGEN_MODEL, else wan-2.5)"), () =>
-    models.map(({ id, characteristic }) => [id, characteristic]),
-  );
-
-export const aspectRatioOption = () =>
-  withSuggestions(new Option("-a, --aspect-ratio <w:h>", "such as 16:9 or 9:16"), () =>
-    aspectRatios.map((ratio) => [ratio, ""]),
-  );
-
-export const durationOption = () => new Option("-d, --duration <length>", "length in seconds, e.g. 8");
-
-export const resolutionOption = () =>
-  withSuggestions(new Option("-r, --resolution <name>", "such as 720p"), () =>
-    ["480p", "720p", "1080p"].map((name) => [name, ""]),
-  );
-
-export const imageOption = () =>
-  new Option("-i, --image <url|file>", "source image: a URL or a PNG, JPEG or WebP file; may be repeated").argParser(
-    collectValues,
-  );
-
+/** Flags that more than one command has, besides those of the request's fields: */
 export const setOption = () =>
   new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
 
-export const callbackUrlOption = () => new Option("--callback-url <url>", "the service POSTs the result there");
-
-/** The others: */
 export const saveOption = (
   description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
 ) => new Option("-o, --output <place>", description);

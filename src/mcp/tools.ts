@@ -3,11 +3,11 @@ import { localBaseUrl } from "../cli/local.ts";
 import { findBaseUrl, findModelSetting } from "../cli/settings.ts";
 import { formatAge } from "../cli/terminal/result.ts";
 import { listAttempts } from "../client/attempts.ts";
+import { type Field, type FieldTexts, fields, findImageFault } from "../client/fields.ts";
 import { statuses } from "../client/history.ts";
 import { readImages } from "../client/images.ts";
 import { defaultModel, models } from "../client/models.ts";
-import { type FieldFault, findFaults, findImageFault, toRequest } from "../client/request.ts";
-import type { StartRequest } from "../client/schema.ts";
+import { type FieldFault, findFaults, toRequest } from "../client/request.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { defineTool, type Tool, type ToolOptions } from "./tool.ts";
@@ -33,16 +33,7 @@ function generateTool({ start, folder, onNote }: ToolOptions, io: Io): Tool {
     description:
       "Starts a video generation, which costs credits, and returns its id at once; get_video tells when it is ready, in 1 to 3 minutes. The same arguments within 24 hours return the same generation and cost nothing, so a call that timed out can be repeated safely. again: true pays for a new one each time: never repeat such a call before list_videos shows that it has started nothing.",
     input: z.strictObject({
-      prompt: z.string().describe("What the video shows."),
-      model: z.string().optional().describe(`See list_models. By default the user's own, else ${defaultModel}.`),
-      aspectRatio: z.string().optional().describe('Width:height, such as "16:9".'),
-      duration: z.union([z.number(), z.string()]).optional().describe("The length in seconds, such as 8."),
-      resolution: z.string().optional().describe('Such as "720p".'),
-      images: z
-        .array(z.string())
-        .optional()
-        .describe("Source images: http(s) URLs, or PNG, JPEG or WebP files inside the server's folder."),
-      callback_url: z.string().optional().describe("The service POSTs the result there."),
+      ...fieldArguments(),
       again: z.boolean().optional().describe("true pays for another generation of the same arguments."),
     }),
     output: z.object({
@@ -54,20 +45,14 @@ function generateTool({ start, folder, onNote }: ToolOptions, io: Io): Tool {
       note,
     }),
     isReadOnly: false,
-    async run({ again = false, images = [], callback_url, duration, ...input }, { signal }) {
-      const model = input.model ?? (await findModelSetting(io)) ?? defaultModel;
+    async run({ again = false, ...given }, { signal }) {
+      const { texts, images } = readArguments(given);
+      const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
       const files = await Promise.all(images.map(folder.image));
-      const fields = {
-        ...input,
-        model,
-        duration: duration?.toString(),
-        callbackUrl: callback_url,
-        images: files,
-        extra: {},
-      };
-      for (const fault of findFaults(fields)) throw faultError(fault);
-      const request = toRequest({ ...fields, images: await readChecked(files, onNote) });
-      const { session, started_at, ...started } = await start(request as StartRequest, { again, cancelled: signal });
+      const input = { texts: { ...texts, prompt, model }, images: files, extra: {} };
+      for (const fault of findFaults(input)) throw faultError(fault);
+      const request = toRequest({ ...input, images: await readChecked(files, onNote) });
+      const { session, started_at, ...started } = await start(request, { again, cancelled: signal });
       const age = formatAge({ at: started_at }, io);
       const next = started.status === "completed" ? "save_video saves it." : "get_video tells when it is ready.";
       const note = started.resumed
@@ -76,6 +61,36 @@ function generateTool({ start, folder, onNote }: ToolOptions, io: Io): Tool {
       return { ...started, note };
     },
   });
+}
+
+type Argument = string | number | string[] | undefined;
+
+const argumentTypes: Record<Field["takes"], z.ZodType<Argument>> = {
+  text: z.string(),
+  number: z.union([z.number(), z.string()]),
+  images: z.array(z.string()),
+};
+
+/** The request's fields as arguments of a tool. */
+function fieldArguments(): Record<string, z.ZodType<Argument>> {
+  const entries = fields.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
+    // A model has a default that is not the service's.
+    const isNeeded = isRequired && name !== "model";
+    const type = argumentTypes[takes];
+    return [argument, (isNeeded ? type : type.optional()).describe(agentAbout)];
+  });
+  return Object.fromEntries(entries);
+}
+
+function readArguments(given: Readonly<Record<string, Argument>>): { texts: FieldTexts; images: string[] } {
+  const texts: FieldTexts = {};
+  let images: string[] = [];
+  for (const { name, argument = name } of fields) {
+    const value = given[argument];
+    if (Array.isArray(value)) images = value;
+    else if (value !== undefined) texts[name] = String(value);
+  }
+  return { texts, images };
 }
 
 async function readChecked(images: string[], onNote: (text: string) => void): Promise<string[]> {

@@ -1,19 +1,22 @@
 import { expect, test } from "vitest";
+import type { FieldTexts } from "../../src/client/fields.ts";
 import { buildRequest, type RequestInput } from "../../src/client/request.ts";
 
 const image = (name: string) => `https://images.example/${name}.png`;
 const [one, two, three, four, five] = [image("1"), image("2"), image("3"), image("4"), image("5")] as const;
 const elements = "kling-1.6-elements";
 
-function build(input: Partial<RequestInput> = {}) {
-  return buildRequest({ prompt: "a fox", model: "veo-3.1", images: [], set: [], ...input });
+type Input = FieldTexts & Partial<Pick<RequestInput, "images" | "set">>;
+
+function build({ prompt = "a fox", model = "veo-3.1", images = [], set = [], ...texts }: Input = {}) {
+  return buildRequest({ texts: { ...texts, prompt, model }, images, set });
 }
 
-function wire(input: Partial<RequestInput>): unknown {
+function wire(input: Input): unknown {
   return JSON.parse(JSON.stringify(build(input)));
 }
 
-function refuses(input: Partial<RequestInput>, message: string | RegExp): void {
+function refuses(input: Input, message: string | RegExp): void {
   expect(() => build(input)).toThrow(message);
   expect(() => build(input)).toThrow(expect.objectContaining({ code: "usage" }));
 }
@@ -23,7 +26,7 @@ test("the least is a prompt and a model", () => {
 });
 
 test("every flag has its field on the wire", () => {
-  const flags = { aspectRatio: "16:9", duration: "8", resolution: "720p", callbackUrl: "https://hooks.example/done" };
+  const flags = { aspectRatio: "16:9", duration: "8", resolution: "720p", callback_url: "https://hooks.example/done" };
   expect(wire({ ...flags, images: [one] })).toEqual({
     prompt: "a fox",
     model: "veo-3.1",
@@ -183,8 +186,8 @@ test.each([
 
 test.each(["", "hooks.example/done", "/done", "ftp://hooks.example", "javascript:alert(1)", "https://"])(
   "the callback address %j is refused",
-  (callbackUrl) => {
-    refuses({ callbackUrl }, `--callback-url must be an http(s) URL, not "${callbackUrl}"`);
+  (callback_url) => {
+    refuses({ callback_url }, `--callback-url must be an http(s) URL, not "${callback_url}"`);
   },
 );
 

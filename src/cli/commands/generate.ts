@@ -6,28 +6,23 @@ import type { RequestInput } from "../../client/request.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import {
-  aspectRatioOption,
   baseUrlOption,
   bellOption,
   type Context,
-  callbackUrlOption,
-  durationOption,
   eventsOption,
   flagWords,
-  imageOption,
   infoJsonOption,
   intervalOption,
   localOption,
-  modelOption,
   openOption,
   readTimes,
-  resolutionOption,
   saveOption,
   setOption,
   timeoutOption,
   withDetails,
 } from "../command.ts";
 import type { Session } from "../context.ts";
+import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import { explainLocalCredits } from "../local.ts";
 import { findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
@@ -50,19 +45,14 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 }
 
 function declare(program: CommandUnknownOpts) {
-  const command = program
+  const bare = program
     .command("generate")
     .summary("start a generation, wait for it, save it")
     .description(
       "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints where.",
     )
-    .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file')
-    .addOption(modelOption())
-    .addOption(aspectRatioOption())
-    .addOption(durationOption())
-    .addOption(resolutionOption())
-    .addOption(imageOption())
-    .addOption(callbackUrlOption())
+    .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file');
+  const command = withFieldFlags(bare)
     .addOption(setOption())
     .addOption(saveOption())
     .option("--download", "the same as -o .")
@@ -193,17 +183,18 @@ async function resolveInput(
   context: GenerateContext,
 ): Promise<{ input: RequestInput; place: string | undefined }> {
   const { io } = context;
-  const { model, aspectRatio, duration, resolution, callbackUrl, image: images = [], set = [] } = options;
-  const given = { aspectRatio, duration, resolution, callbackUrl, images, set };
+  const { set = [] } = options;
+  const { texts, images } = readFieldFlags(context.command);
   const prompt = await readPrompt(typed, io);
-  const usualModel = model ?? (await findModelSetting(io)) ?? defaultModel;
-  if (prompt !== undefined) return { input: { ...given, prompt, model: usualModel }, place: undefined };
+  const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
+  if (prompt !== undefined)
+    return { input: { texts: { ...texts, prompt, model: usualModel }, images, set }, place: undefined };
   if (!canAsk(context, io))
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../form.ts");
   const hasPlace = options.output !== undefined || options.download || options.dryRun || !options.wait;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
-  return askForInput({ ...given, model, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
+  return askForInput({ texts, images, set, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
 }
 
 /** Sends the request, and prints the id as soon as it is known. */

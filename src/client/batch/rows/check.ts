@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import { shorten } from "../../credentials.ts";
+import { type FieldTexts, textFields } from "../../fields.ts";
 import { recordOf } from "../../history.ts";
 import { readImages } from "../../images.ts";
 import {
@@ -24,7 +25,11 @@ import { type Line, setCell, type Table } from "./table.ts";
 import { createTemplates } from "./words.ts";
 
 /** What the flags give to rows that leave it out; `prompt` and `output` are templates. */
-export type RowFlags = Omit<RequestInput, "prompt"> & { prompt?: string | undefined; output?: string | undefined };
+export type RowFlags = Omit<RequestInput, "texts"> & {
+  texts: Omit<FieldTexts, "prompt"> & { model: string };
+  prompt?: string | undefined;
+  output?: string | undefined;
+};
 
 type CheckOptions = { table: Table; flags: RowFlags; eachNames: readonly string[]; images: ImageCheck };
 
@@ -73,16 +78,10 @@ export function createRowCheck(
     const extra = { ...withoutGiven(settings, row), ...row.extra };
     // A template with a fault counts as a prompt: the fault is told already.
     const prompt = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
-    return {
-      prompt,
-      model: texts.get("model") ?? flags.model,
-      aspectRatio: texts.get("aspectRatio") ?? flags.aspectRatio,
-      duration: texts.get("duration") ?? flags.duration,
-      resolution: texts.get("resolution") ?? flags.resolution,
-      callbackUrl: texts.get("callback_url") ?? flags.callbackUrl,
-      images: hasOwnImage({ extra }) ? [] : (row.images ?? flags.images),
-      extra,
-    };
+    const own = fieldTexts(texts);
+    const model = own.model ?? flags.texts.model;
+    const images = hasOwnImage({ extra }) ? [] : (row.images ?? flags.images);
+    return { texts: { ...flags.texts, ...own, prompt, model }, images, extra };
   };
 
   const readPlace = async (row: Line, n: number, input: FieldInput) => {
@@ -127,22 +126,21 @@ const stillToCome = "still to come";
 /** Adds the faults of the flags themselves, once, and returns their fields. */
 function checkFlags(flags: RowFlags, settings: Record<string, unknown>, faults: Faults): Set<string> {
   // How many images there must be depends on the model of the row.
-  const input = { ...flags, prompt: flags.prompt ?? stillToCome, extra: { imageUrl: "", ...settings } };
+  const texts = { ...flags.texts, prompt: flags.prompt ?? stillToCome };
+  const input = { texts, images: flags.images, extra: { imageUrl: "", ...settings } };
   const found = [...findFaults(input)];
   for (const fault of found) faults.add(describeFlagFault(fault));
   return new Set(found.map(({ field }) => field));
 }
 
+/** The fields among the cells of a row. */
+function fieldTexts(texts: ReadonlyMap<string, string>): FieldTexts {
+  return Object.fromEntries(textFields.flatMap(({ name }) => (texts.has(name) ? [[name, texts.get(name)]] : [])));
+}
+
 /** The flags as words for templates. */
-function wordsOf({ model, aspectRatio, duration, resolution, callbackUrl, images }: RowFlags): Map<string, string> {
-  const words = Object.entries({
-    model,
-    aspectRatio,
-    duration,
-    resolution,
-    callback_url: callbackUrl,
-    imageUrl: images[0],
-  });
+function wordsOf({ texts, images: [imageUrl] }: RowFlags): Map<string, string> {
+  const words = Object.entries({ ...texts, imageUrl });
   return new Map(words.flatMap(([name, text]) => (text === undefined ? [] : [[name, text] as const])));
 }
 

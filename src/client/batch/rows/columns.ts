@@ -1,10 +1,8 @@
+import { fields } from "../../fields.ts";
 import { findSimilar } from "../../models.ts";
 
-/** The columns that vidgen knows, by the request's own names of the fields. */
-export const knownColumns: readonly string[] = [
-  ...["id", "prompt", "model", "aspectRatio", "duration", "resolution"],
-  ...["imageUrl", "callback_url", "output"],
-];
+/** The columns that vidgen knows: the request's fields by their own names, and what a row has besides. */
+export const knownColumns: readonly string[] = ["id", ...fields.map(({ name }) => name), "output"];
 
 const spellings = new Map(knownColumns.map((name) => [flatten(name), name]));
 

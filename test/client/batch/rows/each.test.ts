@@ -6,7 +6,7 @@ test("--each multiplies the rows, and the ids with them", async () => {
   const { rows, total } = await read("id,prompt,model\nfox,a fox,\n,an owl,\n", {
     each,
     output: "{id}-{n}.mp4",
-    model: "x",
+    texts: { model: "x" },
   });
   expect(rows.map(({ id, line, place }) => [id, line, place])).toEqual([
     ["fox/wan-2.5/16:9", 2, "fox-1.mp4"],

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { readRows } from "../../../../src/client/batch/rows/rows.ts";
 import { createFolder, faultsOf, io, read, readFile } from "./read.ts";
 
-const flags = { model: "wan-2.5", images: [], set: [], each: [] };
+const flags = { texts: { model: "wan-2.5" }, images: [], set: [], each: [] };
 
 test.each([
   ["shots.csv", "id,prompt\na,a fox\nb,an owl\n"],

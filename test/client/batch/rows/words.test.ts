@@ -16,7 +16,7 @@ async function placeOf(cells: string, output: string, options: Partial<RowOption
 test("--prompt is filled in with the words of the row, for rows without a prompt of their own", async () => {
   const { rows } = await read('animal,place,prompt\nfox,"{place}, $& at <night>",\nowl,,as it is {animal}\n', {
     prompt: "{n}: a {animal} in {place}, {aspect-ratio}",
-    aspectRatio: "1:1",
+    texts: { model: "wan-2.5", aspectRatio: "1:1" },
   });
   expect(rows.map(({ record }) => record.prompt)).toEqual([
     "1: a fox in {place}, $& at <night>, 1:1",
