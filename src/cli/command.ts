@@ -1,21 +1,6 @@
 import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { usage } from "../errors.ts";
-import type { Io } from "../io.ts";
 import { valueWords } from "./command-line.ts";
-import type { Output } from "./terminal/output.ts";
-
-/** Tidies up after a command; `isOk` when the command came to a good end. */
-export type Close = (isOk: boolean) => Promise<void>;
-
-/** What every command gets besides its own arguments and flags. */
-export type Context = {
-  io: Io;
-  output: Output;
-  /** Whether questions may be asked; `false` with `--no-input`. */
-  input: boolean;
-  /** Has something tidied up once the command's last word is printed, the newest first. */
-  defer(close: Close): void;
-};
 
 /** What the help says about a command and commander has no field for. */
 type Details = {

@@ -1,5 +1,5 @@
 import type { StartRequest } from "../client/schema.ts";
-import type { Context } from "./command.ts";
+import type { Context } from "./context.ts";
 import { localBaseUrl } from "./local.ts";
 import { findBaseUrl } from "./settings.ts";
 import { earlierDocument, formatAge } from "./terminal/result.ts";
@@ -19,7 +19,7 @@ export async function printDryRun(
   const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
   if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   if (reuse) {
-    const { findJournal } = await import("./context.ts");
+    const { findJournal } = await import("./services.ts");
     const { recordOf } = await import("../client/history.ts");
     const { chooseAttempt, hasRecent } = await import("../client/attempts.ts");
     const { journal, note } = await findJournal(local, { ...io, onNote: output.note });

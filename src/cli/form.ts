@@ -5,10 +5,10 @@ import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, model
 import { isFolder } from "../client/place.ts";
 import { buildRequest, checkImage, type RequestInput } from "../client/request.ts";
 import type { Io } from "../io.ts";
-import type { Context } from "./command.ts";
 import { quote } from "./command-line.ts";
-import { resolveService } from "./context.ts";
+import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
+import { resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkPlace } from "./terminal/result.ts";
@@ -37,7 +37,7 @@ export async function askForInput(known: KnownInput, options: FormOptions, { io,
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set });
-  if (!local && !dryRun) await resolveService(options, io);
+  if (!local && !dryRun) await resolveService(options.baseUrl, io);
 
   const input = await fillForm(known, local ? maxLocalSeconds : undefined, io);
   buildRequest({ ...input, images: await readImages(input.images) });

@@ -1,11 +1,11 @@
-import type { Session } from "../cli/context.ts";
 import { explainLocalCredits } from "../cli/local.ts";
+import type { Services } from "../cli/services.ts";
+import type { Session } from "../cli/session.ts";
 import { type Budget, type Costs, checkBudget, createCosts } from "../client/batch/costs.ts";
 import type { StartRequest } from "../client/schema.ts";
 import { createTurns } from "../client/turns.ts";
 import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { Services } from "./services.ts";
 
 export type StartOptions = {
   /** Starts a new generation whatever was started before. */
@@ -27,7 +27,7 @@ export type Start = {
 };
 
 type Starting = Pick<Budget, "maxCredits"> & {
-  services: Services;
+  services: Pick<Services, "journal" | "open">;
   /** Aborts when the server ends; a request that is out gets 10 s more for its id. */
   ending: AbortSignal;
 };

@@ -1,7 +1,7 @@
 import * as z from "zod";
+import type { Services } from "../cli/services.ts";
 import { usage } from "../errors.ts";
 import type { Folder } from "./folder.ts";
-import type { Services } from "./services.ts";
 import type { createStarts } from "./starts.ts";
 
 /** What a tool gets of the call besides its arguments. */

@@ -1,7 +1,7 @@
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as z from "zod";
-import type { Session } from "../cli/context.ts";
+import type { Session } from "../cli/session.ts";
 import { readVideoUrl } from "../client/follow.ts";
 import { errorText, type Generation } from "../client/schema.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";

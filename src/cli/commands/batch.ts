@@ -7,7 +7,6 @@ import { defaultModel } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import {
   baseUrlOption,
-  type Context,
   collectValues,
   eventsOption,
   infoJsonOption,
@@ -19,8 +18,9 @@ import {
   timeoutOption,
   withDetails,
 } from "../command.ts";
-import type { Session } from "../context.ts";
+import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
+import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
 import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
 import { createTally, describe } from "../terminal/tally.ts";
@@ -102,7 +102,7 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
   const { readRows } = await import("../../client/batch/rows/rows.ts");
   const { keyRows, shardOf } = await import("../../client/batch/row.ts");
   const { openBatch } = await import("../../client/batch/batch.ts");
-  const { openSession } = await import("../context.ts");
+  const { openServices } = await import("../services.ts");
   const place = options.output ?? (options.local ? "." : undefined);
   if (options.writeInfoJson && place === undefined)
     throw usage("--write-info-json needs -o: the file goes beside the video.");
@@ -114,8 +114,9 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
-  const session = await openSession({ ...options, output }, io);
-  defer(session.close);
+  const services = await openServices({ ...options, output }, io);
+  defer(services.close);
+  const session = await services.open();
   const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };
   const opened = await openBatch(
     own,

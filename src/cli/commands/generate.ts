@@ -8,7 +8,6 @@ import { beforePaying, usage } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
-  type Context,
   eventsOption,
   flagWords,
   infoJsonOption,
@@ -21,9 +20,11 @@ import {
   timeoutOption,
   withDetails,
 } from "../command.ts";
-import type { Session } from "../context.ts";
+import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import { explainLocalCredits } from "../local.ts";
+import { withResumeHint } from "../resume.ts";
+import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
@@ -102,8 +103,7 @@ async function generate(typed: string | undefined, options: Options, context: Ge
     await printResult(result, print, io);
     teller.ended(id, result, { isNew: true });
   } catch (error) {
-    const { explain } = await import("../context.ts");
-    throw teller.stopped(id, explain(error, id, { ...options, place }, io));
+    throw teller.stopped(id, withResumeHint(error, id, { ...options, place }, io));
   }
   if (place === "-") await session.recordStreamed(id);
 }
@@ -115,7 +115,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { io, output, defer, teller } = context;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("../../client/request.ts");
-  const { openSession } = await import("../context.ts");
+  const { openServices } = await import("../services.ts");
   const { readImages } = await import("../../client/images.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
@@ -129,8 +129,9 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
     const { printDryRun } = await import("../dry-run.ts");
     return await printDryRun(request, options, context);
   }
-  const session = await openSession({ ...options, output }, io);
-  defer(session.close);
+  const services = await openServices({ ...options, output }, io);
+  defer(services.close);
+  const session = await services.open();
   const begin = { place, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
   const begun = await session.client.begin(request, begin);
   defer(begun.release);

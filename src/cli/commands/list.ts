@@ -3,7 +3,8 @@ import { datedEntries, isUnclear, listAttempts } from "../../client/attempts.ts"
 import { type Entry, statuses } from "../../client/history.ts";
 import type { Journal } from "../../client/journal.ts";
 import { usage, VidgenError } from "../../errors.ts";
-import { type Context, localOption, withDetails } from "../command.ts";
+import { localOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import { localBaseUrl } from "../local.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 
@@ -35,7 +36,7 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   const { dismiss, forget, yes } = options;
   if (dismiss !== undefined && forget !== undefined) throw usage("--dismiss and --forget cannot be combined.");
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
-  const { findJournal } = await import("../context.ts");
+  const { findJournal } = await import("../services.ts");
   const { journal } = await findJournal(false, { ...io, onNote: output.note });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });

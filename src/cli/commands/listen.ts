@@ -1,7 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { asVidgenError, systemCode, systemReason, usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type Context, readNumber, withDetails } from "../command.ts";
+import { readNumber, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import type { Callback, Refusal } from "../listen/callback.ts";
 import type { Incoming } from "../listen/endpoint.ts";
 import type { Answer } from "../listen/forward.ts";
