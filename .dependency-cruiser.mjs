@@ -1,7 +1,7 @@
 // Who may import whom, type imports included; `npm test` runs it. CONTRIBUTING says why.
 const severity = "error";
 const shared = "^src/(errors|lease|io)\\.ts$";
-const wire = "^src/client/(schema|models|mp4|http)\\.ts$";
+const wire = "^src/client/(schema|models|fields|mp4|http)\\.ts$";
 const doors = "^src/cli/(commands/serve|serve/opening|local)\\.ts$";
 
 export default {
@@ -20,9 +20,15 @@ export default {
       to: { path: "^src/", pathNot: ["^src/server/", wire, shared] },
     },
     {
-      name: "cli-reaches-the-server-through-its-doors",
+      name: "mcp-knows-no-command",
       severity,
-      from: { path: "^src/cli/", pathNot: doors },
+      from: { path: "^src/mcp/" },
+      to: { path: "^src/cli/commands/" },
+    },
+    {
+      name: "cli-and-mcp-reach-the-server-through-their-doors",
+      severity,
+      from: { path: "^src/(cli|mcp)/", pathNot: doors },
       to: { path: "^src/server/" },
     },
     {

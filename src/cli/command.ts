@@ -1,22 +1,6 @@
 import { type Argument, type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { aspectRatios, models } from "../client/models.ts";
 import { usage } from "../errors.ts";
-import type { Io } from "../io.ts";
 import { valueWords } from "./command-line.ts";
-import type { Output } from "./terminal/output.ts";
-
-/** Tidies up after a command; `isOk` when the command came to a good end. */
-export type Close = (isOk: boolean) => Promise<void>;
-
-/** What every command gets besides its own arguments and flags. */
-export type Context = {
-  io: Io;
-  output: Output;
-  /** Whether questions may be asked; `false` with `--no-input`. */
-  input: boolean;
-  /** Has something tidied up once the command's last word is printed, the newest first. */
-  defer(close: Close): void;
-};
 
 /** What the help says about a command and commander has no field for. */
 type Details = {
@@ -57,35 +41,10 @@ export function suggestionsFor(parameter: Option | Argument): readonly Suggestio
   return suggestions.get(parameter)?.();
 }
 
-/** Flags that more than one command has. Those of the request: */
-export const modelOption = () =>
-  withSuggestions(new Option("-m, --model <id>", "the model (default: VIDGEN_MODEL, else wan-2.5)"), () =>
-    models.map(({ id, characteristic }) => [id, characteristic]),
-  );
-
-export const aspectRatioOption = () =>
-  withSuggestions(new Option("-a, --aspect-ratio <w:h>", "such as 16:9 or 9:16"), () =>
-    aspectRatios.map((ratio) => [ratio, ""]),
-  );
-
-export const durationOption = () => new Option("-d, --duration <length>", "length in seconds, e.g. 8");
-
-export const resolutionOption = () =>
-  withSuggestions(new Option("-r, --resolution <name>", "such as 720p"), () =>
-    ["480p", "720p", "1080p"].map((name) => [name, ""]),
-  );
-
-export const imageOption = () =>
-  new Option("-i, --image <url|file>", "source image: a URL or a PNG, JPEG or WebP file; may be repeated").argParser(
-    collectValues,
-  );
-
+/** Flags that more than one command has, besides those of the request's fields: */
 export const setOption = () =>
   new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
 
-export const callbackUrlOption = () => new Option("--callback-url <url>", "the service POSTs the result there");
-
-/** The others: */
 export const saveOption = (
   description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
 ) => new Option("-o, --output <place>", description);

@@ -1,26 +1,20 @@
 import { shorten } from "../client/credentials.ts";
+import { type Field, type FieldTexts, fields, findValueFault } from "../client/fields.ts";
 import { readImages } from "../client/images.ts";
-import {
-  aspectRatios,
-  defaultModel,
-  findModel,
-  guessModel,
-  type Model,
-  maxLocalSeconds,
-  models,
-} from "../client/models.ts";
+import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../client/models.ts";
 import { isFolder } from "../client/place.ts";
+import { buildRequest, checkImage, type RequestInput } from "../client/request.ts";
 import type { Io } from "../io.ts";
-import type { Context } from "./command.ts";
 import { quote } from "./command-line.ts";
-import { buildRequest, checkImage, type RequestInput, readDuration } from "./commands/request.ts";
-import { resolveService } from "./context.ts";
+import type { Context } from "./context.ts";
+import { fieldAttributes } from "./field-flags.ts";
+import { resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkPlace } from "./terminal/result.ts";
 
 /** What the command line gives already; `usualModel` is selected first. */
-type KnownInput = Omit<RequestInput, "prompt" | "model"> & { model: string | undefined; usualModel: string };
+type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; usualModel: string };
 
 type FormOptions = {
   local?: boolean;
@@ -41,20 +35,22 @@ export async function askForInput(known: KnownInput, options: FormOptions, { io,
   await readImages(known.images);
   // Skips the check of the number of images, which are asked for below.
   const set = ["imageUrl=", ...known.set];
-  buildRequest({ ...known, prompt: "still to come", model: known.model ?? defaultModel, set });
-  if (!local && !dryRun) await resolveService(options, io);
+  const { model = defaultModel } = known.texts;
+  buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set });
+  if (!local && !dryRun) await resolveService(options.baseUrl, io);
 
   const input = await fillForm(known, local ? maxLocalSeconds : undefined, io);
   buildRequest({ ...input, images: await readImages(input.images) });
   const check = (place: string) => checkPlace(place, { output, open }, io);
   const place = options.isPlaceAsked ? await askPlace(check, io) : undefined;
-  const { prompt, images: image, ...values } = input;
-  const flags = options.flags({ ...values, image, ...(place === undefined ? {} : { output: place }) });
-  const command = commandLine(prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
+  const flags = options.flags({ ...fieldAttributes(input), ...(place === undefined ? {} : { output: place }) });
+  const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
   output.note(`\n${summarize(input)}\n\nEquivalent command:\n  ${command}\n`);
   if (!dryRun) await askYes(local ? "Start it?" : "Start it? It costs credits.", io);
   return { input, place };
 }
+
+type Limits = { usualModel: string; maxSeconds: number | undefined };
 
 /** Asks for what is missing of an input; `maxSeconds` is the longest video, where that is known. */
 async function fillForm(
@@ -62,13 +58,35 @@ async function fillForm(
   maxSeconds: number | undefined,
   io: Io,
 ): Promise<RequestInput> {
-  const prompt = (await askText("What should the video show?", isAnswered, io)).trim();
-  const model = known.model ?? (await askChoice("Which model?", modelChoices(usualModel), usualModel, io));
-  const ask = () => askChoice("Which aspect ratio?", ratioChoices, "", io);
-  const aspectRatio = known.aspectRatio ?? ((await ask()) || undefined);
-  const duration = known.duration ?? (await askDuration(maxSeconds, io));
-  const images = await askImages(model, known.images, io);
-  return { ...known, prompt, model, aspectRatio, duration, images };
+  const texts: FieldTexts = { ...known.texts };
+  let { images } = known;
+  for (const field of fields) {
+    if (field.takes === "images") images = await askImages(texts.model ?? usualModel, images, field, io);
+    else texts[field.name] ??= await askField(field, { usualModel, maxSeconds }, io);
+  }
+  const { prompt = "", model = usualModel } = texts;
+  return { ...known, texts: { ...texts, prompt, model }, images };
+}
+
+/** Asks for the value of a field that has a question; `undefined` leaves it to the service. */
+async function askField(field: Field, { usualModel, maxSeconds }: Limits, io: Io): Promise<string | undefined> {
+  const { name, isRequired = false, label = name, question, suggestions } = field;
+  if (question === undefined) return undefined;
+  if (name === "model") return askChoice(question, modelChoices(usualModel), usualModel, io);
+  const byDefault = isRequired ? [] : [{ value: "", name: serviceDefault }];
+  if (suggestions) {
+    const choices = suggestions.map(([value]) => ({ value, name: value }));
+    return (await askChoice(question, [...byDefault, ...choices], "", io)) || undefined;
+  }
+  const check: Check = (answer) => {
+    const text = answer.trim();
+    if (text === "" && !isRequired) return true;
+    if (field.findAnswerFault) return field.findAnswerFault(text, { maxSeconds }) ?? true;
+    const fault = findValueFault(field, text);
+    return fault === undefined || `${label} ${fault}.`;
+  };
+  const hint = isRequired ? "" : ` (Enter: ${serviceDefault})`;
+  return (await askText(`${question}${hint}`, check, io)).trim() || undefined;
 }
 
 /** Asks where to save the video, as `-o` takes it; `undefined` for its URL alone. `check` throws for a place that cannot be used. */
@@ -95,18 +113,20 @@ function readPath(text: string, { home }: Pick<Io, "home">): string {
 }
 
 /** What an input comes to, for a person to look over. */
-function summarize({ prompt, model, aspectRatio, duration, resolution, images }: RequestInput): string {
+function summarize({ texts, images }: RequestInput): string {
+  const rows = fields.flatMap(({ name, label, question, takes }): [string, string][] => {
+    if (label === undefined) return [];
+    if (takes === "images") return images.map((image) => [label, shorten(image, 200)]);
+    const text = texts[name] ?? (question === undefined ? undefined : serviceDefault);
+    return text === undefined ? [] : [[label, name === "model" ? describeModel(text) : text]];
+  });
+  return rows.map(([label, value]) => `  ${label.padEnd(12)}${value}`).join("\n");
+}
+
+function describeModel(model: string): string {
   const guess = guessModel(model);
-  const aboutModel = guess === undefined ? findModel(model)?.characteristic : `did you mean ${guess}?`;
-  const rows = [
-    ["Prompt", prompt],
-    ["Model", aboutModel === undefined ? model : `${model} (${aboutModel})`],
-    ["Ratio", aspectRatio ?? serviceDefault],
-    ["Length", duration ?? serviceDefault],
-    ["Resolution", resolution],
-    ...images.map((image) => ["Image", shorten(image, 200)]),
-  ];
-  return rows.flatMap(([name = "", value]) => (value === undefined ? [] : `  ${name.padEnd(12)}${value}`)).join("\n");
+  const about = guess === undefined ? findModel(model)?.characteristic : `did you mean ${guess}?`;
+  return about === undefined ? model : `${model} (${about})`;
 }
 
 /** The command line that does the same without questions. */
@@ -120,32 +140,14 @@ export function commandLine(prompt: string, flags: readonly string[], env: Io["e
 
 const serviceDefault = "service default";
 
-const ratioChoices: Choice[] = [
-  { value: "", name: serviceDefault },
-  ...aspectRatios.map((ratio) => ({ value: ratio, name: ratio })),
-];
-
 /** The known models, and the usual model where it is not one of them. */
 function modelChoices(usual: string): Choice[] {
   const known = models.map(({ id, characteristic }: Model) => ({ value: id, name: `${id}: ${characteristic}` }));
   return findModel(usual) ? known : [{ value: usual, name: usual }, ...known];
 }
 
-const isAnswered: Check = (text) => text.trim() !== "" || "Enter a prompt.";
-
-async function askDuration(maxSeconds: number | undefined, io: Io): Promise<string | undefined> {
-  const isSeconds = (seconds: string | number) =>
-    typeof seconds === "number" && seconds > 0 && seconds <= (maxSeconds ?? seconds);
-  const wrong = `Enter a number of seconds above 0${maxSeconds === undefined ? "" : `, at most ${maxSeconds}`}, e.g. 8.`;
-  const check = checkedBy((text) => {
-    if (text.trim() !== "" && !isSeconds(readDuration(text.trim()))) throw new Error(wrong);
-  }, wrong);
-  const answer = await askText(`How long, in seconds? (Enter: ${serviceDefault})`, check, io);
-  return answer.trim() || undefined;
-}
-
 /** Asks for images where the model takes several: the required ones, then more until the maximum or an empty answer. */
-async function askImages(model: string, given: string[], io: Io): Promise<string[]> {
+async function askImages(model: string, given: string[], { question }: Field, io: Io): Promise<string[]> {
   const images = [...given];
   const { min, max } = findModel(model)?.images ?? { min: 0, max: 0 };
   while (images.length < max) {
@@ -155,7 +157,7 @@ async function askImages(model: string, given: string[], io: Io): Promise<string
       for (const image of await readImages([...images, readPath(text, io)])) checkImage(image);
     }, "Enter an http(s) URL or a file: PNG, JPEG or WebP, 20 MB in all.");
     const hint = isEnough ? `Enter: no more, at most ${max}` : `${min} to ${max}`;
-    const answer = readPath(await askText(`URL or file of image ${images.length + 1}? (${hint})`, check, io), io);
+    const answer = readPath(await askText(`${question} ${images.length + 1}? (${hint})`, check, io), io);
     if (answer === "") break;
     images.push(answer);
   }

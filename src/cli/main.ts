@@ -1,8 +1,8 @@
 import { CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { asVidgenError, usage, type VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { Close, Context } from "./command.ts";
 import { checkValues, quote, readCommandLine } from "./command-line.ts";
+import type { Close, Context } from "./context.ts";
 import { commandOf, createProgram, readGlobalFlags } from "./program.ts";
 import { findKeys } from "./settings.ts";
 import { createOutput } from "./terminal/output.ts";

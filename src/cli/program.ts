@@ -1,6 +1,7 @@
 import { Command, type CommandUnknownOpts, Help } from "@commander-js/extra-typings";
 import packageJson from "../../package.json" with { type: "json" };
-import { type Context, detailsOf, withDetails } from "./command.ts";
+import { detailsOf, withDetails } from "./command.ts";
+import type { Context } from "./context.ts";
 import type { OutputFlags } from "./terminal/output.ts";
 
 /** In the order of the help. The file of a command is loaded when that command runs, or when all are needed. */

@@ -1,6 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { isLoopback } from "./credentials.ts";
 import { type Entry, isOpen } from "./history.ts";
+import type { Journal } from "./journal.ts";
 import type { StartRequest } from "./schema.ts";
 
 /**
@@ -128,6 +131,49 @@ export async function isUnclear({ entry, ageMs }: Dated, isHeld: Wanted["isHeld"
 
 export async function isHeldBy({ holder }: Entry, isHeld: Wanted["isHeld"]): ReturnType<Wanted["isHeld"]> {
   return holder !== undefined && isHeld(holder);
+}
+
+type ListOptions = {
+  status?: Entry["status"] | undefined;
+  limit: number;
+  /** Whether only those of services on this machine are wanted. */
+  local?: boolean | undefined;
+};
+
+/** The newest attempts in the journal. One that was killed while its request was out is `unknown`. */
+export async function listAttempts(
+  { status, limit, local }: ListOptions,
+  journal: Pick<Journal, "entries" | "lock" | "isHeld">,
+  { date }: Pick<Io, "date">,
+): Promise<Entry[]> {
+  const isWanted = (entry: Entry) =>
+    (status === undefined || status === entry.status || entry.status === "starting") &&
+    (!local || isLoopback(new URL(entry.base_url).hostname));
+  let missing = limit;
+  const entries = await journal.entries((part) => {
+    missing -= part.filter((entry) => isWanted(entry) && entry.status !== "starting").length;
+    return missing > 0;
+  });
+  const wanted = entries.filter(isWanted);
+  // A journal that can be read, but not written, is shown as it is.
+  const settled = await settleStarting(wanted, journal, date()).catch(() => wanted);
+  return settled.filter((entry) => status === undefined || entry.status === status).slice(0, limit);
+}
+
+async function settleStarting(
+  entries: Entry[],
+  { lock, isHeld }: Pick<Journal, "lock" | "isHeld">,
+  now: Date,
+): Promise<Entry[]> {
+  if (!entries.some(({ status }) => status === "starting")) return entries;
+  return lock(async () => {
+    const settled: Entry[] = [];
+    for (const dated of datedEntries(entries, now)) {
+      const isUnknown = await isUnclear(dated, isHeld);
+      settled.push(isUnknown ? { ...dated.entry, status: "unknown" } : dated.entry);
+    }
+    return settled;
+  });
 }
 
 /** Whether an attempt has a generation, as far as the journal knows. */

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { connectAgent } from "../mcp/agent.ts";
 import { apiKey, baseUrl, createWorld as createMachine, mediaUrl, onStart, type Run, type World } from "../vidgen.ts";
-import { connectAgent } from "./mcp/agent.ts";
 
 /** A key that is saved for another service, with everything in it that has another form somewhere. */
 const savedKey = 'Vk_Live_Ca"n\\a/r+Y%25&=7f3a91c04d5e';

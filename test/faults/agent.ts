@@ -1,7 +1,7 @@
 import process from "node:process";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
-import { type Answer, readAnswer } from "../cli/mcp/agent.ts";
+import { type Answer, readAnswer } from "../mcp/agent.ts";
 import type { Env } from "./client.ts";
 import { bin } from "./spawned.ts";
 

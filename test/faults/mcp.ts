@@ -1,6 +1,6 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Answer } from "../cli/mcp/agent.ts";
+import type { Answer } from "../mcp/agent.ts";
 import { type SpawnedAgent, spawnAgent } from "./agent.ts";
 import { type Goal, portion, tally } from "./goal.ts";
 import type { Random } from "./random.ts";

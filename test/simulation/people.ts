@@ -1,8 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { dismissAttempt } from "../../src/cli/commands/list.ts";
-import type { Session } from "../../src/cli/context.ts";
-import type { Services } from "../../src/cli/mcp/services.ts";
-import { createStarts } from "../../src/cli/mcp/starts.ts";
+import type { Services } from "../../src/cli/services.ts";
+import type { Session } from "../../src/cli/session.ts";
 import { endOfBatch } from "../../src/cli/terminal/batch-report.ts";
 import type { Output } from "../../src/cli/terminal/output.ts";
 import type { Earlier } from "../../src/client/attempts.ts";
@@ -14,6 +13,7 @@ import { type Entry, isOpen } from "../../src/client/history.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { asVidgenError, beforePaying, exits, type VidgenError } from "../../src/errors.ts";
 import type { Io } from "../../src/io.ts";
+import { createStarts } from "../../src/mcp/starts.ts";
 import { codeOfLeaving, ioOf, type Process } from "./machine.ts";
 import { serviceUrl } from "./service.ts";
 
@@ -246,7 +246,7 @@ async function mcp({ calls, maxCredits }: Command & { type: "mcp" }, run: Run): 
   const { client, journal } = open(run);
   const io = { ...ioOf(process, run.fetch), leave: process.leave } as unknown as Io;
   const session = { client, isLocal: false } as unknown as Session;
-  const services: Services = { journal, open: async () => session };
+  const services: Pick<Services, "journal" | "open"> = { journal, open: async () => session };
   const start = createStarts({ services, maxCredits, ending: process.signal }, io);
   for (const { prompt, again, cancels } of calls) {
     if (process.signal.aborted) return;

@@ -1,7 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { BatchStatus } from "../../client/batch/status.ts";
 import { type ErrorCode, VidgenError } from "../../errors.ts";
-import { type Context, withDetails } from "../command.ts";
+import { withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import { countRows } from "../terminal/tally.ts";
 
 export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Context): void {

@@ -1,30 +1,26 @@
 import { setFlagsFromString } from "node:v8";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import type { Batch, Plan } from "../../client/batch/batch.ts";
+import { knownColumns } from "../../client/batch/rows/columns.ts";
 import type { GenerationEvent } from "../../client/events.ts";
 import { defaultModel } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import {
-  aspectRatioOption,
   baseUrlOption,
-  type Context,
-  callbackUrlOption,
   collectValues,
-  durationOption,
   eventsOption,
-  imageOption,
   infoJsonOption,
   intervalOption,
   localOption,
-  modelOption,
   readTimes,
-  resolutionOption,
   saveOption,
   setOption,
   timeoutOption,
   withDetails,
 } from "../command.ts";
-import type { Session } from "../context.ts";
+import type { Context } from "../context.ts";
+import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
+import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
 import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
 import { createTally, describe } from "../terminal/tally.ts";
@@ -43,11 +39,11 @@ function declare(program: CommandUnknownOpts) {
     "jsonl",
     "txt",
   ]);
-  const command = program
+  const bare = program
     .command("batch")
     .summary("start a generation for each row of a file")
     .description(
-      "Starts a generation for each row of a file, and saves the videos. Killed at any moment and run again, it goes on: no row is paid for twice. Columns: id, prompt, model, aspectRatio, duration, resolution, imageUrl, callback_url, output, set.<field>; any other column is a word for templates in braces.",
+      `Starts a generation for each row of a file, and saves the videos. Killed at any moment and run again, it goes on: no row is paid for twice. Columns: ${knownColumns.join(", ")}, set.<field>; any other column is a word for templates in braces.`,
     )
     .argument("<file>", '.csv, .tsv, .jsonl, or .txt with a prompt a line; "-" reads stdin')
     .addOption(format)
@@ -56,13 +52,8 @@ function declare(program: CommandUnknownOpts) {
       "--each <field=values>",
       "each row with each of these values, such as model=wan-2.5,ray-3; may be repeated",
       collectValues,
-    )
-    .addOption(modelOption())
-    .addOption(aspectRatioOption())
-    .addOption(durationOption())
-    .addOption(resolutionOption())
-    .addOption(imageOption())
-    .addOption(callbackUrlOption())
+    );
+  const command = withFieldFlags(bare)
     .addOption(setOption())
     .addOption(
       saveOption("save each video to a place such as 'clips/{id}.mp4'; names may contain {n} and the file's columns"),
@@ -108,21 +99,24 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
   const limits = readLimits(options);
   const shard = readShard(options.shard);
   const results = options.results ?? nameResults(file, shard);
-  const { readRows } = await import("../rows/rows.ts");
+  const { readRows } = await import("../../client/batch/rows/rows.ts");
   const { keyRows, shardOf } = await import("../../client/batch/row.ts");
   const { openBatch } = await import("../../client/batch/batch.ts");
-  const { openSession } = await import("../context.ts");
+  const { openServices } = await import("../services.ts");
   const place = options.output ?? (options.local ? "." : undefined);
   if (options.writeInfoJson && place === undefined)
     throw usage("--write-info-json needs -o: the file goes beside the video.");
-  const model = options.model ?? (await findModelSetting(io)) ?? defaultModel;
-  const { image: images = [], set = [], each = [] } = options;
-  const { rows, notes } = await readRows(file, { ...options, images, set, each, model, output: place }, io);
+  const { texts, images } = readFieldFlags(context.command);
+  const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
+  const { set = [], each = [] } = options;
+  const flags = { ...options, texts: { ...texts, model }, images, set, each, output: place };
+  const { rows, notes } = await readRows(file, flags, io);
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
-  const session = await openSession({ ...options, output }, io);
-  defer(session.close);
+  const services = await openServices({ ...options, output }, io);
+  defer(services.close);
+  const session = await services.open();
   const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };
   const opened = await openBatch(
     own,

@@ -3,8 +3,9 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { shorten } from "../../client/credentials.ts";
 import type { Entry } from "../../client/history.ts";
 import type { Io } from "../../io.ts";
-import type { Context, Suggestion } from "../command.ts";
+import type { Suggestion } from "../command.ts";
 import type { Candidates } from "../completion/candidates.ts";
+import type { Context } from "../context.ts";
 import { findStorage, journalIn } from "../storage.ts";
 import { plainLine } from "../terminal/output.ts";
 

@@ -1,5 +1,6 @@
 import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
-import { type Context, withDetails } from "../command.ts";
+import { withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 
 export function addCompletion(program: CommandUnknownOpts, { output }: Context): void {
   const command = program

@@ -1,6 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
-import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
+import { baseUrlOption, localOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import { type Check, pass } from "../doctor/check.ts";
 import { asTyped } from "../terminal/output.ts";
 

@@ -2,32 +2,29 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
 import { defaultModel } from "../../client/models.ts";
+import type { RequestInput } from "../../client/request.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import {
-  aspectRatioOption,
   baseUrlOption,
   bellOption,
-  type Context,
-  callbackUrlOption,
-  durationOption,
   eventsOption,
   flagWords,
-  imageOption,
   infoJsonOption,
   intervalOption,
   localOption,
-  modelOption,
   openOption,
   readTimes,
-  resolutionOption,
   saveOption,
   setOption,
   timeoutOption,
   withDetails,
 } from "../command.ts";
-import type { Session } from "../context.ts";
+import type { Context } from "../context.ts";
+import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import { explainLocalCredits } from "../local.ts";
+import { withResumeHint } from "../resume.ts";
+import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
@@ -41,7 +38,6 @@ import {
   savedResult,
 } from "../terminal/result.ts";
 import { createTeller, type Teller } from "../terminal/teller.ts";
-import type { RequestInput } from "./request.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
@@ -50,19 +46,14 @@ export function addGenerate(program: CommandUnknownOpts, context: Context): void
 }
 
 function declare(program: CommandUnknownOpts) {
-  const command = program
+  const bare = program
     .command("generate")
     .summary("start a generation, wait for it, save it")
     .description(
       "Starts a generation and waits for it. Prints the video's URL; with -o, saves the video and prints where.",
     )
-    .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file')
-    .addOption(modelOption())
-    .addOption(aspectRatioOption())
-    .addOption(durationOption())
-    .addOption(resolutionOption())
-    .addOption(imageOption())
-    .addOption(callbackUrlOption())
+    .argument("[prompt]", 'what the video shows; "-" reads stdin, "@path" a file');
+  const command = withFieldFlags(bare)
     .addOption(setOption())
     .addOption(saveOption())
     .option("--download", "the same as -o .")
@@ -112,8 +103,7 @@ async function generate(typed: string | undefined, options: Options, context: Ge
     await printResult(result, print, io);
     teller.ended(id, result, { isNew: true });
   } catch (error) {
-    const { explain } = await import("../context.ts");
-    throw teller.stopped(id, explain(error, id, { ...options, place }, io));
+    throw teller.stopped(id, withResumeHint(error, id, { ...options, place }, io));
   }
   if (place === "-") await session.recordStreamed(id);
 }
@@ -124,8 +114,8 @@ type GenerateContext = Context & { command: ReturnType<typeof declare>; teller: 
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
   const { io, output, defer, teller } = context;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
-  const { buildRequest } = await import("./request.ts");
-  const { openSession } = await import("../context.ts");
+  const { buildRequest } = await import("../../client/request.ts");
+  const { openServices } = await import("../services.ts");
   const { readImages } = await import("../../client/images.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
@@ -136,11 +126,12 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
   const how = howEarlier(options);
   if (options.dryRun) {
-    const { printDryRun } = await import("./dry-run.ts");
+    const { printDryRun } = await import("../dry-run.ts");
     return await printDryRun(request, options, context);
   }
-  const session = await openSession({ ...options, output }, io);
-  defer(session.close);
+  const services = await openServices({ ...options, output }, io);
+  defer(services.close);
+  const session = await services.open();
   const begin = { place, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
   const begun = await session.client.begin(request, begin);
   defer(begun.release);
@@ -193,17 +184,18 @@ async function resolveInput(
   context: GenerateContext,
 ): Promise<{ input: RequestInput; place: string | undefined }> {
   const { io } = context;
-  const { model, aspectRatio, duration, resolution, callbackUrl, image: images = [], set = [] } = options;
-  const given = { aspectRatio, duration, resolution, callbackUrl, images, set };
+  const { set = [] } = options;
+  const { texts, images } = readFieldFlags(context.command);
   const prompt = await readPrompt(typed, io);
-  const usualModel = model ?? (await findModelSetting(io)) ?? defaultModel;
-  if (prompt !== undefined) return { input: { ...given, prompt, model: usualModel }, place: undefined };
+  const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
+  if (prompt !== undefined)
+    return { input: { texts: { ...texts, prompt, model: usualModel }, images, set }, place: undefined };
   if (!canAsk(context, io))
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../form.ts");
   const hasPlace = options.output !== undefined || options.download || options.dryRun || !options.wait;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
-  return askForInput({ ...given, model, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
+  return askForInput({ texts, images, set, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
 }
 
 /** Sends the request, and prints the id as soon as it is known. */

@@ -2,7 +2,8 @@ import { Argument, type CommandUnknownOpts } from "@commander-js/extra-typings";
 import { findSimilar } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type Context, detailsOf, type Suggestion, withDetails, withSuggestions } from "../command.ts";
+import { detailsOf, type Suggestion, withDetails, withSuggestions } from "../command.ts";
+import type { Context } from "../context.ts";
 import { formatSkill } from "../help/agents.ts";
 import { createTopics, type Topic, topicNames } from "../help/topics.ts";
 

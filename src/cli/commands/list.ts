@@ -1,11 +1,10 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { datedEntries, isUnclear } from "../../client/attempts.ts";
-import { isLoopback } from "../../client/credentials.ts";
+import { datedEntries, isUnclear, listAttempts } from "../../client/attempts.ts";
 import { type Entry, statuses } from "../../client/history.ts";
 import type { Journal } from "../../client/journal.ts";
 import { usage, VidgenError } from "../../errors.ts";
-import type { Io } from "../../io.ts";
-import { type Context, localOption, withDetails } from "../command.ts";
+import { localOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import { localBaseUrl } from "../local.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 
@@ -37,11 +36,13 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   const { dismiss, forget, yes } = options;
   if (dismiss !== undefined && forget !== undefined) throw usage("--dismiss and --forget cannot be combined.");
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
-  const { findJournal } = await import("../context.ts");
+  const { findJournal } = await import("../services.ts");
   const { journal } = await findJournal(false, { ...io, onNote: output.note });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });
-  const entries = await listEntries(options, journal, io);
+  if (!/^[1-9]\d{0,8}$/.test(options.limit))
+    throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
+  const entries = await listAttempts({ ...options, limit: Number(options.limit) }, journal, io);
   const documents = entries.map(({ request, reason, place: _, holder: __, content, ...entry }) => ({
     ...entry,
     sha256: content?.sha256,
@@ -63,38 +64,6 @@ function emptyNote({ status, local }: Options): string {
 const unclearNote =
   "Attempts without an id may have been charged: the service never replied. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
-
-/** The entries that the flags select. An attempt that was killed while its request was out is `unknown`. */
-export async function listEntries(
-  { status, limit, local }: Pick<Options, "status" | "limit" | "local">,
-  journal: Journal,
-  io: Io,
-): Promise<Entry[]> {
-  if (!/^[1-9]\d{0,8}$/.test(limit)) throw usage(`--limit must be a whole number above 0, not "${limit}".`);
-  const isWanted = (entry: Entry) =>
-    (status === undefined || status === entry.status || entry.status === "starting") &&
-    (!local || isLoopback(new URL(entry.base_url).hostname));
-  let missing = Number(limit);
-  const entries = await journal.entries((part) => {
-    missing -= part.filter((entry) => isWanted(entry) && entry.status !== "starting").length;
-    return missing > 0;
-  });
-  // A journal that can be read, but not written, is shown as it is.
-  const settled = await settleStarting(entries.filter(isWanted), journal, io).catch(() => entries.filter(isWanted));
-  return settled.filter((entry) => status === undefined || entry.status === status).slice(0, Number(limit));
-}
-
-async function settleStarting(entries: Entry[], journal: Journal, io: Io): Promise<Entry[]> {
-  if (!entries.some(({ status }) => status === "starting")) return entries;
-  return journal.lock(async () => {
-    const settled: Entry[] = [];
-    for (const dated of datedEntries(entries, io.date())) {
-      const isUnknown = await isUnclear(dated, journal.isHeld);
-      settled.push(isUnknown ? { ...dated.entry, status: "unknown" } : dated.entry);
-    }
-    return settled;
-  });
-}
 
 export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {
   const isOver = async (entry: Entry) => {

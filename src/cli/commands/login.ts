@@ -2,7 +2,8 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkApiKey, checkBaseUrl, withScheme } from "../../client/credentials.ts";
 import { type ErrorCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { baseUrlOption, type Context, withDetails } from "../command.ts";
+import { baseUrlOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import { configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
 import { askSecret, askText, canAsk, checkedBy, readStdin } from "../terminal/prompts.ts";
 

@@ -1,5 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { baseUrlOption, type Context, withDetails } from "../command.ts";
+import { baseUrlOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import { removeLogin, resolveBaseUrl } from "../settings.ts";
 
 export function addLogout(program: CommandUnknownOpts, context: Context): void {

@@ -2,7 +2,8 @@ import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkBaseUrl } from "../../client/credentials.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
+import { baseUrlOption, localOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 
 export function addMcp(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => mcp(options, context));
@@ -33,18 +34,19 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Serves an AI agent until it closes stdin. Needs no key to start: each tool asks for it when it needs it. */
 async function mcp({ dir, local, baseUrl }: Options, context: Context): Promise<void> {
-  const { io, output } = context;
+  const { io, output, defer } = context;
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) checkBaseUrl(baseUrl, "--base-url");
   const maxCredits = readMaxCredits(io);
-  const { openFolder } = await import("../mcp/folder.ts");
-  const { openServices } = await import("../mcp/services.ts");
-  const { createStarts } = await import("../mcp/starts.ts");
-  const { createTools } = await import("../mcp/tools.ts");
-  const { serve } = await import("../mcp/server.ts");
+  const { openFolder } = await import("../../mcp/folder.ts");
+  const { openServices } = await import("../services.ts");
+  const { createStarts } = await import("../../mcp/starts.ts");
+  const { createTools } = await import("../../mcp/tools.ts");
+  const { serve } = await import("../../mcp/server.ts");
   const folder = await openFolder(dir, io);
   const where = { ...(local && { local }), ...(baseUrl !== undefined && { baseUrl }) };
-  const services = await openServices({ ...where, output }, context);
+  const services = await openServices({ ...where, output }, io);
+  defer(services.close);
   const ending = new AbortController();
   const start = createStarts({ services, maxCredits, ending: ending.signal }, io);
   const tools = createTools({ ...where, services, start, folder, onNote: output.note }, io);

@@ -1,6 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { defaultModel, models } from "../../client/models.ts";
-import { type Context, withDetails } from "../command.ts";
+import { withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import { findModelSetting } from "../settings.ts";
 
 export function addModels(program: CommandUnknownOpts, context: Context): void {

@@ -1,6 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
-import { baseUrlOption, type Context, localOption, withDetails } from "../command.ts";
+import { baseUrlOption, localOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
 import { plainLine } from "../terminal/output.ts";
 import { checkVideoUrl } from "../terminal/result.ts";
 
@@ -28,12 +29,14 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 /** Polls a generation once. Prints its id, its status, and its URL when there is one. */
 async function status(typed: string | undefined, options: Options, { io, output, defer }: Context): Promise<void> {
   if (typed === "") throw usage("The id is empty.");
-  const { openSessions } = await import("../sessions.ts");
+  const { openServices } = await import("../services.ts");
+  const { locateGenerations } = await import("../generations.ts");
   const { failedError, readVideoUrl } = await import("../../client/follow.ts");
   const { errorText } = await import("../../client/schema.ts");
-  const sessions = await openSessions({ ...options, output }, io);
-  defer(sessions.close);
-  const { id, open } = await (typed === undefined ? sessions.findRunning() : sessions.find(typed));
+  const services = await openServices({ ...options, output }, io);
+  defer(services.close);
+  const generations = await locateGenerations(options, services, io);
+  const { id, open } = await (typed === undefined ? generations.findRunning() : generations.find(typed));
   const session = await open();
   const generation = await session.client.status(id, { signal: io.signal }).catch(async (error) => {
     throw await session.explainNotFound(error, id);

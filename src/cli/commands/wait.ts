@@ -4,7 +4,6 @@ import { usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
-  type Context,
   eventsOption,
   infoJsonOption,
   intervalOption,
@@ -15,8 +14,10 @@ import {
   timeoutOption,
   withDetails,
 } from "../command.ts";
-import type { Session } from "../context.ts";
-import type { Found, Sessions } from "../sessions.ts";
+import type { Context } from "../context.ts";
+import type { Generations, LocatedGeneration } from "../generations.ts";
+import { isOver, resumeHint, withResumeHint } from "../resume.ts";
+import type { Session } from "../session.ts";
 import { errorDocument } from "../terminal/output.ts";
 import { ringAfter } from "../terminal/progress.ts";
 import {
@@ -69,42 +70,43 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   checkPlace(options.output, { output, open }, io);
   checkInfoPlace(options.output, options);
   readTimes(options);
-  const { openSessions } = await import("../sessions.ts");
-  const sessions = await openSessions({ ...options, output }, io);
-  defer(sessions.close);
-  const found = await (all ? sessions.findOpen() : findTyped(typed, sessions));
+  const { openServices } = await import("../services.ts");
+  const { locateGenerations } = await import("../generations.ts");
+  const services = await openServices({ ...options, output }, io);
+  defer(services.close);
+  const generations = await locateGenerations(options, services, io);
+  const found = await (all ? generations.findOpen() : findTyped(typed, generations));
   const isOne = !all && found.length < 2;
   if (open && !isOne) throw usage("--open works with one id only.");
   const waiting = { ...context, options, teller: createTeller(output, io) };
   const follow = async () =>
-    isOne ? waitForOne(found[0] ?? (await sessions.findRunning()), waiting) : waitForAll(found, waiting);
+    isOne ? waitForOne(found[0] ?? (await generations.findRunning()), waiting) : waitForAll(found, waiting);
   await ringAfter(options.bell ?? false, follow, io);
 }
 
 type Waiting = Context & { options: Options; teller: Teller };
 
 /** Each generation once, even if two of the typed ids stand for the same one. */
-async function findTyped(typed: string[], sessions: Sessions): Promise<Found[]> {
-  const found = await Promise.all(typed.map(sessions.find));
+async function findTyped(typed: string[], { find }: Generations): Promise<LocatedGeneration[]> {
+  const found = await Promise.all(typed.map(find));
   return [...new Map(found.map((each) => [each.id, each])).values()];
 }
 
-async function waitForOne({ id, open }: Found, waiting: Waiting): Promise<void> {
+async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Promise<void> {
   const { options, io, output, teller } = waiting;
   const { output: place } = options;
   const stop = (error: unknown) => {
     throw teller.stopped(id, error);
   };
   const session = await open().catch(stop);
-  const { explain } = await import("../context.ts");
   const show = (result: Result) => printResult(result, { place, open: options.open ?? false, output }, io);
-  const explainWith: Collecting["explainWith"] = (error, place) => explain(error, id, { ...options, place }, io);
+  const explainWith: Collecting["explainWith"] = (error, place) => withResumeHint(error, id, { ...options, place }, io);
   await collectOne(id, { ...waiting, session, index: 0, show, explainWith }).catch(stop);
   if (place === "-") await session.recordStreamed(id);
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
-async function waitForAll(found: Found[], waiting: Waiting): Promise<void> {
+async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise<void> {
   const { options, io, output, teller } = waiting;
   const { output: place } = options;
   const { isFolder } = await import("../../client/place.ts");
@@ -114,7 +116,7 @@ async function waitForAll(found: Found[], waiting: Waiting): Promise<void> {
   const show = async (result: Result) => {
     if (!output.json) await printResult(result, { place, open: false, output }, io);
   };
-  const follow = async ({ id, open }: Found, index: number): Promise<Outcome> => {
+  const follow = async ({ id, open }: LocatedGeneration, index: number): Promise<Outcome> => {
     let status: string | null = null;
     const onStatus = (said: string) => {
       status = said;
@@ -142,7 +144,6 @@ type Failure = { id: string; error: VidgenError };
 
 /** Prints what went wrong, each message once, and throws the error with the highest exit code, with one command that resumes all. */
 async function failAll(failures: Failure[], { options, io, output }: Waiting): Promise<void> {
-  const { resumeHint, isOver } = await import("../context.ts");
   const isSame = (a: VidgenError, b: VidgenError) => a.message === b.message && a.hint === b.hint;
   const distinct = failures.filter((one, i) => failures.findIndex(({ error }) => isSame(error, one.error)) === i);
   const errors = distinct.map(({ error }) => {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { systemCode, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { HeldService, OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
-import type { Context } from "../command.ts";
+import type { Context } from "../context.ts";
 import { findServiceFolder } from "../local.ts";
 import { databaseError } from "./database.ts";
 

@@ -1,6 +1,6 @@
 import { isLoopback } from "../../client/credentials.ts";
 import type { Io } from "../../io.ts";
-import type { Context } from "../command.ts";
+import type { Context } from "../context.ts";
 import { describeEngine, type EngineCheck } from "../engines.ts";
 
 /** The engines, as far as they are told about. */

@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { createReadStream } from "node:fs";
-import type { Readable } from "node:stream";
+import { readAll } from "../../client/input.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 
@@ -77,30 +77,6 @@ async function ask<Answer>(prompt: (context: Context) => Promise<Answer>, io: Io
 /** All of stdin, at most 1 MB of it. Throws `usage` for more. */
 export function readStdin(io: Io): Promise<Buffer> {
   return readAll(io.stdin, "The input on stdin", { signal: io.signal });
-}
-
-type ReadOptions = Pick<Io, "signal"> & { maxMegabytes?: number };
-
-/** All of a stream. Throws `usage` for more than the limit. */
-export async function readAll(
-  input: Readable,
-  name: string,
-  { signal, maxMegabytes = 1 }: ReadOptions,
-): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  const onAbort = () => input.destroy(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    for await (const chunk of input) {
-      length += chunk.length;
-      if (length > maxMegabytes * 1_000_000) throw usage(`${name} is larger than ${maxMegabytes} MB.`);
-      chunks.push(typeof chunk === "string" ? Buffer.from(chunk) : chunk);
-    }
-  } finally {
-    signal.removeEventListener("abort", onAbort);
-  }
-  return Buffer.concat(chunks);
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Entry } from "../../client/history.ts";
 import { checkTemplate } from "../../client/naming.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import type { Collected } from "../context.ts";
+import type { Collected } from "../session.ts";
 import { openPlace } from "./opener.ts";
 import type { Output } from "./output.ts";
 

@@ -1,3 +1,4 @@
+import { fields, flagOf, wireValue } from "../../client/fields.ts";
 import type { StoredGeneration } from "../store/store.ts";
 
 /** The request of a generation, as JSON and as the command lines that make it again. */
@@ -11,23 +12,27 @@ export type ServiceAddress = { baseUrl: string; isLocal: boolean };
  * the beginning of its address in the others; `hasData` tells so.
  */
 export function makeAgain({ request, callback_url }: StoredGeneration, { baseUrl, isLocal }: ServiceAddress): Again {
-  const { prompt, model, aspectRatio, duration, resolution, images, extras } = request;
-  const shown = images.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image));
-  const [imageUrl] = shown;
-  const body = {
-    ...{ prompt, model, aspectRatio, duration, resolution },
-    ...(shown.length === 1 ? { imageUrl } : {}),
-    ...(shown.length > 1 ? { imageUrls: shown } : {}),
-    ...extras,
-    ...(callback_url === null ? {} : { callback_url }),
-  };
-  const flags = [
-    ...["-m", model, "-a", aspectRatio, "-d", String(duration), "-r", resolution],
-    ...images.flatMap((image, index) => ["-i", isData(image) ? `image-${index + 1}.png` : image]),
-    ...Object.entries(extras).flatMap(([name, value]) => ["--set", `${name}=${settingText(value)}`]),
-    ...(callback_url === null ? [] : ["--callback-url", callback_url]),
-    ...(isLocal ? ["--local"] : ["--base-url", baseUrl]),
-  ];
+  const { prompt, images, extras } = request;
+  const values: Record<string, unknown> = { ...request, ...extras, callback_url: callback_url ?? undefined };
+  const body: Record<string, unknown> = {};
+  const flags: string[] = [];
+  for (const field of fields) {
+    const flag = flagOf(field, "short");
+    const value = values[field.name];
+    if (field.takes === "images") {
+      const shown = images.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image));
+      Object.assign(body, shown.length > 1 ? { imageUrls: shown } : { imageUrl: shown[0] });
+      flags.push(...images.flatMap((image, index) => [flag, isData(image) ? `image-${index + 1}.png` : image]));
+    } else if (value !== undefined && wireValue(field, String(value)) === value) {
+      body[field.name] = value;
+      if (flag !== "") flags.push(flag, String(value));
+    }
+  }
+  for (const [name, value] of Object.entries(extras)) {
+    if (!(name in body)) flags.push("--set", `${name}=${settingText(value)}`);
+  }
+  Object.assign(body, extras);
+  flags.push(...(isLocal ? ["--local"] : ["--base-url", baseUrl]));
   const headers = `-H "Authorization: Bearer $VIDGEN_API_KEY" -H "Content-Type: application/json"`;
   return {
     json: jsonText(body, 2),

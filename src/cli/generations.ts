@@ -1,0 +1,80 @@
+import type { Started } from "../client/attempts.ts";
+import { type Entry, isOpen } from "../client/history.ts";
+import { isUuid } from "../client/schema.ts";
+import { usage, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { listHint } from "./resume.ts";
+import type { Services } from "./services.ts";
+import type { Session, SessionOptions } from "./session.ts";
+
+/** A generation that a command is about. `open` gives the session of its service, and rejects when that has no key here. */
+export type LocatedGeneration = { id: string; open(): Promise<Session> };
+
+/** The generations that a command can be about. */
+export type Generations = {
+  /**
+   * The generation that a typed id, or the beginning of a UUID, stands for: that of the journal, at the service where it was started, else
+   * the id itself at the service of the settings. Throws `usage` when several begin so.
+   */
+  find(typed: string): Promise<LocatedGeneration>;
+  /** The newest generation that has not ended. Throws `not_found` when there is none. */
+  findRunning(): Promise<LocatedGeneration>;
+  /** The generations that have not ended, or are still to be saved; the oldest first. */
+  findOpen(): Promise<LocatedGeneration[]>;
+};
+
+/** What was started before that runs no more: a long journal is not read to its beginning for it. */
+const longestRunMs = 7 * 24 * 3600_000;
+
+/** With `--local` or `--base-url` they are those of that one service; without them, all that the journal knows. */
+export async function locateGenerations(
+  { local, baseUrl }: Pick<SessionOptions, "local" | "baseUrl">,
+  { journal, open }: Services,
+  io: Pick<Io, "date" | "env">,
+): Promise<Generations> {
+  const isNamed = local || baseUrl !== undefined;
+  const named = isNamed ? (await open()).client.baseUrl : undefined;
+  const entries = async (goOn?: (part: Entry[]) => boolean): Promise<Started[]> => {
+    const all = await journal.entries(goOn);
+    return all.filter((entry): entry is Started => {
+      return entry.id !== undefined && (named === undefined || entry.base_url === named);
+    });
+  };
+  const locate = ({ id, base_url }: Started): LocatedGeneration => ({ id, open: () => open(base_url) });
+  /** Read once, however many ids were typed; an id needs no journal that can be read. */
+  let known: Promise<Started[]> | undefined;
+
+  return {
+    async find(typed) {
+      known ??= entries().catch(() => []);
+      const lower = typed.toLowerCase();
+      const isMeant = ({ id }: Started) => id === typed || (isUuid(id) && id.toLowerCase().startsWith(lower));
+      const meant = distinct((await known).filter(isMeant));
+      const [only, other] = meant;
+      if (only === undefined) return { id: isUuid(typed) ? lower : typed, open: () => open() };
+      if (other === undefined) return locate(only);
+      const rows = meant.map(({ id, base_url }) => `${id} at ${base_url}`);
+      throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
+    },
+    async findRunning() {
+      const isRunning = (entry: Entry) => entry.status === "processing";
+      const since = io.date().getTime() - longestRunMs;
+      const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
+      const found = await entries((part) => !part.some(isRunning) && part.some(isNew));
+      const running = found.find(isRunning);
+      if (running) return locate(running);
+      throw new VidgenError("not_found", "No generation that was started here is running.", {
+        hint: `Give an id; ${listHint(io)}`,
+      });
+    },
+    findOpen: async () =>
+      distinct((await entries()).filter(isOpen))
+        .map(locate)
+        .reverse(),
+  };
+}
+
+/** Each generation once: attempts with the same Idempotency-Key have the same one. */
+function distinct(entries: Started[]): Started[] {
+  return [...new Map(entries.map((entry) => [`${entry.base_url} ${entry.id}`, entry])).values()];
+}

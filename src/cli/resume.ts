@@ -1,0 +1,44 @@
+import { VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { quote, valueWords } from "./command-line.ts";
+import { programName } from "./terminal/output.ts";
+
+export type ResumeOptions = {
+  local?: boolean;
+  baseUrl?: string;
+  overwrite?: boolean;
+  writeInfoJson?: boolean;
+  /** `-o` as it was typed. */
+  place: string | undefined;
+};
+
+/** The hint with the command that resumes these generations, or with "--all" those that are open. */
+export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
+  const { local, baseUrl, place, overwrite, writeInfoJson } = options;
+  const flags = [
+    ...(local ? ["--local"] : []),
+    ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
+    ...(place === undefined ? [] : valueWords("-o", "--output", place)),
+    ...(overwrite ? ["--overwrite"] : []),
+    ...(writeInfoJson ? ["--write-info-json"] : []),
+  ];
+  const words = typeof ids === "string" ? [ids] : ids;
+  const isOdd = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));
+  const all = isOdd ? [...flags, "--", ...words] : [...words, ...flags];
+  return `Resume with: ${programName(io.env)} wait ${all.map(quote).join(" ")}`;
+}
+
+/** Adds the id, and the command to resume, to an error that came after a generation was paid for. */
+export function withResumeHint(error: unknown, id: string, options: ResumeOptions, io: Pick<Io, "env">): unknown {
+  if (!(error instanceof VidgenError)) return error;
+  return error.with({ id, hint: isOver(error) ? undefined : resumeHint([id], options, io) });
+}
+
+/** Whether an error means that there is nothing to resume. */
+export function isOver({ code }: VidgenError): boolean {
+  return code === "failed" || code === "not_found";
+}
+
+export function listHint({ env }: Pick<Io, "env">): string {
+  return `\`${programName(env)} list\` shows what was started here.`;
+}

@@ -1,0 +1,90 @@
+import { isAbsolute } from "node:path";
+import { type Journal, type JournalIo, openJournal } from "../client/journal.ts";
+import { asVidgenError, usage, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
+import { createSession, type Service, type Session, type SessionOptions } from "./session.ts";
+import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
+import { findStorage, journalIn } from "./storage.ts";
+import { createProgressDisplay } from "./terminal/progress.ts";
+
+/** Which service a command speaks to, and with which key. Each is opened when it is first needed. */
+export type Services = {
+  /** The user's journal, of all services. */
+  journal: Journal;
+  /**
+   * The session of the service that the flags and settings name, or, where no flag names one, of that with this name in the journal. Settings
+   * are read each time: a login while an MCP server runs counts. Throws `usage` without a base URL, `auth` without a key.
+   */
+  open(baseUrl?: string): Promise<Session>;
+  /** As `Session.close`, for all. */
+  close(isDone: boolean): Promise<void>;
+};
+
+/** With `--local` or `--base-url` there is that one service. Throws `usage` for both; sends nothing to a remote service. */
+export async function openServices(options: SessionOptions, io: Io): Promise<Services> {
+  const { local = false, baseUrl: typed, output } = options;
+  if (local && typed !== undefined) throw usage("--local and --base-url cannot be combined.");
+  const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
+  if (note !== undefined) output.note(note);
+  const shared = { ...options, journal, display: createProgressDisplay(output, io) };
+  /** By the name of the service and its key; a login may have changed the key. */
+  const opened = new Map<string, Promise<Session>>();
+
+  /** Running the local service a second time would fail, so one that is being opened counts too. */
+  const openOnce = (name: string, find: () => Promise<Service>): Promise<Session> => {
+    const session = opened.get(name) ?? find().then((service) => createSession(service, shared, io));
+    opened.set(name, session);
+    session.catch(() => opened.delete(name));
+    return session;
+  };
+
+  return {
+    journal,
+    async open(baseUrl) {
+      const other = local || typed !== undefined ? undefined : baseUrl;
+      if (local || other === localBaseUrl) return openOnce(localBaseUrl, () => openLocalService(output.note, io));
+      const service = await (other === undefined
+        ? resolveService(typed, io)
+        : { baseUrl: other, apiKey: await resolveOwnKey(other, io) });
+      return openOnce(`${service.baseUrl} ${service.apiKey}`, async () => service);
+    },
+    async close(isDone) {
+      for (const session of opened.values()) await session.then(({ close }) => close(isDone)).catch(() => {});
+    },
+  };
+}
+
+async function openLocalService(onNote: (text: string) => void, io: Io): Promise<Service> {
+  const local = await openLocal(io, onNote);
+  return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
+}
+
+/** The remote service and its key, from flag, environment or saved file. Throws `usage` without a base URL, `auth` without a key. */
+export async function resolveService(flag: string | undefined, io: Io) {
+  const baseUrl = await resolveBaseUrl(flag, io, ", save one with `vidgen login`, or use --local");
+  return { baseUrl, apiKey: await resolveApiKey(baseUrl, io) };
+}
+
+/** The user's journal. `note` is set when the journal, or with `isLocal` the local service's state, is not in its usual folder. */
+export async function findJournal(
+  isLocal: boolean,
+  io: Io & Pick<JournalIo, "onNote">,
+): Promise<{ journal: Journal; note: string | undefined }> {
+  const storage = await findStorage("state", io).catch(asVidgenError);
+  if (storage instanceof VidgenError) return { journal: unwritableJournal(storage), note: storage.message };
+  // The usual journal may hold entries from a time when it could be written.
+  const { usual = "" } = storage;
+  const journal = openJournal(journalIn(storage.folder), io, isAbsolute(usual) ? journalIn(usual) : undefined);
+  const note = storage.note ?? (isLocal ? (await findServiceFolder(io)).note : undefined);
+  return { journal, note };
+}
+
+/** Replaces a journal that cannot be written: polls and downloads work without one; a start, which costs money, fails. */
+function unwritableJournal(error: VidgenError): Journal {
+  const refuse = async () => {
+    throw error;
+  };
+  const writing = { append: refuse, lock: refuse, hold: refuse, isHeld: refuse, forget: refuse };
+  return { path: "", ...writing, entries: async () => [], entriesOf: async () => [], findLast: async () => undefined };
+}

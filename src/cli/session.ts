@@ -1,0 +1,134 @@
+import type { Claim } from "../client/claims.ts";
+import { type Client, createClient } from "../client/client.ts";
+import type { Completed } from "../client/follow.ts";
+import { type Entry, typicalMs } from "../client/history.ts";
+import type { Journal } from "../client/journal.ts";
+import { asVidgenError, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { type Local, localBaseUrl } from "./local.ts";
+import { listHint } from "./resume.ts";
+import type { Output } from "./terminal/output.ts";
+import type { ProgressDisplay } from "./terminal/progress.ts";
+import { traceFetch } from "./terminal/trace.ts";
+
+export type SessionOptions = {
+  local?: boolean;
+  baseUrl?: string;
+  overwrite?: boolean;
+  writeInfoJson?: boolean;
+  output: Output;
+};
+
+/** Where a session sends its requests; `local` for the local service. */
+export type Service = { baseUrl: string; apiKey: string; local?: Local };
+
+/** What all sessions of a command share. */
+type Shared = { journal: Journal; display: ProgressDisplay };
+
+/** What a command does with one service, and with the journal of what it started there. */
+export type Session = {
+  client: Client;
+  /** The user's journal, of all services. */
+  journal: Journal;
+  /** Whether the local service runs inside this process: its URLs end with the command. */
+  isInProcess(): boolean;
+  /** The local service, which charges nothing. */
+  isLocal: boolean;
+  /** Follows a generation to its end, saves its video, and shows progress. */
+  collect(id: string, options: CollectOptions): Promise<Collected>;
+  /** The saved file, with a note, when the journal says that the video was saved at `place`; else `undefined`. */
+  findAlreadySaved(id: string, place: string | undefined): Promise<string | undefined>;
+  /** Writes down that the video was streamed to stdout. */
+  recordStreamed(id: string): Promise<void>;
+  /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
+  explainNotFound(error: unknown, id: string): Promise<unknown>;
+  /** Closes the local service if it runs in this process; with `isDone` only once its callbacks are sent. */
+  close(isDone: boolean): Promise<void>;
+};
+
+type CollectOptions = {
+  timeoutMs: number;
+  /** Between two polls; by default it depends on the service. */
+  intervalMs: number | undefined;
+  /** Where the video is saved; without a target it is not downloaded. */
+  target: Claim | undefined;
+  /** Called with the status of the generation, as often as the service reports it. */
+  onStatus?: (status: string) => void;
+  /** Called with the bytes of the video so far; `total` is `undefined` when the size is not known. */
+  onProgress?: (received: number, total: number | undefined) => void;
+};
+
+/** A generation that has completed, and the file it was saved to. */
+export type Collected = Completed & { file: string | undefined };
+
+export function createSession(service: Service, options: SessionOptions & Shared, io: Io): Session {
+  const { baseUrl, apiKey, local } = service;
+  const { output, journal, display } = options;
+  output.hide(apiKey);
+  const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
+  const client = createClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
+  /** The newest entries, which tell enough of a model's time. */
+  let recent: Promise<Entry[]> | undefined;
+
+  const explainNotFound = async (error: unknown, id: string) => {
+    if (!(error instanceof VidgenError) || error.code !== "not_found") return error;
+    const entries = await journal.entries().catch(() => []);
+    const started = entries.find((entry) => entry.base_url !== baseUrl && entry.id?.startsWith(id));
+    const hint = started ? otherServiceHint(started.base_url, options) : listHint(io);
+    return error.with({ hint });
+  };
+
+  return {
+    client,
+    journal,
+    isLocal: local !== undefined,
+    isInProcess: () => local?.isInProcess() ?? false,
+    explainNotFound,
+    async findAlreadySaved(id, place) {
+      if (place === undefined || options.overwrite) return undefined;
+      const file = await client.findSaved(id, place).catch(() => undefined);
+      if (file === undefined) return undefined;
+      output.note(`${id} is already saved.`);
+      if (options.writeInfoJson) await client.addInfo(id, file, io);
+      return file;
+    },
+    recordStreamed: (id) =>
+      journal.append({ kind: "saved", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
+    async collect(id, { target, onStatus, onProgress, ...times }) {
+      // A video that was paid for is saved even where the journal cannot be read.
+      recent ??= client.entries(() => false).catch(() => []);
+      const entries = await recent;
+      const model = entries.find((entry) => entry.id === id)?.request.model;
+      const typical = model === undefined ? undefined : typicalMs(entries, model);
+      const { stop, ...listeners } = display.follow(id, { model, typicalMs: typical });
+      const onState = (status: string, percent?: number) => {
+        onStatus?.(status);
+        listeners.onState(status, percent);
+      };
+      const { overwrite, writeInfoJson: infoJson } = options;
+      const onBytes = (received: number, total: number | undefined) => {
+        onProgress?.(received, total);
+        listeners.onProgress(received, total);
+      };
+      const how = { ...times, overwrite, infoJson, signal: io.signal, ...listeners, onState, onProgress: onBytes };
+      try {
+        if (target) return await client.download(id, target, how);
+        return { ...(await client.follow(id, how)), file: undefined };
+      } catch (error) {
+        throw await explainNotFound(error, id);
+      } finally {
+        stop();
+      }
+    },
+    async close(isDone) {
+      if (isDone) await local?.settled();
+      await local?.close();
+    },
+  };
+}
+
+/** Without a flag that names a service, a generation is looked for where it was started. */
+function otherServiceHint(other: string, { local }: SessionOptions): string {
+  const where = other === localBaseUrl ? "with --local" : `at ${other}`;
+  return `It was started ${where}: leave out ${local ? "--local" : "--base-url"}.`;
+}

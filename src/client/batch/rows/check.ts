@@ -1,0 +1,172 @@
+import { isDeepStrictEqual } from "node:util";
+import { usage } from "../../../errors.ts";
+import type { Io } from "../../../io.ts";
+import { shorten } from "../../credentials.ts";
+import { type FieldTexts, textFields } from "../../fields.ts";
+import { recordOf } from "../../history.ts";
+import { readImages } from "../../images.ts";
+import {
+  describeFlagFault,
+  type FieldFault,
+  type FieldInput,
+  findFaults,
+  hasOwnImage,
+  type RequestInput,
+  readSettings,
+  toRequest,
+} from "../../request.ts";
+import type { StartRequest } from "../../schema.ts";
+import type { Row } from "../row.ts";
+import type { Variant } from "./each.ts";
+import type { Faults } from "./faults.ts";
+import { createOutputCheck } from "./outputs.ts";
+import type { ImageCheck } from "./pictures.ts";
+import { type Line, setCell, type Table } from "./table.ts";
+import { createTemplates } from "./words.ts";
+
+/** What the flags give to rows that leave it out; `prompt` and `output` are templates. */
+export type RowFlags = Omit<RequestInput, "texts"> & {
+  texts: Omit<FieldTexts, "prompt"> & { model: string };
+  prompt?: string | undefined;
+  output?: string | undefined;
+};
+
+type CheckOptions = { table: Table; flags: RowFlags; eachNames: readonly string[]; images: ImageCheck };
+
+const maxIdLength = 200;
+
+/** Checks one row after another, each with its number, and returns it, or `undefined` for one that cannot be started. */
+export function createRowCheck(
+  { table, flags, eachNames, images }: CheckOptions,
+  faults: Faults,
+  io: Pick<Io, "date" | "platform" | "disk">,
+) {
+  const { columns } = table;
+  const settings = readSettings(flags.set);
+  const wrongFlags = checkFlags(flags, settings, faults);
+  const prepare = createTemplates(table, { eachNames, flags: wordsOf(flags) }, faults);
+  const fillPrompt = flags.prompt === undefined ? undefined : prepare(flags.prompt, { label: "--prompt" });
+  const fillPlace = flags.output === undefined ? undefined : prepare(flags.output, { label: "-o" });
+  const checkOutput = createOutputCheck(table, io, faults);
+  const ids = new Map<string, number>();
+
+  const addFault = ({ field, text, subject }: FieldFault, row: Line, variant: Variant) => {
+    if (wrongFlags.has(field) && !row.texts.has(field)) return;
+    const whole = subject === undefined ? text : `${subject} ${text}`;
+    if (field === "prompt" && !columns.has(field) && !eachNames.includes(field))
+      return faults.add("there is neither a column prompt nor --prompt");
+    if (subject === undefined && variant.some(([name]) => name === field))
+      return faults.add(`--each ${field} ${whole}`);
+    faults.add(whole, { line: row.line, where: columns.get(field) });
+  };
+
+  const findId = (row: Line, variant: Variant) => {
+    const own = row.texts.get("id");
+    if (own === undefined) return undefined;
+    const id = [own, ...variant.map(([, text]) => text)].join("/");
+    const at = { line: row.line, where: columns.get("id") };
+    const earlier = ids.get(id);
+    if (/\p{Cc}/u.test(id)) faults.add("must not have control characters", at);
+    if (id.length > maxIdLength) faults.add(`must have at most ${maxIdLength} characters, not ${id.length}`, at);
+    if (earlier !== undefined) faults.add(`"${shorten(id)}" is the id of line ${earlier} too`, at);
+    ids.set(id, earlier ?? row.line);
+    return id;
+  };
+
+  const readInput = (row: Line, n: number): FieldInput => {
+    const { texts } = row;
+    const extra = { ...withoutGiven(settings, row), ...row.extra };
+    // A template with a fault counts as a prompt: the fault is told already.
+    const prompt = texts.get("prompt") ?? (fillPrompt ? (fillPrompt(row, n) ?? stillToCome) : "");
+    const own = fieldTexts(texts);
+    const model = own.model ?? flags.texts.model;
+    const images = hasOwnImage({ extra }) ? [] : (row.images ?? flags.images);
+    return { texts: { ...flags.texts, ...own, prompt, model }, images, extra };
+  };
+
+  const readPlace = async (row: Line, n: number, input: FieldInput) => {
+    const cell = row.texts.get("output");
+    const fill = cell === undefined ? fillPlace : prepare(cell, { label: "output", line: row.line });
+    const place = fill?.(row, n);
+    const { prompt, model } = toRequest(input);
+    if (place !== undefined) await checkOutput(place, row, { prompt, model });
+    return place;
+  };
+
+  return async (line: Line, variant: Variant, n: number): Promise<Row | undefined> => {
+    const row = withVariant(line, variant);
+    if (line.texts.size === 0) {
+      faults.add("the row is empty", { line: row.line });
+      return undefined;
+    }
+    const id = findId(row, variant);
+    const input = readInput(row, n);
+    for (const fault of findFaults(input)) addFault(fault, row, variant);
+    const seen = input.images.length === 0 ? noImages : await images.look(input.images);
+    const place = await readPlace(row, n, input);
+    if ("fault" in seen) {
+      if (row.images) addFault({ field: "imageUrl", text: seen.fault }, row, variant);
+      else faults.add(`--image: ${seen.fault}`);
+      return undefined;
+    }
+    const request = toRequest({ ...input, images: seen.recorded });
+    const record = recordOf(request);
+    if (seen.isLocal) return { id, line: line.line, record, load: createLoad(input, record, line.line), place };
+    // A request without secrets is not kept twice.
+    const isSame = JSON.stringify(record) === JSON.stringify(request);
+    return { id, line: line.line, record: isSame ? request : record, load: createKept(request), place };
+  };
+}
+
+const noImages = { recorded: [], isLocal: false };
+
+/** Stands for a prompt where only the other fields are checked. */
+const stillToCome = "still to come";
+
+/** Adds the faults of the flags themselves, once, and returns their fields. */
+function checkFlags(flags: RowFlags, settings: Record<string, unknown>, faults: Faults): Set<string> {
+  // How many images there must be depends on the model of the row.
+  const texts = { ...flags.texts, prompt: flags.prompt ?? stillToCome };
+  const input = { texts, images: flags.images, extra: { imageUrl: "", ...settings } };
+  const found = [...findFaults(input)];
+  for (const fault of found) faults.add(describeFlagFault(fault));
+  return new Set(found.map(({ field }) => field));
+}
+
+/** The fields among the cells of a row. */
+function fieldTexts(texts: ReadonlyMap<string, string>): FieldTexts {
+  return Object.fromEntries(textFields.flatMap(({ name }) => (texts.has(name) ? [[name, texts.get(name)]] : [])));
+}
+
+/** The flags as words for templates. */
+function wordsOf({ texts, images: [imageUrl] }: RowFlags): Map<string, string> {
+  const words = Object.entries({ ...texts, imageUrl });
+  return new Map(words.flatMap(([name, text]) => (text === undefined ? [] : [[name, text] as const])));
+}
+
+function withVariant(line: Line, variant: Variant): Line {
+  if (variant.length === 0) return line;
+  const row = { ...line, texts: new Map(line.texts) };
+  for (const [name, text] of variant) setCell(row, name, text);
+  return row;
+}
+
+/** The fields of `--set` that the row does not give itself. */
+function withoutGiven(settings: Record<string, unknown>, { texts, images }: Line): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(settings).filter(([field]) => !texts.has(field) && !(images && /^image/i.test(field))),
+  );
+}
+
+function createKept(request: StartRequest): Row["load"] {
+  return async () => request;
+}
+
+/** Reads the images again, so that they are not kept in memory. */
+function createLoad(input: FieldInput, record: StartRequest, line: number): Row["load"] {
+  return async () => {
+    const request = toRequest({ ...input, images: await readImages(input.images) });
+    if (isDeepStrictEqual(recordOf(request), record)) return request;
+    throw usage(`An image of line ${line} has changed since it was checked; this row was not sent.`);
+  };
+}

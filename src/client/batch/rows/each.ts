@@ -1,0 +1,71 @@
+import { shorten } from "../../credentials.ts";
+import { columnName, guessColumn, isKnown } from "./columns.ts";
+import type { Faults } from "./faults.ts";
+import type { Table } from "./table.ts";
+
+/** The values that one of the rows made of a line has: pairs of a column and its text. */
+export type Variant = readonly (readonly [column: string, text: string])[];
+
+type EachOptions = {
+  /** As they are typed, such as "model=wan-2.5,ray-3". */
+  each: readonly string[];
+  /** The names that templates use. */
+  used: ReadonlySet<string>;
+};
+
+/** More rows of one line are a slip, such as one `--each` too many. */
+const maxVariants = 10_000;
+
+/** Every combination of the values of `--each`, the last field changing fastest; without `--each` a single empty one. */
+export async function readEach({ each, used }: EachOptions, table: Table, faults: Faults): Promise<Variant[]> {
+  const fields = new Map<string, string[]>();
+  const free: string[] = [];
+  for (const typed of each) {
+    const at = typed.indexOf("=");
+    const name = columnName(typed.slice(0, Math.max(at, 0)));
+    const values = typed
+      .slice(at + 1)
+      .split(",")
+      .map((value) => value.trim());
+    const fault = fields.has(name) ? "is given twice" : findFault(name, values, used);
+    if (name === "") faults.add(`--each must be field=value,value, not "${shorten(typed)}"`);
+    else if (fault !== undefined) faults.add(`--each ${name} ${fault}`);
+    else free.push(name);
+    if (name !== "id" && name !== "output") fields.set(name, values);
+  }
+  for (const [name, line] of await findOwn(free, table)) {
+    const where = `line ${line}${table.columns.get(name) ?? ""}`;
+    faults.add(`--each ${name} is not possible: ${where} has a value of its own`);
+  }
+  const count = [...fields.values()].reduce((product, values) => product * values.length, 1);
+  if (count > maxVariants) {
+    faults.add(`--each makes ${count} rows of each line, more than ${maxVariants}`);
+    return [[]];
+  }
+  return [...fields].reduce<Variant[]>(
+    (variants, [name, values]) =>
+      variants.flatMap((variant) => values.map((value) => [...variant, [name, value] as const])),
+    [[]],
+  );
+}
+
+function findFault(name: string, values: string[], used: ReadonlySet<string>): string | undefined {
+  if (name === "id" || name === "output") return "is not possible: a row has one of its own";
+  if (values.includes("")) return "has an empty value";
+  if (new Set(values).size < values.length) return "has a value twice";
+  if (isKnown(name) || used.has(name)) return undefined;
+  const guess = guessColumn(name);
+  return `changes nothing: no template uses {${name}}${guess === undefined ? "" : `; did you mean ${guess}?`}`;
+}
+
+/** The first line that sets a field itself, for each such field. */
+async function findOwn(names: string[], { columns, lines }: Table): Promise<Map<string, number>> {
+  const found = new Map<string, number>();
+  const wanted = names.filter((name) => columns.has(name) || columns.has(`set.${name}`));
+  if (wanted.length === 0) return found;
+  for await (const { line, texts } of lines()) {
+    for (const name of wanted)
+      if (!found.has(name) && (texts.has(name) || texts.has(`set.${name}`))) found.set(name, line);
+  }
+  return found;
+}

@@ -1,0 +1,44 @@
+import { usage } from "../../../errors.ts";
+
+/** Where a fault is: `where` is as `Table.columns` gives it. Without a line it is in a flag. */
+type Position = { line: number; where?: string | undefined };
+
+/** What is wrong with a file, collected: a fault that several rows share, because of a flag, is shown once. */
+export type Faults = {
+  add(text: string, at?: Position): void;
+  isEmpty(): boolean;
+  /** Throws `usage` with all faults, in the order of the lines. */
+  throwIfAny(): void;
+};
+
+const maxShown = 50;
+
+/** Of more faults only the number is kept. */
+const maxKept = 10_000;
+
+export function createFaults(name: string): Faults {
+  const lines = new Map<string, number>();
+  let dropped = 0;
+  return {
+    add(text, at) {
+      const position = at ? `line ${at.line}${at.where ?? ""}: ` : "";
+      // A cell may hold line ends.
+      const whole = `${position}${text}`.replace(/\s+/g, " ");
+      if (lines.has(whole)) return;
+      if (lines.size < maxKept) lines.set(whole, at?.line ?? 0);
+      else dropped++;
+    },
+    isEmpty: () => lines.size === 0,
+    throwIfAny() {
+      if (lines.size === 0) return;
+      const sorted = [...lines].sort(([, a], [, b]) => a - b).map(([text]) => text);
+      const count = sorted.length + dropped;
+      const rest = count > maxShown ? [`... and ${count - maxShown} more`] : [];
+      const shown = [
+        `${name}: ${count} ${count === 1 ? "fault" : "faults"}; nothing was sent.`,
+        ...sorted.slice(0, maxShown),
+      ];
+      throw usage([...shown, ...rest].join("\n"));
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { isUtf8 } from "node:buffer";
+import { createReadStream } from "node:fs";
+import { extname } from "node:path";
+import { systemReason, usage, VidgenError } from "../../../errors.ts";
+import type { Io } from "../../../io.ts";
+import { readAll } from "../../input.ts";
+import type { Faults } from "./faults.ts";
+
+export const formats = ["csv", "tsv", "jsonl", "txt"] as const;
+
+export type Format = (typeof formats)[number];
+
+/** The format by `--format`, else by the extension. Throws `usage` where neither tells. */
+export function findFormat(file: string, format: Format | undefined): Format {
+  const extension = extname(file).slice(1).toLowerCase();
+  const found = format ?? formats.find((known) => known === extension);
+  if (found) return found;
+  const what = file === "-" ? "stdin needs --format" : `The extension of ${file} names no format`;
+  throw usage(`${what}: ${formats.join(", ")}.`, "Add --format csv, or another of these.");
+}
+
+/** Reads the file, or stdin for "-", at most 256 MB: a device may have no end. Throws `usage`. */
+export async function readBytes(file: string, io: Pick<Io, "stdin" | "signal">): Promise<Buffer> {
+  const limit = { maxMegabytes: 256 };
+  try {
+    if (file === "-") return await readAll(io.stdin, "The input on stdin", { ...limit, signal: io.signal });
+    return await readAll(createReadStream(file), file, { ...limit, signal: io.signal });
+  } catch (error) {
+    if (error instanceof VidgenError) throw error;
+    throw usage(`Cannot read ${file}: ${systemReason(error, { ENOENT: "there is no such file" })}.`);
+  }
+}
+
+/** Throws all lines that are not text. They are looked for one by one only in a file that has some. */
+export function checkText(bytes: Buffer, faults: Faults): void {
+  if (isText(bytes)) return;
+  let line = 1;
+  for (let start = 0; start < bytes.length; line++) {
+    const end = bytes.indexOf("\n", start);
+    const next = end === -1 ? bytes.length : end + 1;
+    if (!isText(bytes.subarray(start, next))) faults.add("is not text (UTF-8)", { line });
+    start = next;
+  }
+  faults.throwIfAny();
+}
+
+function isText(bytes: Buffer): boolean {
+  return isUtf8(bytes) && !bytes.includes(0);
+}

@@ -1,0 +1,77 @@
+import { usage } from "../../../errors.ts";
+import type { Io } from "../../../io.ts";
+import { namesIn } from "../../naming.ts";
+import type { Row } from "../row.ts";
+import { createRowCheck, type RowFlags } from "./check.ts";
+import { guessColumn, isKnown, withColumnNames } from "./columns.ts";
+import { readEach } from "./each.ts";
+import { createFaults } from "./faults.ts";
+import { checkText, type Format, findFormat, readBytes } from "./file.ts";
+import { createImageCheck } from "./pictures.ts";
+import { readTable, type Table } from "./table.ts";
+
+export type RowOptions = RowFlags & {
+  format?: Format | undefined;
+  /** `--each` as it is typed, such as "model=wan-2.5,ray-3". */
+  each: string[];
+};
+
+export type ReadRows = {
+  rows: Row[];
+  /** How many rows the file has, before `--each` multiplies them. */
+  total: number;
+  /** What is no fault, but must be said: probable slips, and that local images are sent. */
+  notes: string[];
+};
+
+/** Reads and checks the rows of a file, or of stdin for "-". Throws `usage` with all faults of the file. */
+export async function readRows(
+  file: string,
+  options: RowOptions,
+  io: Pick<Io, "stdin" | "signal" | "date" | "platform" | "disk">,
+): Promise<ReadRows> {
+  const format = findFormat(file, options.format);
+  const bytes = await readBytes(file, io);
+  const name = file === "-" ? "stdin" : file;
+  if (bytes.length === 0) throw usage(`${name} is empty.`);
+  const faults = createFaults(name);
+  checkText(bytes, faults);
+  const table = await readTable(bytes, format, faults);
+  const used = await findUsed(table, options);
+  const variants = await readEach({ each: options.each, used }, table, faults);
+  const eachNames = variants[0]?.map(([name]) => name) ?? [];
+  const images = createImageCheck();
+  const check = createRowCheck({ table, flags: options, eachNames, images }, faults, io);
+  const rows: Row[] = [];
+  let total = 0;
+  for await (const line of table.lines()) {
+    for (const [index, variant] of variants.entries()) {
+      const row = await check(line, variant, total * variants.length + index + 1);
+      if (row && faults.isEmpty()) rows.push(row);
+    }
+    total++;
+  }
+  faults.throwIfAny();
+  if (total === 0)
+    throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
+  return { rows, total, notes: [...findSlips(table, used), ...images.notes()] };
+}
+
+/** The names that templates use. */
+async function findUsed({ lines, columns }: Table, { prompt, output }: RowOptions): Promise<Set<string>> {
+  const used = new Set<string>();
+  const add = (template = "") => {
+    for (const name of namesIn(withColumnNames(template))) used.add(name);
+  };
+  for (const template of [prompt, output]) add(template);
+  if (columns.has("output")) for await (const { texts } of lines()) add(texts.get("output"));
+  return used;
+}
+
+/** Columns that nothing uses, with a name like that of a known one. */
+function findSlips({ columns }: Table, used: Set<string>): string[] {
+  return [...columns.keys()].flatMap((name) => {
+    const guess = isKnown(name) || used.has(name) ? undefined : guessColumn(name);
+    return guess === undefined ? [] : [`Nothing uses the column ${name}; did you mean ${guess}?`];
+  });
+}

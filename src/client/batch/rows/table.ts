@@ -1,0 +1,159 @@
+import { isRecord, parseJson } from "../../json.ts";
+import { readValue } from "../../request.ts";
+import { columnName, isKnown } from "./columns.ts";
+import { type CsvRecord, readCsv } from "./csv.ts";
+import type { Faults } from "./faults.ts";
+import type { Format } from "./file.ts";
+
+/** What one line of the file says; a cell that is empty is left out. */
+export type Line = {
+  line: number;
+  /** By the name of the column, as `columnName` gives it. */
+  texts: Map<string, string>;
+  /** What `imageUrl` says. */
+  images?: string[];
+  /** What the columns `set.<field>` say, as it is sent. */
+  extra?: Record<string, unknown>;
+};
+
+export type Table = {
+  /** How a fault names each column after the line, such as ", column 2 (aspect_ratio)". */
+  columns: Map<string, string>;
+  /** Reads the rows, each time from the file's bytes: a hundred thousand of them need too much memory at once. */
+  lines(): AsyncIterable<Line>;
+};
+
+/** Reads the rows of a file. What is no row becomes a fault, and the rest is read. */
+export async function readTable(bytes: Buffer, format: Format, faults: Faults): Promise<Table> {
+  if (format === "txt") return readPrompts(bytes);
+  if (format === "jsonl") return readObjects(bytes, faults);
+  return readCells(() => readCsv(bytes, format, faults), faults);
+}
+
+/** Sets a cell from its text, which of `set.<field>` is JSON where it parses as JSON. */
+export function setCell(row: Line, column: string, text: string): void {
+  const value = text.trim();
+  if (value === "") return;
+  if (column.startsWith("set.")) row.extra = { ...row.extra, [column.slice(4)]: readValue(value) };
+  if (column === "imageUrl") row.images = [value];
+  row.texts.set(column, value);
+}
+
+function readPrompts(bytes: Buffer): Table {
+  async function* lines(): AsyncGenerator<Line> {
+    for (const { line, text } of splitLines(bytes)) yield { line, texts: new Map([["prompt", text]]) };
+  }
+  return { lines, columns: new Map([["prompt", ""]]) };
+}
+
+/** The lines that are not blank, without the spaces around them. */
+function* splitLines(bytes: Buffer): Generator<{ line: number; text: string }> {
+  let line = 1;
+  for (let start = 0; start < bytes.length; line++) {
+    const found = bytes.indexOf("\n", start);
+    const end = found === -1 ? bytes.length : found;
+    // Trims a BOM, too.
+    const text = bytes.toString("utf8", start, end).trim();
+    if (text !== "") yield { line, text };
+    start = end + 1;
+  }
+}
+
+async function readCells(read: () => AsyncIterable<CsvRecord>, faults: Faults): Promise<Table> {
+  const columns = new Map<string, string>();
+  const names: string[] = [];
+  for await (const { line, cells } of read()) {
+    cells.forEach((cell, index) => {
+      const name = columnName(cell);
+      const where = `, column ${index + 1}`;
+      const fault = findHeaderFault(name, columns);
+      if (fault !== undefined) faults.add(fault, { line, where });
+      else columns.set(name, `${where} (${cell.trim()})`);
+      names.push(name);
+    });
+    break;
+  }
+  async function* lines(): AsyncGenerator<Line> {
+    let isHeader = true;
+    for await (const { line, cells } of read()) {
+      const row: Line = { line, texts: new Map() };
+      if (cells.length === names.length) {
+        for (const [index, name] of names.entries()) setCell(row, name, cells[index] ?? "");
+        if (!isHeader) yield row;
+      } else {
+        const where = `, column ${Math.min(cells.length, names.length) + 1}`;
+        const text = `the row has ${countCells(cells.length)}, but the header has ${countCells(names.length)}`;
+        faults.add(text, { line, where });
+      }
+      isHeader = false;
+    }
+  }
+  return { lines, columns };
+}
+
+function countCells(count: number): string {
+  return count === 1 ? "1 cell" : `${count} cells`;
+}
+
+function findHeaderFault(name: string, columns: Table["columns"]): string | undefined {
+  if (name === "") return "the header's cell is empty";
+  if (columns.has(name)) return `the header has ${name} twice`;
+  if (name === "set" || name === "set.") return "the header must be set.<field>, such as set.seed";
+  return undefined;
+}
+
+function readObjects(bytes: Buffer, faults: Faults): Table {
+  const columns = new Map<string, string>();
+  for (const { line, text } of splitLines(bytes)) {
+    const object = parseJson(text);
+    if (!isRecord(object)) faults.add("is no JSON object", { line });
+    for (const [typed] of fieldsOf(object)) {
+      const name = columnName(typed);
+      if (!columns.has(name)) columns.set(name, ` (${typed})`);
+    }
+  }
+  async function* lines(): AsyncGenerator<Line> {
+    for (const { line, text } of splitLines(bytes)) {
+      const object = parseJson(text);
+      const row: Line = { line, texts: new Map() };
+      const seen = new Set<string>();
+      for (const [typed, value] of fieldsOf(object)) {
+        const name = columnName(typed);
+        const fault = seen.has(name) ? `the object has ${name} twice` : setValue(row, name, value);
+        if (fault !== undefined) faults.add(fault, { line, where: ` (${typed})` });
+        seen.add(name);
+      }
+      if (isRecord(object)) yield row;
+    }
+  }
+  return { lines, columns };
+}
+
+/** The fields of an object. In it `set`, an object itself, is the same as fields such as `set.seed`. */
+function fieldsOf(object: unknown): [string, unknown][] {
+  return Object.entries(isRecord(object) ? object : {}).flatMap(([name, value]): [string, unknown][] => {
+    if (name !== "set" || !isRecord(value)) return [[name, value]];
+    return Object.entries(value).map(([field, inner]) => [`set.${field}`, inner]);
+  });
+}
+
+/** Sets a cell from a value of JSON. Returns what is wrong with it. */
+function setValue(row: Line, name: string, value: unknown): string | undefined {
+  if (name === "set") return "must be an object";
+  if (name.startsWith("set.")) {
+    row.extra = { ...row.extra, [name.slice(4)]: value };
+    row.texts.set(name, typeof value === "string" ? value : JSON.stringify(value));
+    return undefined;
+  }
+  if (value === null) return undefined;
+  if (name === "imageUrl" && Array.isArray(value) && value.every((image) => typeof image === "string")) {
+    if (value.length === 0) return undefined;
+    row.images = value;
+    row.texts.set(name, value.join(" "));
+    return undefined;
+  }
+  const isText = typeof value === "string" || typeof value === "number";
+  if (!isText && isKnown(name)) return `must be text${name === "imageUrl" ? " or a list of texts" : ""}`;
+  setCell(row, name, isText ? String(value) : JSON.stringify(value));
+  return undefined;
+}

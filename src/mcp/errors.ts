@@ -1,0 +1,31 @@
+import { isExistsError } from "../client/target.ts";
+import { asVidgenError, type ErrorCode } from "../errors.ts";
+
+/** An error as an agent gets it. */
+export type ToolError = {
+  code: ErrorCode;
+  message: string;
+  hint: string | null;
+  id: string | null;
+  may_have_been_charged: boolean;
+};
+
+/** What an agent can do, where the hint of the error names flags of other commands. */
+const hints: Partial<Record<ErrorCode, string>> = {
+  unknown:
+    "The same call again sends nothing. Ask the user to check the account: get_video with the generation's id fetches it. If there is none, the user runs `vidgen list --dismiss <attempt>` with the attempt of the message, and the same call starts it anew. again: true starts a new one in any case; it is charged.",
+  not_found: "list_videos shows the ids of what was started on this computer.",
+  network: "Try again later; `vidgen doctor` diagnoses the problem.",
+  auth: "A person must type `vidgen login`, or start the server with VIDGEN_API_KEY set. After a login this call works without a restart.",
+  failed: "Another prompt or model may work; each start is charged.",
+};
+
+/** What a tool's result says about an error. `isOut` when a start request is out, whatever the error is. */
+export function describeError(thrown: unknown, isOut: boolean): ToolError {
+  const { code, message, id, ...error } = asVidgenError(thrown);
+  const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : (hints[code] ?? error.hint);
+  return {
+    ...{ code, message, hint: hint ?? null, id: id ?? null },
+    may_have_been_charged: code === "unknown" || (code === "bug" && isOut),
+  };
+}

@@ -1,0 +1,96 @@
+import { lstat, mkdir, realpath } from "node:fs/promises";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { shorten } from "../client/credentials.ts";
+import { safeName } from "../client/naming.ts";
+import { systemCode, systemReason, usage, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+
+/** The folder that an agent may save videos in and take images from. */
+export type Folder = {
+  /**
+   * The place for a video, from a path inside the folder; missing folders are made. Without a path it is the folder itself. Throws `usage`
+   * for any path that is not plainly inside, and `output` where a folder cannot be made.
+   */
+  place(path: string | undefined): Promise<string>;
+  /** An image as the client reads it: a URL as it is, a file by its real path. Throws `usage` for a file outside the folder. */
+  image(text: string): Promise<string>;
+};
+
+/**
+ * The folder of `--dir`, else the working folder. Desktop programs start their servers in the root or in the home folder, which nobody has
+ * chosen: then each use throws `usage`. Throws `usage` at once where `--dir` is no folder.
+ */
+export async function openFolder(dir: string | undefined, { home }: Pick<Io, "home">): Promise<Folder> {
+  const root = await realpath(dir ?? ".").catch((error) => {
+    throw usage(`Cannot use --dir ${dir}: ${systemReason(error)}.`, "Give a folder that exists.");
+  });
+  if (!(await lstat(root)).isDirectory()) throw usage(`--dir ${dir} is not a folder.`, "Give a folder that exists.");
+  const homeRoot = home === "" ? undefined : await realpath(home).catch(() => undefined);
+  const isChosen = dir !== undefined || (dirname(root) !== root && root !== homeRoot);
+  const check = () => {
+    // The client would fill in names in braces.
+    if (/[{}]/.test(root))
+      throw usage(`The folder ${root} has braces in its name.`, "A person must choose another with --dir.");
+    if (!isChosen)
+      throw usage(
+        `The server was started in ${root}, which is no folder for videos.`,
+        "A person must start it with a folder: `vidgen mcp --dir <folder>`.",
+      );
+  };
+  return {
+    async place(path = "") {
+      check();
+      const parts = path.split("/").filter((part, i, all) => part !== "" || i !== all.length - 1);
+      if (!parts.every((part) => part === safeName(part)))
+        throw usage(
+          `"${path}" is not a path that can be saved to.`,
+          `Give a path relative to ${root}, such as clips/fox.mp4: letters, digits, spaces and . _ -, and no part may begin or end with a dot or a space.`,
+        );
+      await checkLinks(root, parts);
+      const place = join(root, ...parts);
+      const folder = path.endsWith("/") ? place : dirname(place);
+      if (parts.length > 0)
+        await mkdir(folder, { recursive: true }).catch((cause) => {
+          throw new VidgenError("output", `Cannot make the folder ${folder}: ${systemReason(cause)}.`, { cause });
+        });
+      return place;
+    },
+    async image(text) {
+      if (/^(https?|data):/i.test(text)) return text;
+      check();
+      const outside = () => usage(`The image "${shorten(text, 200)}" is neither a URL nor a file inside ${root}.`);
+      const path = /^file:/i.test(text) ? readFileUrl(text) : text;
+      const real = path === undefined ? undefined : await realpath(resolve(root, path)).catch(() => undefined);
+      if (real === undefined || !isInside(root, real)) throw outside();
+      return real;
+    },
+  };
+}
+
+/** A link below the root could lead out of it, so none is followed. */
+async function checkLinks(root: string, parts: string[]): Promise<void> {
+  for (let i = 1; i <= parts.length; i++) {
+    const path = join(root, ...parts.slice(0, i));
+    const found = await lstat(path).catch((error) => {
+      if (systemCode(error) === "ENOENT") return undefined;
+      throw usage(`Cannot use ${path}: ${systemReason(error)}.`);
+    });
+    if (!found) return;
+    if (found.isSymbolicLink())
+      throw usage(`${path} is a link, which may lead out of the folder.`, "Give another path.");
+  }
+}
+
+function readFileUrl(url: string): string | undefined {
+  try {
+    return fileURLToPath(url);
+  } catch {
+    return undefined;
+  }
+}
+
+function isInside(root: string, path: string): boolean {
+  const way = relative(root, path);
+  return way !== "" && !isAbsolute(way) && !/^\.\.($|[/\\])/.test(way);
+}

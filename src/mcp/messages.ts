@@ -1,0 +1,72 @@
+import { isRecord, parseJson } from "../client/json.ts";
+
+/** The longest message: more than that would only fill the memory. */
+export const maxBytes = 10_000_000;
+
+/** An answer to what is no message: `-32700` for text that is no JSON, `-32600` for JSON that is no message of JSON-RPC. */
+export type Refusal = { jsonrpc: "2.0"; id?: string | number; error: { code: number; message: string } };
+
+/**
+ * The messages of a stream, one a line, as bytes that end in a newline. The library drops a line that it cannot read without a word, and
+ * ends at one that is too long: here each gets an answer by `refuse`, and the next line is read.
+ */
+export async function* readMessages(
+  stream: AsyncIterable<Uint8Array | string>,
+  refuse: (refusal: Refusal) => void,
+): AsyncGenerator<Buffer> {
+  let parts: Uint8Array[] = [];
+  let size = 0;
+  const take = () => {
+    const line = Buffer.concat(parts);
+    const isTooLong = size > maxBytes;
+    parts = [];
+    size = 0;
+    const refusal = isTooLong
+      ? refusalOf(-32600, `The message is longer than ${maxBytes / 1_000_000} MB: it was not read.`)
+      : check(line.toString());
+    if (refusal) refuse(refusal);
+    return refusal || /^\s*$/.test(line.toString("latin1", 0, 100)) ? undefined : line;
+  };
+  for await (const chunk of stream) {
+    let rest = typeof chunk === "string" ? Buffer.from(chunk) : chunk;
+    for (let end = rest.indexOf(10); end !== -1; end = rest.indexOf(10)) {
+      parts.push(rest.subarray(0, end + 1));
+      size += end + 1;
+      rest = rest.subarray(end + 1);
+      const line = take();
+      if (line) yield line;
+    }
+    size += rest.length;
+    // The rest of a line that is too long is counted, and not kept.
+    if (size > maxBytes) parts = [];
+    else if (rest.length > 0) parts.push(rest);
+  }
+}
+
+function check(line: string): Refusal | undefined {
+  if (line.trim() === "") return undefined;
+  const message = parseJson(line);
+  if (message === undefined) return refusalOf(-32700, "The line is not JSON.");
+  const isOne =
+    isRecord(message) && message.jsonrpc === "2.0" && (typeof message.method === "string" || hasAnswer(message));
+  if (
+    isOne &&
+    (message.id === undefined || isId(message.id)) &&
+    (message.params === undefined || isRecord(message.params))
+  )
+    return undefined;
+  const id = isRecord(message) && isId(message.id) ? message.id : undefined;
+  return refusalOf(-32600, "The line is not a message of JSON-RPC 2.0.", id);
+}
+
+function hasAnswer(message: Record<string, unknown>): boolean {
+  return isRecord(message.result) || isRecord(message.error);
+}
+
+function isId(id: unknown): id is string | number {
+  return typeof id === "string" || Number.isInteger(id);
+}
+
+function refusalOf(code: number, message: string, id?: string | number): Refusal {
+  return { jsonrpc: "2.0", ...(id === undefined ? {} : { id }), error: { code, message } };
+}

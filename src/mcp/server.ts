@@ -1,0 +1,111 @@
+import { Readable } from "node:stream";
+import { McpServer, type ServerContext, type StandardSchemaWithJSON } from "@modelcontextprotocol/server";
+import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import packageJson from "../../package.json" with { type: "json" };
+import { plain, redactValue } from "../client/credentials.ts";
+import { VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { describeError } from "./errors.ts";
+import { maxBytes, readMessages } from "./messages.ts";
+import type { Tool } from "./tool.ts";
+
+type ServeOptions = {
+  tools: Tool[];
+  /** Aborted by `serve` once no more calls come. */
+  ending: AbortController;
+  redact(text: string): string;
+  onNote(text: string): void;
+};
+
+const instructions =
+  "Makes videos from prompts. generate_video costs credits and returns an id; get_video with wait_seconds: 50 tells when it is ready, and save_video saves it. A call that failed or timed out can be repeated as it was: the same arguments are paid for once.";
+
+/**
+ * Serves the Model Context Protocol on stdin and stdout until stdin ends or a signal comes; then a start request that is out gets up to
+ * 10 s for its id. Throws the reason of the signal.
+ */
+export async function serve(options: ServeOptions, io: Io): Promise<void> {
+  const { ending, onNote } = options;
+  /** The calls that have no result yet. */
+  const running = new Set<Promise<unknown>>();
+  const refuse = (refusal: object) => void io.stdout.write(`${JSON.stringify(refusal)}\n`);
+  const lines = Readable.from(readMessages(io.stdin, refuse));
+  const transport = new StdioServerTransport(lines, io.stdout, { maxBufferSize: 2 * maxBytes });
+  const handle = serveStdio(() => createServer(running, options, io), {
+    transport,
+    onerror: (error) => onNote(`MCP: ${error.message}`),
+  });
+  await untilOver(transport, io.signal);
+  ending.abort(
+    io.signal.aborted ? io.signal.reason : new VidgenError("interrupted", "The agent has ended the session."),
+  );
+  while (running.size > 0) await Promise.allSettled(running);
+  // The library sends the last result a moment after its call has ended.
+  await new Promise(setImmediate);
+  await handle.close();
+  io.signal.throwIfAborted();
+}
+
+function createServer(running: Set<Promise<unknown>>, { tools, ending, ...options }: ServeOptions, io: Io): McpServer {
+  const capabilities = { tools: { listChanged: false } };
+  const server = new McpServer({ name: "vidgen", version: packageJson.version }, { capabilities, instructions });
+  for (const tool of tools) {
+    const { description, input, output, isReadOnly: readOnlyHint } = tool;
+    const annotations = { readOnlyHint, destructiveHint: false };
+    const config = { description, inputSchema: unchecked(input), outputSchema: output, annotations };
+    server.registerTool(tool.name, config, (args, context) => {
+      const calling = call(tool, args, { signal: AbortSignal.any([context.mcpReq.signal, ending.signal]), context });
+      running.add(calling);
+      return calling.finally(() => running.delete(calling));
+    });
+  }
+  return server;
+
+  async function call(tool: Tool, args: unknown, { signal, context }: Calling) {
+    try {
+      const result = clean(
+        await tool.run(args, { signal, onProgress: tellProgress(context, options.redact) }),
+        options.redact,
+      );
+      return { content: [{ type: "text" as const, text: JSON.stringify(result) }], structuredContent: result };
+    } catch (thrown) {
+      const error = clean(describeError(thrown, io.unsettled.size > 0), options.redact);
+      return { content: [{ type: "text" as const, text: JSON.stringify(error) }], isError: true };
+    }
+  }
+}
+
+type Calling = { signal: AbortSignal; context: ServerContext };
+
+/** The schema as it is told, but not checked by the library: wrong arguments are an error in the same words as all others. */
+function unchecked(schema: Tool["input"]): StandardSchemaWithJSON<unknown, unknown> {
+  return { "~standard": { ...schema["~standard"], validate: (value) => ({ value }) } };
+}
+
+function tellProgress({ mcpReq }: ServerContext, redact: ServeOptions["redact"]) {
+  const progressToken = mcpReq._meta?.progressToken;
+  return (progress: number, message: string) => {
+    if (progressToken === undefined) return;
+    const params = { progressToken, progress, message: redact(plain(message)) };
+    // Nobody waits for it any more when it cannot be told.
+    mcpReq.notify({ method: "notifications/progress", params }).catch(() => {});
+  };
+}
+
+/** Without the key, and without characters that would act on a terminal where the agent shows the text. */
+function clean<Value extends object>(value: Value, redact: (text: string) => string): Value {
+  return redactValue(value, (text) => redact(plain(text)));
+}
+
+/** Resolves when the agent has closed the connection, or a signal has come. */
+function untilOver(transport: StdioServerTransport, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const { onclose } = transport;
+    transport.onclose = () => {
+      onclose?.();
+      resolve();
+    };
+    signal.addEventListener("abort", () => resolve(), { once: true });
+    if (signal.aborted) resolve();
+  });
+}

@@ -1,0 +1,99 @@
+import { explainLocalCredits } from "../cli/local.ts";
+import type { Services } from "../cli/services.ts";
+import type { Session } from "../cli/session.ts";
+import { type Budget, type Costs, checkBudget, createCosts } from "../client/batch/costs.ts";
+import type { StartRequest } from "../client/schema.ts";
+import { createTurns } from "../client/turns.ts";
+import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+
+export type StartOptions = {
+  /** Starts a new generation whatever was started before. */
+  again: boolean;
+  /** Aborts when the agent has cancelled the call: before the request goes out nothing is sent, after that it has no effect. */
+  cancelled: AbortSignal;
+};
+
+export type Start = {
+  id: string;
+  status: string;
+  model: string;
+  /** Whether an earlier call has started it: nothing is charged now. */
+  resumed: boolean;
+  /** When it was started; ISO 8601, UTC. */
+  started_at: string;
+  remaining_credits: number | null;
+  session: Session;
+};
+
+type Starting = Pick<Budget, "maxCredits"> & {
+  services: Pick<Services, "journal" | "open">;
+  /** Aborts when the server ends; a request that is out gets 10 s more for its id. */
+  ending: AbortSignal;
+};
+
+/**
+ * Returns the function that starts generations for an agent, one after the other, so that the cost of each is known. The same request
+ * within 24 hours gives the same generation. Throws `unknown` when it may have been charged, `credits` at the budget, or as a start does.
+ */
+export function createStarts({ services, maxCredits, ending }: Starting, io: Io) {
+  const inTurn = createTurns();
+  /** By service: credits of one tell nothing of another. */
+  const costs = new Map<string, Costs>();
+
+  async function costsAt({ client }: Session): Promise<Costs> {
+    const known = costs.get(client.baseUrl);
+    if (known) return known;
+    const entries = maxCredits === undefined ? [] : await client.entries();
+    const created = createCosts([], entries, { account: client.account, now: io.date() });
+    costs.set(client.baseUrl, created);
+    return created;
+  }
+
+  async function prepare(request: StartRequest, { again, cancelled }: StartOptions) {
+    const session = await services.open();
+    const costs = await costsAt(session);
+    const overrun = checkBudget(request.model, { maxCredits }, costs);
+    // Beginning dismisses earlier attempts that may have been charged.
+    if (overrun && again) throw overrun;
+    const signal = AbortSignal.any([cancelled, ending]);
+    signal.throwIfAborted();
+    const earlier = again ? "again" : "reuse";
+    const begun = await session.client.begin(request, { earlier, mcp: true, noWait: true, signal });
+    return { session, costs, overrun, begun };
+  }
+
+  async function start(request: StartRequest, options: StartOptions): Promise<Start> {
+    const { session, costs, overrun, begun } = await prepare(request, options).catch((error) => {
+      throw beforePaying(error);
+    });
+    const { attempt, at: started_at } = begun;
+    const { model } = request;
+    try {
+      if (begun.kind === "resumed") {
+        const { id, status, remaining_credits = null } = begun.earlier;
+        return { id, status, model, resumed: true, started_at, remaining_credits, session };
+      }
+      const stop = overrun ?? (options.cancelled.aborted ? cancelledError() : undefined);
+      if (stop) {
+        await services.journal.append({ kind: "unsent", attempt, reason: stop.message, code: stop.code });
+        throw beforePaying(stop);
+      }
+      const end = await begun.sendUntilKnown({ signal: ending, leave: io.leave });
+      if (end.kind === "unknown") costs.unknown(model);
+      if (end.kind !== "accepted") throw session.isLocal ? explainLocalCredits(end.error) : asVidgenError(end.error);
+      const { generation, remaining_credits } = end.started;
+      costs.started(model, remaining_credits);
+      const { id, status } = generation;
+      return { id, status, model, resumed: false, started_at, remaining_credits: remaining_credits ?? null, session };
+    } finally {
+      await begun.release();
+    }
+  }
+
+  return (request: StartRequest, options: StartOptions) => inTurn(() => start(request, options));
+}
+
+function cancelledError(): VidgenError {
+  return new VidgenError("interrupted", "The call was cancelled.");
+}

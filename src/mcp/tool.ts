@@ -1,0 +1,58 @@
+import * as z from "zod";
+import type { Services } from "../cli/services.ts";
+import { usage } from "../errors.ts";
+import type { Folder } from "./folder.ts";
+import type { createStarts } from "./starts.ts";
+
+/** What a tool gets of the call besides its arguments. */
+export type Call = {
+  /** Aborts when the agent cancels the call, or the server ends. */
+  signal: AbortSignal;
+  /** Tells the agent how long the call has taken, where it wants to know. */
+  onProgress(seconds: number, message: string): void;
+};
+
+export type Tool = {
+  name: string;
+  description: string;
+  input: z.ZodObject;
+  output: z.ZodObject;
+  /** Whether it only looks. */
+  isReadOnly: boolean;
+  /** Returns what `output` describes. Throws `usage` for arguments that `input` does not describe. */
+  run(args: unknown, call: Call): Promise<Record<string, unknown>>;
+};
+
+export type ToolOptions = {
+  services: Services;
+  start: ReturnType<typeof createStarts>;
+  folder: Folder;
+  local?: boolean | undefined;
+  baseUrl?: string | undefined;
+  onNote(text: string): void;
+};
+
+type Definition<Input extends z.ZodObject, Output extends z.ZodObject> = Omit<Tool, "run"> & {
+  input: Input;
+  output: Output;
+  run(input: z.output<Input>, call: Call): Promise<z.input<Output>>;
+};
+
+/** Makes a tool that checks its arguments. */
+export function defineTool<Input extends z.ZodObject, Output extends z.ZodObject>(
+  tool: Definition<Input, Output>,
+): Tool {
+  return {
+    ...tool,
+    async run(args, call) {
+      const parsed = tool.input.safeParse(args ?? {});
+      if (parsed.success) return tool.run(parsed.data, call);
+      const faults = parsed.error.issues.map(({ path, message }) =>
+        [path.join("."), message].filter(Boolean).join(": "),
+      );
+      throw usage(`The arguments are wrong: ${faults.join("; ")}.`, "Nothing was done: call it again with others.");
+    },
+  };
+}
+
+export const idField = z.string().min(1).max(200).describe("The id of the generation, as generate_video returned it.");

@@ -1,0 +1,199 @@
+import * as z from "zod";
+import { localBaseUrl } from "../cli/local.ts";
+import { findBaseUrl, findModelSetting } from "../cli/settings.ts";
+import { formatAge } from "../cli/terminal/result.ts";
+import { listAttempts } from "../client/attempts.ts";
+import { type Field, type FieldTexts, fields, findImageFault } from "../client/fields.ts";
+import { statuses } from "../client/history.ts";
+import { readImages } from "../client/images.ts";
+import { defaultModel, models } from "../client/models.ts";
+import { type FieldFault, findFaults, toRequest } from "../client/request.ts";
+import { usage } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { defineTool, type Tool, type ToolOptions } from "./tool.ts";
+import { followTools } from "./videos.ts";
+
+const credits = z.number().nullable();
+const note = z.string().describe("What to do next.");
+
+/** The tools of the server, in the order in which an agent needs them. */
+export function createTools(options: ToolOptions, io: Io): Tool[] {
+  return [
+    generateTool(options, io),
+    ...followTools(options, io),
+    listTool(options, io),
+    modelsTool(io),
+    creditsTool(options, io),
+  ];
+}
+
+function generateTool({ start, folder, onNote }: ToolOptions, io: Io): Tool {
+  return defineTool({
+    name: "generate_video",
+    description:
+      "Starts a video generation, which costs credits, and returns its id at once; get_video tells when it is ready, in 1 to 3 minutes. The same arguments within 24 hours return the same generation and cost nothing, so a call that timed out can be repeated safely. again: true pays for a new one each time: never repeat such a call before list_videos shows that it has started nothing.",
+    input: z.strictObject({
+      ...fieldArguments(),
+      again: z.boolean().optional().describe("true pays for another generation of the same arguments."),
+    }),
+    output: z.object({
+      id: z.string(),
+      status: z.string(),
+      model: z.string(),
+      resumed: z.boolean().describe("Whether an earlier call has started it: nothing was charged now."),
+      remaining_credits: credits.describe("The credits left after its start, where the service tells."),
+      note,
+    }),
+    isReadOnly: false,
+    async run({ again = false, ...given }, { signal }) {
+      const { texts, images } = readArguments(given);
+      const { prompt = "", model = (await findModelSetting(io)) ?? defaultModel } = texts;
+      const files = await Promise.all(images.map(folder.image));
+      const input = { texts: { ...texts, prompt, model }, images: files, extra: {} };
+      for (const fault of findFaults(input)) throw faultError(fault);
+      const request = toRequest({ ...input, images: await readChecked(files, onNote) });
+      const { session, started_at, ...started } = await start(request, { again, cancelled: signal });
+      const age = formatAge({ at: started_at }, io);
+      const next = started.status === "completed" ? "save_video saves it." : "get_video tells when it is ready.";
+      const note = started.resumed
+        ? `The same call started it ${age} ago: nothing was charged now. ${next} again: true pays for a new one.`
+        : next;
+      return { ...started, note };
+    },
+  });
+}
+
+type Argument = string | number | string[] | undefined;
+
+const argumentTypes: Record<Field["takes"], z.ZodType<Argument>> = {
+  text: z.string(),
+  number: z.union([z.number(), z.string()]),
+  images: z.array(z.string()),
+};
+
+/** The request's fields as arguments of a tool. */
+function fieldArguments(): Record<string, z.ZodType<Argument>> {
+  const entries = fields.map(({ name, argument = name, agentAbout, takes, isRequired }) => {
+    // A model has a default that is not the service's.
+    const isNeeded = isRequired && name !== "model";
+    const type = argumentTypes[takes];
+    return [argument, (isNeeded ? type : type.optional()).describe(agentAbout)];
+  });
+  return Object.fromEntries(entries);
+}
+
+function readArguments(given: Readonly<Record<string, Argument>>): { texts: FieldTexts; images: string[] } {
+  const texts: FieldTexts = {};
+  let images: string[] = [];
+  for (const { name, argument = name } of fields) {
+    const value = given[argument];
+    if (Array.isArray(value)) images = value;
+    else if (value !== undefined) texts[name] = String(value);
+  }
+  return { texts, images };
+}
+
+async function readChecked(images: string[], onNote: (text: string) => void): Promise<string[]> {
+  const read = await readImages(images, { onNote });
+  for (const image of read) {
+    const fault = findImageFault(image);
+    if (fault !== undefined) throw usage(`images ${fault}.`);
+  }
+  return read;
+}
+
+function faultError({ field, subject, text }: FieldFault) {
+  return usage(`${subject ?? field} ${text}.`, "Nothing was sent: call generate_video again with other arguments.");
+}
+
+function listTool({ services }: ToolOptions, io: Io): Tool {
+  return defineTool({
+    name: "list_videos",
+    description:
+      "Lists the generations that were started on this computer, newest first, by any program. One with status unknown was sent and got no answer: it may have been charged.",
+    input: z.strictObject({
+      limit: z.number().int().min(1).max(200).optional().describe("20 by default."),
+      status: z.enum(statuses).optional(),
+    }),
+    output: z.object({
+      videos: z.array(
+        z.object({
+          id: z.string().nullable().describe("null when the service never told it."),
+          attempt: z.string(),
+          status: z.string(),
+          model: z.string(),
+          prompt: z.string(),
+          started_at: z.string(),
+          file: z.string().nullable().describe("Where it was saved."),
+          error: z.string().nullable(),
+          service: z.string(),
+        }),
+      ),
+    }),
+    isReadOnly: true,
+    async run({ limit = 20, status }) {
+      const entries = await listAttempts({ limit, status }, services.journal, io);
+      return {
+        videos: entries.map(({ id = null, attempt, status, request, at, file = null, reason = null, base_url }) => ({
+          ...{ id, attempt, status, model: request.model, prompt: request.prompt, started_at: at },
+          ...{ file, error: reason, service: base_url === localBaseUrl ? "local" : base_url },
+        })),
+      };
+    },
+  });
+}
+
+function modelsTool(io: Io): Tool {
+  return defineTool({
+    name: "list_models",
+    description: "Lists the models and what each is good at. The service may have others, which are accepted too.",
+    input: z.strictObject({}),
+    output: z.object({
+      models: z.array(
+        z.object({
+          id: z.string(),
+          characteristic: z.string(),
+          default: z.boolean(),
+          images: z.object({ min: z.number(), max: z.number() }).nullable().describe("How many it needs."),
+        }),
+      ),
+    }),
+    isReadOnly: true,
+    async run() {
+      const usual = (await findModelSetting(io)) ?? defaultModel;
+      return {
+        models: models.map(({ images = null, ...model }) => ({ ...model, default: model.id === usual, images })),
+      };
+    },
+  });
+}
+
+function creditsTool({ services, local, baseUrl }: ToolOptions, io: Io): Tool {
+  return defineTool({
+    name: "get_credits",
+    description:
+      "Tells how many credits were left after the last start: the service tells it at a start alone. Costs nothing.",
+    input: z.strictObject({}),
+    output: z.object({ remaining_credits: credits, told_at: z.string().nullable(), note: z.string() }),
+    isReadOnly: true,
+    async run() {
+      const service = local ? localBaseUrl : await findBaseUrl(baseUrl, io);
+      const isTold = (entry: { base_url: string; remaining_credits?: number | undefined }) =>
+        entry.base_url === service && entry.remaining_credits !== undefined;
+      const found = (await services.journal.entries((part) => !part.some(isTold))).find(isTold);
+      if (service === undefined)
+        return { remaining_credits: null, told_at: null, note: "No service is set: a person must run `vidgen login`." };
+      if (found?.remaining_credits === undefined)
+        return {
+          remaining_credits: null,
+          told_at: null,
+          note: "No start on this computer was told: the next one may be.",
+        };
+      return {
+        remaining_credits: found.remaining_credits,
+        told_at: found.at,
+        note: `Left after a start ${formatAge(found, io)} ago; other programs may have spent more since.`,
+      };
+    },
+  });
+}

@@ -1,0 +1,150 @@
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import * as z from "zod";
+import type { Session } from "../cli/session.ts";
+import { readVideoUrl } from "../client/follow.ts";
+import { errorText, type Generation } from "../client/schema.ts";
+import { asVidgenError, VidgenError } from "../errors.ts";
+import type { Io } from "../io.ts";
+import { type Call, defineTool, idField, type Tool, type ToolOptions } from "./tool.ts";
+
+/** The longest that a call waits: many agents cut a call after 60 s. */
+const maxWaitSeconds = 50;
+
+/** For this long a service may not know a generation that it has just started. */
+const freshMs = 60_000;
+
+/** The tools that look at a generation and save its video. */
+export function followTools(options: ToolOptions, io: Io): Tool[] {
+  return [getTool(options, io), saveTool(options, io)];
+}
+
+/** The session of the service where a generation was started, and how old that is in milliseconds. */
+async function find(id: string, { services }: ToolOptions, io: Io) {
+  const isIt = (entry: { id?: string }) => entry.id === id;
+  const entry = (await services.journal.entries((part) => !part.some(isIt)).catch(() => [])).find(isIt);
+  const ageMs = entry ? io.date().getTime() - Date.parse(entry.at) : Number.POSITIVE_INFINITY;
+  return { session: await services.open(entry?.base_url), ageMs };
+}
+
+function getTool(options: ToolOptions, io: Io): Tool {
+  return defineTool({
+    name: "get_video",
+    description:
+      "Tells the status of a generation, and its URLs when it is completed. With wait_seconds it waits for the end at most so long; one that still runs then is no error: call it again. Costs nothing.",
+    input: z.strictObject({
+      id: idField,
+      wait_seconds: z.number().min(0).max(maxWaitSeconds).optional().describe("0 by default: one look."),
+    }),
+    output: z.object({
+      id: z.string(),
+      status: z
+        .string()
+        .describe("processing, completed, failed, or another word of the service, which is still running."),
+      video_url: z.string().nullable(),
+      thumbnail_url: z.string().nullable(),
+      error: z.string().nullable().describe("Why it failed."),
+      note: z.string().describe("What to do next."),
+    }),
+    isReadOnly: true,
+    async run({ id, wait_seconds = 0 }, call) {
+      const { session, ageMs } = await find(id, options, io);
+      const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io);
+      const { status, thumbnail_url = null } = generation;
+      const video_url = readVideoUrl(generation) ?? null;
+      const error = status === "failed" ? (errorText(generation.error) ?? "the service gave no reason") : null;
+      return { id, status, video_url, thumbnail_url, error, note: noteOf(generation, session) };
+    },
+  });
+}
+
+function noteOf({ status }: Generation, session: Session): string {
+  if (status === "failed") return "It cannot be saved. Another prompt or model may work; each start is charged.";
+  if (status !== "completed") return `Still running: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
+  return session.isInProcess() ? "save_video saves it; the URLs end with this server." : "save_video saves it.";
+}
+
+type Waiting = { session: Session; ageMs: number; waitMs: number; call: Call };
+
+/** Looks at a generation, and follows it while it runs and there is time. */
+async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io: Io): Promise<Generation> {
+  const begin = io.now();
+  const onState = (status: string) => call.onProgress((io.now() - begin) / 1000, status);
+  const look = () => session.client.status(id, call);
+  let last: Generation = await look().catch((error) => {
+    const { code } = asVidgenError(error);
+    if (code !== "not_found" || ageMs > freshMs) throw error;
+    return { id, status: "processing" };
+  });
+  onState(last.status);
+  const timeoutMs = waitMs - (io.now() - begin);
+  if (last.status === "completed" || last.status === "failed" || timeoutMs <= 0) return last;
+  const listener = (status: string) => {
+    last = { ...last, status };
+    onState(status);
+  };
+  const follow = { timeoutMs, signal: call.signal, onState: listener };
+  const completed = await session.client.follow(id, follow).catch((thrown) => {
+    const { code } = asVidgenError(thrown);
+    if (code !== "pending" && code !== "failed") throw thrown;
+    return code;
+  });
+  if (completed === "failed") return look();
+  return completed === "pending" ? last : completed.generation;
+}
+
+function saveTool(options: ToolOptions, io: Io): Tool {
+  return defineTool({
+    name: "save_video",
+    description: `Saves the video of a generation to a file, once it is completed; waits for that at most ${maxWaitSeconds} s. Never replaces a file, and saves nowhere but inside the server's folder. Costs nothing.`,
+    input: z.strictObject({
+      id: idField,
+      path: z
+        .string()
+        .optional()
+        .describe(
+          'Relative to the server\'s folder, such as "clips/fox.mp4", or a folder, such as "clips/". By default a name from the prompt.',
+        ),
+    }),
+    output: z.object({
+      id: z.string(),
+      status: z.string(),
+      file: z.string().nullable().describe("Its absolute path; null while it is not saved."),
+      bytes: z.number().nullable(),
+      note: z.string().describe("What to do next."),
+    }),
+    isReadOnly: false,
+    async run({ id, path }, call) {
+      const place = await options.folder.place(path);
+      const { session } = await find(id, options, io);
+      const { client } = session;
+      const saved = await client.findSaved(id, place).catch(() => undefined);
+      if (saved !== undefined) return await describe(id, saved, "It was saved there before.");
+      const overdue = new VidgenError("pending", "Still running.", { id });
+      const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
+      const begin = io.now();
+      let status = "processing";
+      const onState = (seen: string) => {
+        status = seen;
+        call.onProgress((io.now() - begin) / 1000, seen);
+      };
+      // Claimed so that the next call goes on with a download that this one does not finish.
+      const target = await client.claim(place, { id, resume: true, signal: limit.signal });
+      try {
+        const { file } = await client.download(id, target, { signal: limit.signal, onState });
+        return await describe(id, file, "It is complete.");
+      } catch (error) {
+        if (error !== overdue) throw error;
+        const what = status === "completed" ? "The download goes on where it stopped" : "It still runs";
+        return { id, status, file: null, bytes: null, note: `${what}: call save_video again.` };
+      } finally {
+        limit.clear();
+        await target.release();
+      }
+    },
+  });
+}
+
+async function describe(id: string, file: string, note: string) {
+  return { id, status: "completed", file: resolve(file), bytes: (await stat(file)).size, note };
+}

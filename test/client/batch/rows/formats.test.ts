@@ -1,0 +1,123 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readRows } from "../../../../src/client/batch/rows/rows.ts";
+import { createFolder, faultsOf, io, read, readFile } from "./read.ts";
+
+const flags = { texts: { model: "wan-2.5" }, images: [], set: [], each: [] };
+
+test.each([
+  ["shots.csv", "id,prompt\na,a fox\nb,an owl\n"],
+  ["shots.CSV", "\ufeffid,prompt\r\na,a fox\r\n\r\nb,an owl"],
+  ["shots.csv", '\ufeff"id","prompt"\n"a","a fox"\n"b",an owl\n'],
+  ["shots.tsv", "prompt\tid\na fox\ta\nan owl\tb\n"],
+  ["shots.jsonl", '{"id":"a","prompt":"a fox"}\n\n{"prompt":"an owl","id":"b"}'],
+  ["shots.jsonl", '\ufeff{"id":"a","prompt":"a fox"}\r\n{"prompt":"an owl","id":"b"}\r\n'],
+])("%s with %j has two rows", async (name, content) => {
+  const { rows, total } = await readFile(name, content);
+  expect(rows.map(({ id, record }) => [id, record.prompt])).toEqual([
+    ["a", "a fox"],
+    ["b", "an owl"],
+  ]);
+  expect(total).toBe(2);
+});
+
+test("a text file has a prompt in each line that is not blank", async () => {
+  const { rows } = await readFile("prompts.txt", '\ufeffa fox\r\n\r\n  an owl, "at" night \n');
+  expect(rows.map(({ line, record }) => [line, record.prompt])).toEqual([
+    [1, "a fox"],
+    [3, 'an owl, "at" night'],
+  ]);
+});
+
+test("--format has precedence over the extension, and is needed for stdin", async () => {
+  expect((await readFile("shots.csv", "a fox, red\n", { format: "txt" })).rows).toHaveLength(1);
+  await expect(readRows("-", flags, io)).rejects.toThrow("stdin needs --format: csv, tsv, jsonl, txt.");
+  await expect(readRows("shots.xlsx", flags, io)).rejects.toThrow(
+    "The extension of shots.xlsx names no format: csv, tsv, jsonl, txt.",
+  );
+});
+
+test("what cannot be read is an error that says why", async () => {
+  const folder = await createFolder();
+  await mkdir(join(folder, "x.csv"));
+  await expect(readRows(join(folder, "x.csv"), flags, io)).rejects.toThrow(/^Cannot read .*: it is a folder\.$/);
+  await expect(readRows(join(folder, "y.csv"), flags, io)).rejects.toThrow(/^Cannot read .*: there is no such file\.$/);
+  await expect(read("")).rejects.toThrow("stdin is empty.");
+  await expect(read("prompt\n")).rejects.toThrow("stdin has a header, but no rows.");
+  await expect(read("\n\n", { format: "txt" })).rejects.toThrow("stdin has no rows.");
+  await expect(readRows("/dev/zero", { ...flags, format: "txt" }, io)).rejects.toThrow("larger than 256 MB");
+});
+
+test("bytes that are not text are faults with their lines", async () => {
+  const bytes = Buffer.concat([
+    Buffer.from("prompt\na fox\n"),
+    Buffer.from([0x66, 0xf6, 0x78, 0x0a]),
+    Buffer.from("a\0\n"),
+  ]);
+  expect(await faultsOf(read(bytes))).toEqual(["line 3: is not text (UTF-8)", "line 4: is not text (UTF-8)"]);
+});
+
+test.each([
+  [
+    "prompt,,x,x\na,b,c,d",
+    ["line 1, column 2: the header's cell is empty", "line 1, column 4: the header has x twice"],
+  ],
+  ["prompt,aspect_ratio,Aspect-Ratio\na,,", ["line 1, column 3: the header has aspectRatio twice"]],
+  ["prompt,set\na,b=1", ["line 1, column 2: the header must be set.<field>, such as set.seed"]],
+  [
+    'id,prompt\n1,"two\nlines"\n2\n3,x,y\n,\n',
+    [
+      "line 4, column 2: the row has 1 cell, but the header has 2 cells",
+      "line 5, column 3: the row has 3 cells, but the header has 2 cells",
+      "line 6: the row is empty",
+    ],
+  ],
+  ['id,prompt\r\n1,"a\r\nb"\r\n2,', ["line 4, column 2 (prompt): is empty"]],
+  [
+    'id,prompt\n1,a "fox"\n2,',
+    [
+      'line 2, column 2: a cell with a quote inside must be in quotes, with the quote written ""',
+      "line 3, column 2 (prompt): is empty",
+    ],
+  ],
+  ['id,prompt\n1,a\n2,"a fox\n3,b\n', ["line 3, column 2: the cell's quote is not closed"]],
+])("the faults of %j are told with line and column", async (text, faults) => {
+  expect(await faultsOf(read(text))).toEqual(expect.arrayContaining(faults));
+});
+
+test.each([
+  ['[1]\n{"prompt":\n{"prompt":"a"}', ["line 1: is no JSON object", "line 2: is no JSON object"]],
+  ['{"prompt":true}', ["line 1 (prompt): must be text"]],
+  ['{"prompt":"a","image_url":[1]}', ["line 1 (image_url): must be text or a list of texts"]],
+  ['{"prompt":"a","set":5}', ["line 1 (set): must be an object"]],
+  [
+    '{"prompt":"a","aspectRatio":"1:1","aspect_ratio":"1:1"}',
+    ["line 1 (aspect_ratio): the object has aspectRatio twice"],
+  ],
+])("the faults of the objects %s", async (text, faults) => {
+  expect(await faultsOf(read(text, { format: "jsonl" }))).toEqual(expect.arrayContaining(faults));
+});
+
+/** Text that a file can hold and that no reader trims. */
+const cell = fc
+  .string({ unit: fc.constantFrom("a", "é", "狐", '"', ",", "\n", "\r\n", "\t", " ", "'", ";", "{") })
+  .map((text) => `x${text}x`);
+
+test("what a writer of RFC 4180 writes is read back, with the lines where the rows begin", async () => {
+  const quote = (text: string) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(cell, cell), { minLength: 1 }),
+      fc.constantFrom("\n", "\r\n"),
+      async (cells, end) => {
+        const records = cells.map(([prompt, word]) => `${quote(prompt)},${quote(word)}${end}`);
+        const { rows } = await read(`prompt,set.word${end}${records.join("")}`);
+        expect(rows.map(({ record }) => [record.prompt, record.word])).toEqual(cells);
+        const starts = records.map((_, index) => 2 + records.slice(0, index).join("").split("\n").length - 1);
+        expect(rows.map(({ line }) => line)).toEqual(starts);
+      },
+    ),
+  );
+});

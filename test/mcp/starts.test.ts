@@ -1,0 +1,102 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { createWorld, failure, isStart, type World } from "../vidgen.ts";
+import { connectAgent } from "./agent.ts";
+
+// Starts that meet something else: other calls, a budget, a cancellation, a bug.
+
+const fox = { prompt: "a red fox" };
+const starts = (world: World) => world.requests.filter(isStart).length;
+
+test("calls at the same time keep to the budget together", async () => {
+  const world = await createWorld();
+  world.env.VIDGEN_MCP_MAX_CREDITS = "25";
+  const { call, leave } = await connectAgent(world);
+  await Promise.all(["one", "two", "three", "four"].map((prompt) => call("generate_video", { prompt })));
+  expect(starts(world)).toBe(2);
+  await leave();
+});
+
+test.each([
+  ["does not fall", 0],
+  ["rises", 500],
+])("a budget stops after a start at which the balance %s", async (_, earned) => {
+  const world = await createWorld();
+  world.env.VIDGEN_MCP_MAX_CREDITS = "50";
+  const { call, leave } = await connectAgent(world);
+  let balance = 1000;
+  world.faults.push((request) => {
+    if (!isStart(request)) return undefined;
+    balance += earned;
+    const data = { id: `gen-${starts(world)}`, status: "processing" };
+    return Response.json({ success: true, data, remaining_credits: balance });
+  });
+  const answers = [];
+  for (const prompt of ["one", "two", "three", "four"]) answers.push(await call("generate_video", { prompt }));
+  // Of the first one nobody has told what was there before.
+  expect(answers.map(({ value }) => value.code)).toEqual([undefined, undefined, "credits", "credits"]);
+  expect(starts(world)).toBe(2);
+  await leave();
+});
+
+test.each(["beyond the budget", "cancelled in the queue"])(
+  "again: true %s leaves an unknown outcome unknown",
+  async (way) => {
+    const world = await createWorld();
+    if (way === "beyond the budget") world.env.VIDGEN_MCP_MAX_CREDITS = "25";
+    const { call, leave } = await connectAgent(world);
+    const controller = new AbortController();
+    world.faults.push(async (request) => {
+      if (!isStart(request)) return undefined;
+      if (way === "cancelled in the queue") controller.abort();
+      await world.io.sleep(1000);
+      throw failure("ECONNRESET", true);
+    });
+    const first = call("generate_video", fox);
+    const again = call("generate_video", { ...fox, again: true }, { signal: controller.signal });
+    const [, second] = await Promise.allSettled([first, again]);
+    if (second.status === "fulfilled") expect(second.value.value).toMatchObject({ code: "credits" });
+    for (const answer of [await first, await call("generate_video", fox)])
+      expect(answer.value).toMatchObject({ code: "unknown" });
+    expect(starts(world)).toBe(1);
+    await leave();
+  },
+);
+
+test("a call that is cancelled while its start is written down sends nothing", async () => {
+  const world = await createWorld();
+  const controller = new AbortController();
+  let isBeginning = false;
+  const date = () => {
+    if (isBeginning && existsSync(join(world.home, "journal.jsonl.lock"))) controller.abort();
+    return world.io.date();
+  };
+  const { call, leave } = await connectAgent({ ...world, io: { ...world.io, date } });
+  await call("generate_video", fox);
+  isBeginning = true;
+  await expect(call("generate_video", { prompt: "a hen" }, { signal: controller.signal })).rejects.toThrow();
+  expect((await call("generate_video", fox)).value).toMatchObject({ resumed: true });
+  expect(starts(world)).toBe(1);
+  expect((await call("list_videos")).value).toMatchObject({ videos: [{ prompt: "a hen", status: "unsent" }, {}] });
+  await leave();
+});
+
+test.each([true, false])("a bug may have been charged when a start request is out: %s", async (isOut) => {
+  const world = await createWorld();
+  const date = () => {
+    throw new TypeError("broken");
+  };
+  const { call, leave } = await connectAgent({ ...world, io: { ...world.io, date } });
+  if (isOut) world.io.unsettled.add("attempt");
+  expect((await call("generate_video", fox)).value).toMatchObject({ code: "bug", may_have_been_charged: isOut });
+  await leave();
+});
+
+test("calls at the same time open the local service once", async () => {
+  const world = await createWorld();
+  const { call, leave, printed } = await connectAgent(world, "--local");
+  const answers = await Promise.all(["a", "b", "c"].map((id) => call("get_video", { id })));
+  expect(answers.map(({ value }) => value.code)).toEqual(["not_found", "not_found", "not_found"]);
+  expect([await leave(), printed.stderr]).toEqual([0, ""]);
+});
