@@ -111,10 +111,31 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       written.set(path, ids.add(String(id).toLowerCase()));
     }
     if (kind === "claim" && process) known?.holders.push(process);
+    if (known && kind === "unknown") onUnknown(known);
+    if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent" && kind !== "claim") known.hasOutcome = true;
-    if (kind === "dismissed" && known) known.dismissedAt ??= now();
     if (kind === "lost") onLost(String(id));
     if (kind === "saved" && typeof id === "string" && line.file !== "-") onSaved(id, String(line.file));
+  }
+
+  function onUnknown({ run, delivered }: Attempt): void {
+    const accepted = delivered.find(({ behaviour }) => behaviour.means === "accepted");
+    if (accepted) throw new Broken(4, `${run.process.name} calls unknown what the service "${accepted.does}"`);
+  }
+
+  function onDismissed(known: Attempt, process: Process | undefined): void {
+    if (process && isWaitedFor(known, process))
+      throw new Broken(4, `${process.name} dismisses ${known.attempt}, which its process is still waiting for`);
+    known.dismissedAt ??= now();
+  }
+
+  /** Whether the process of an attempt is about to tell its outcome; another one on the same machine can know that. */
+  function isWaitedFor({ hasOutcome, run }: Attempt, other: Process): boolean {
+    const isNear = ({ id: { machine, namespace, start } }: Process) =>
+      machine === other.id.machine && namespace === other.id.namespace && start !== "-";
+    const isLive = run.process !== other && run.process.endedAt === undefined;
+    // One elsewhere may have taken over the lease of a process that was frozen.
+    return !hasOutcome && isLive && [...runs.keys()].every(isNear);
   }
 
   function onLost(id: string): void {
@@ -161,11 +182,10 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       : other.output === mine.output;
   }
 
-  function isAgain(mine: Attempt): boolean {
-    const { command } = mine.run;
+  function isAgain({ run }: Attempt): boolean {
+    const { command } = run;
     if (command.type === "generate") return command.earlier === "again";
-    if (command.type === "mcp") return command.calls.some(({ again }) => again);
-    return command.type === "batch" && command.retryUnknown;
+    return command.type === "batch" ? command.retryUnknown : run.isAgain;
   }
 
   return {
@@ -313,16 +333,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
           throw new Broken(4, `${process.name} is stopped by ${other.attempt}, which somebody has passed over`);
   }
 
-  /** What a live process is about to tell is not unclear to another one on the same machine, unless one elsewhere has taken its lease over. */
   function checkUnclear({ process, said }: Run, text: string): void {
-    const isNear = ({ id: { machine, namespace, start } }: Process) =>
-      machine === process.id.machine && namespace === process.id.namespace && start !== "-";
-    if (said.code !== 6 || ![...runs.keys()].every(isNear)) return;
-    for (const { attempt, hasOutcome, run } of attempts.values()) {
-      const isLive = run.process !== process && run.process.endedAt === undefined;
-      if (!hasOutcome && isLive && text.includes(attempt))
-        throw new Broken(4, `${process.name} calls attempt ${attempt} unclear, which its process is still waiting for`);
-    }
+    if (said.code !== 6) return;
+    for (const each of attempts.values())
+      if (text.includes(each.attempt) && isWaitedFor(each, process))
+        throw new Broken(4, `${process.name} calls ${each.attempt} unclear, which its process is still waiting for`);
   }
 
   /** A batch that ends well has the video of each row. */
