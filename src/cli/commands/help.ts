@@ -25,7 +25,6 @@ export function addHelp(program: CommandUnknownOpts, context: Context): void {
       return skill ? printSkill(context) : printHelp(name, program, context);
     });
   withDetails(command, {
-    prints: "the help",
     examples: ["vidgen help generate", "vidgen help exit-codes", "vidgen help agents", "vidgen help --json"],
   });
 }

@@ -74,7 +74,6 @@ function declare(program: CommandUnknownOpts) {
     .option("--no-refunds", "give no credits back when a generation fails for a reason of the service")
     .option("--directives", "obey the words that simulate failures with real models too");
   return withDetails(command, {
-    prints: "its URL",
     examples: [
       "vidgen serve",
       "vidgen serve --engine wan-2.5=http://gpu-1:8091 --engine preview",
