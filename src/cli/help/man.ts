@@ -53,7 +53,7 @@ function formatPage({ name, text: page }: Page): string[] {
 /** The last cell is what the others mean. */
 function formatCells(cells: readonly string[]): string[] {
   const terms = cells.slice(0, -1).filter((cell) => cell !== "");
-  return formatRow([terms.join(" "), withoutLinks(cells.at(-1) ?? "")]);
+  return formatRow([terms.join(" ").replaceAll("`", ""), withoutLinks(cells.at(-1) ?? "")]);
 }
 
 /** `[words](address)` as its words. */
