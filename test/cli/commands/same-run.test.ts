@@ -77,7 +77,7 @@ describe("the same run again", () => {
     expect(blocked.stderr).toContain("Nothing was sent now");
     expect(await world.vidgen("generate", "another fox")).toMatchObject({ code: 0 });
     expect(await world.vidgen("list", "--status", "unknown")).toMatchObject({
-      stdout: expect.stringContaining(`(${attempt.slice(0, 8)})  unknown!`),
+      stdout: expect.stringContaining(`(${attempt.slice(0, 8)})\tunknown!`),
       stderr: expect.stringContaining("may have been charged"),
     });
     expect(await world.vidgen("list", "--dismiss", attempt.slice(0, 8))).toMatchObject({ code: 0 });
