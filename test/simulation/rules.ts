@@ -29,6 +29,8 @@ type Attempt = {
   /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
   unknownSince: number | undefined;
   isAddressTold: boolean;
+  /** Somebody has deleted the results file that told of it. */
+  isWithoutResults: boolean;
 };
 
 export class Broken extends Error {
@@ -63,8 +65,8 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   const replacedAt = new Map<string, number>();
   /** What each process with a budget was told last, and whether it still knows what a start costs. */
   const balances = new Map<Process, { credits: number | undefined; isKnown: boolean }>();
-  /** The videos, also of other programs, that somebody has replaced or deleted on purpose. */
-  const replaced = new Set<string>();
+  /** The videos, also of other programs, that somebody has replaced or deleted on purpose, and when. */
+  const replaced = new Map<string, number>();
   /** The videos of other programs. */
   const foreign = new Set<string>();
   /** When somebody first saw that a generation was completed. */
@@ -104,6 +106,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
         dismissedAt: undefined,
         unknownSince: undefined,
         isAddressTold: false,
+        isWithoutResults: false,
       });
     }
     if (attempt !== undefined && id !== undefined) {
@@ -174,7 +177,12 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
     if (other.kind !== mine.kind) return false;
     // A batch reads what other machines have written beside its rows; a run reads its journal.
     if (mine.kind !== "batch" && other.run.journal !== mine.run.journal) return false;
-    if (mine.kind === "batch") return other.row === mine.row && other.rowsFile === mine.rowsFile;
+    if (mine.kind === "batch")
+      return (
+        other.row === mine.row &&
+        other.rowsFile === mine.rowsFile &&
+        (!other.isWithoutResults || other.run.journal === mine.run.journal)
+      );
     if (other.prompt !== mine.prompt) return false;
     const { command } = mine.run;
     return mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse")
@@ -197,8 +205,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
     onReplaced(path: string, after: Buffer | undefined): void {
       replacedAt.set(path, now());
       const before = contentOf(path);
-      if (before) replaced.add(idOfVideo(before) ?? "");
+      if (before) replaced.set(idOfVideo(before) ?? "", now());
       if (after) foreign.add(idOfVideo(after) ?? "");
+    },
+    onResultsDeleted(): void {
+      for (const each of attempts.values()) each.isWithoutResults = true;
     },
     onName(path: string, { bytes, before }: { bytes: Buffer; before: Buffer | undefined }, run: Run | undefined): void {
       replacedAt.delete(path);
@@ -207,7 +218,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       if (before === undefined) return;
       const isMeant = run?.command.type === "generate" && run.command.overwrite;
       if (!isMeant) throw new Broken(3, `${run?.process.name} replaces ${path}, without --overwrite`);
-      replaced.add(idOfVideo(before) ?? "");
+      replaced.set(idOfVideo(before) ?? "", now());
     },
     onPost(process: Process, post: Post): void {
       const mine = attempts.get(post.attempt);
@@ -238,11 +249,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       if (post.behaviour.means === "later") mine?.overFor.add("all");
       else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
     },
-    onStatusDelivered(process: Process, id: string, { status, text }: Answer): void {
+    onStatusDelivered(process: Process, id: string, { status, text, isCut = false }: Answer): void {
       const known = id.toLowerCase();
       if (text.includes('"completed"') && !completedAt.has(known)) completedAt.set(known, now());
       for (const each of byId(id)) {
-        if (status < 300) each.unknownSince = undefined;
+        if (status < 300 && !isCut && text.includes(known)) each.unknownSince = undefined;
         else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
           each.unknownSince ??= now();
         if (text.includes('"failed"')) each.overFor.add("all");
@@ -319,7 +330,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       (other.dismissedAt ?? Number.POSITIVE_INFINITY) < process.startedAt ||
       [...attempts.values()].some(
         (each) =>
-          each.place > other.place &&
+          (other.run.process.endedAt ?? Number.POSITIVE_INFINITY) < each.run.process.startedAt &&
           each.posts.length > 0 &&
           each.intentAt < process.startedAt &&
           each.run.command.type === "generate" &&
@@ -343,10 +354,13 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   /** A batch that ends well has the video of each row. */
   function checkBatch({ process }: Run, { rows, shard }: Command & { type: "batch" }): void {
     if (shard !== undefined) return;
-    const ids = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
-    const found = new Set(ids.flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])));
+    const saved = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
+    const justGone = [...replaced].flatMap(([id, at]) => (at >= process.startedAt ? id : []));
+    const found = new Set(
+      [...saved, ...justGone].flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])),
+    );
     for (const { place = "", record } of rowsOf(rows))
-      if (!found.has(record.prompt) && (replacedAt.get(place) ?? 0) < process.startedAt)
+      if (!found.has(record.prompt))
         throw new Broken(3, `${process.name} ends with 0, and the video for ${place} is nowhere`);
   }
 
