@@ -279,7 +279,7 @@ describe("the same run again", () => {
     expect((await world.vidgen("list")).stdout).toContain(id);
   });
 
-  test("the id of another request is not taken: a gateway that replays a reply leaves the outcome unknown", async () => {
+  test("the id of another request, or account, is not taken: a gateway that replays a reply leaves the outcome unknown", async () => {
     const world = await createWorld();
     let first: object | undefined;
     world.faults.push(async (request) => {
@@ -292,6 +292,10 @@ describe("the same run again", () => {
     const other = join(world.folder, "owl.mp4");
     const run = await world.vidgen("generate", "an owl", "-o", other);
     expect(run).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("another request") });
+    expect(existsSync(other)).toBe(false);
+    world.env.VIDGEN_API_KEY = "another-key-9876543210";
+    const again = await world.vidgen("generate", "a fox", "-o", other);
+    expect(again).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("another request") });
     expect(existsSync(other)).toBe(false);
   });
 
