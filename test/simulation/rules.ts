@@ -134,11 +134,9 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
 
   /** Whether the process of an attempt is about to tell its outcome; another one on the same machine can know that. */
   function isWaitedFor({ hasOutcome, run }: Attempt, other: Process): boolean {
-    const isNear = ({ id: { machine, namespace, start } }: Process) =>
-      machine === other.id.machine && namespace === other.id.namespace && start !== "-";
     const isLive = run.process !== other && run.process.endedAt === undefined;
     // One elsewhere may have taken over the lease of a process that was frozen.
-    return !hasOutcome && isLive && [...runs.keys()].every(isNear);
+    return !hasOutcome && isLive && [...runs.keys()].every((each) => isNear(each, other));
   }
 
   function onLost(id: string): void {
@@ -331,6 +329,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       [...attempts.values()].some(
         (each) =>
           (other.run.process.endedAt ?? Number.POSITIVE_INFINITY) < each.run.process.startedAt &&
+          (other.hasOutcome || isNear(other.run.process, each.run.process)) &&
           each.posts.length > 0 &&
           each.intentAt < process.startedAt &&
           each.run.command.type === "generate" &&
@@ -391,6 +390,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   function nameOf({ kind, prompt, row }: Attempt): string {
     return kind === "batch" ? `row ${row}` : `"${prompt}"`;
   }
+}
+
+/** Whether one of the two can see whether the other lives. */
+function isNear({ id: one }: Process, { id: other }: Process): boolean {
+  return one.machine === other.machine && one.namespace === other.namespace && one.start !== "-";
 }
 
 function kindOf(line: Record<string, unknown>): Attempt["kind"] {

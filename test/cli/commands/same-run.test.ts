@@ -195,6 +195,21 @@ describe("the same run again", () => {
     expect(paid(world)).toBe(3);
   });
 
+  test("a process that is suspended before it reads a 404 does not call the id lost after its pause", async () => {
+    const world = await createWorld();
+    const now = world.io.now;
+    let pausedMs = 0;
+    world.io.now = () => now() + pausedMs;
+    let refusals = 0;
+    world.faults.push((request) => {
+      if (!isPoll(request) || refusals === 2) return undefined;
+      if (++refusals === 2) pausedMs = 400_000;
+      return goneReply();
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect([refusals, paid(world)]).toEqual([2, 1]);
+  });
+
   test("a lost id that the service knows again is found again", async () => {
     const world = await createWorld();
     await kill(world, isPoll, "generate", "a fox");
