@@ -42,7 +42,7 @@ export type Command =
       jobs: number;
     }
   | { type: "list --dismiss" }
-  | { type: "mcp"; calls: AgentCall[]; maxCredits: number | undefined };
+  | { type: "mcp"; calls: AgentCall[]; isAtOnce: boolean; maxCredits: number | undefined };
 
 /** A call of `generate_video`, and maybe one that waits for its end. */
 type AgentCall = { prompt: string; again: boolean; cancels: boolean; waits: boolean };
@@ -246,15 +246,14 @@ async function batch(command: Command & { type: "batch" }, run: Run): Promise<vo
 }
 
 /** An agent that calls `generate_video` now and then, and waits for what it has started. */
-async function mcp({ calls, maxCredits }: Command & { type: "mcp" }, run: Run): Promise<void> {
+async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, run: Run): Promise<void> {
   const { said, process } = run;
   const { client, journal } = open(run);
   const io = { ...ioOf(process, run.fetch), leave: process.leave } as unknown as Io;
   const session = { client, isLocal: false } as unknown as Session;
   const services: Pick<Services, "journal" | "open"> = { journal, open: async () => session };
   const start = createStarts({ services, maxCredits, ending: process.signal }, io);
-  for (const { prompt, again, cancels, waits } of calls) {
-    if (process.signal.aborted) return;
+  const ask = async ({ prompt, again, cancels, waits }: AgentCall) => {
     run.isAgain = again;
     const cancelled = new AbortController();
     if (cancels) process.after(30, () => cancelled.abort());
@@ -266,6 +265,11 @@ async function mcp({ calls, maxCredits }: Command & { type: "mcp" }, run: Run): 
     } catch (error) {
       fail(said, error);
     }
+  };
+  if (isAtOnce) return void (await Promise.all(calls.map(ask)));
+  for (const call of calls) {
+    if (process.signal.aborted) return;
+    await ask(call);
     await process.machine.sleep(1_000);
   }
 }

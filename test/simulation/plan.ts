@@ -130,13 +130,14 @@ function commandOf(kind: string, random: Random, range: number): Command {
   const prompt = chance(0.03) ? `a fox at ${pastedKey}` : random.pick(prompts.slice(0, range));
   if (kind === "mcp" || (isMixed && chance(0.3))) {
     const maxCredits = chance(0.3) ? random.pick([10, 25, 40]) : undefined;
-    const calls = Array.from({ length: random.between(1, 3) }, () => ({
+    const isAtOnce = chance(0.2);
+    const calls = Array.from({ length: random.between(isAtOnce ? 2 : 1, 3) }, () => ({
       prompt: chance(0.7) ? prompt : random.pick(prompts),
-      again: chance(maxCredits === undefined ? 0.15 : 0.5),
+      again: !isAtOnce && chance(maxCredits === undefined ? 0.15 : 0.5),
       cancels: chance(0.1),
       waits: chance(0.3),
     }));
-    return { type: "mcp", calls, maxCredits };
+    return { type: "mcp", calls, isAtOnce, maxCredits };
   }
   const noWait = chance(0.12);
   const again = chance(0.08);

@@ -38,7 +38,7 @@ export function commandWords(command: Command): string {
           `"${prompt}"${again ? " again" : ""}${cancels ? ", and cancels it" : ""}${waits ? ", and waits for it" : ""}`,
       );
       const budget = command.maxCredits === undefined ? "" : ` --max-credits ${command.maxCredits}`;
-      return `vidgen mcp${budget}, where an agent asks for ${calls.join(", then ")}`;
+      return `vidgen mcp${budget}, where an agent asks for ${calls.join(command.isAtOnce ? ", at once " : ", then ")}`;
     }
     default:
       return "vidgen list --dismiss, for each attempt that is unclear";
