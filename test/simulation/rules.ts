@@ -305,9 +305,9 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       if (command.type === "batch" && said.code === 0) checkBatch(run, command);
       for (const { id, file } of said.files) {
         const bytes = contentOf(file);
-        // Another process may have replaced it since, on purpose.
         const found = bytes && idOfVideo(bytes);
-        if ((replacedAt.get(file) ?? 0) > process.startedAt) continue;
+        // Another process may have replaced it since, on purpose.
+        if ((replaced.get(id.toLowerCase()) ?? -1) >= process.startedAt) continue;
         if (bytes && found !== id.toLowerCase())
           throw new Broken(3, `${process.name} says that ${file} is the video of ${id}, and it is that of ${found}`);
       }
