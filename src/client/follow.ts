@@ -110,7 +110,7 @@ function createJudge(id: string, options: FollowOptions, clock: RetryIo) {
       if (completedSince !== undefined) return missingVideoUrlError(id);
       return wasReached() ? pending : unreachedError();
     },
-    /** Counts from when was asked: a process that is suspended before it reads the reply must not take its own pause for the service's. */
+    /** `askedAt` is when the request was sent: the pause of a process that was suspended before it read the reply is not the service's. */
     completed(result: PollResult, askedAt: number): Completed | undefined {
       failures = result.kind === "trouble" ? failures + 1 : 0;
       if (result.kind === "trouble") {
@@ -122,7 +122,7 @@ function createJudge(id: string, options: FollowOptions, clock: RetryIo) {
       }
       if (result.kind === "refused") {
         refusals++;
-        refusedSince ??= askedAt;
+        refusedSince ??= clock.now();
         if (isBelieved(result.error, askedAt - refusedSince)) throw result.error;
         return undefined;
       }
@@ -134,7 +134,7 @@ function createJudge(id: string, options: FollowOptions, clock: RetryIo) {
       if (generation.status === "completed") {
         const videoUrl = readVideoUrl(generation);
         if (videoUrl !== undefined) return { generation, videoUrl };
-        completedSince ??= askedAt;
+        completedSince ??= clock.now();
         if (askedAt - completedSince < toleranceMs) return undefined;
         throw missingVideoUrlError(id);
       }
