@@ -1,37 +1,9 @@
 import type { Answer, Generated } from "./answers.ts";
+import { type Attempt, allows, isAgain, isNear, isSame, kindOf, nameOf } from "./attempt.ts";
 import type { Process } from "./machine.ts";
 import { type Command, type Run, rowsOf } from "./people.ts";
 import { keys, type Post } from "./service.ts";
 import { idOfVideo } from "./video.ts";
-
-/** What the rules of `submit.md` know of an attempt: from the service, and from what the people saw. Never from the client's own thoughts. */
-type Attempt = {
-  attempt: string;
-  run: Run;
-  /** Which one it was to be written down: those before it were there to be seen. */
-  place: number;
-  prompt: string;
-  output: string | undefined;
-  intentAt: number;
-  kind: "generate" | "batch" | "mcp";
-  noWait: boolean;
-  row: string | undefined;
-  rowsFile: string | undefined;
-  posts: Post[];
-  delivered: Post[];
-  holders: Process[];
-  /** Why another one may be started; for `generate` alone, or for all. */
-  overFor: Set<"all" | "generate">;
-  id: string | undefined;
-  /** Something was written down about it after its intent. */
-  hasOutcome: boolean;
-  dismissedAt: number | undefined;
-  /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
-  unknownSince: number | undefined;
-  isAddressTold: boolean;
-  /** Somebody has deleted the results file that told of it. */
-  isWithoutResults: boolean;
-};
 
 export class Broken extends Error {
   readonly rule: number;
@@ -41,7 +13,6 @@ export class Broken extends Error {
   }
 }
 
-const hourMs = 3_600_000;
 /** What the service has not known for so long is lost. */
 const lostMs = 60_000;
 /** A download has so long after the completion, whatever the time to wait. */
@@ -155,45 +126,6 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       throw new Broken(3, `${file} is written down as the video of ${id}, and is that of ${found}`);
   }
 
-  /** Whether the rules allow another start beside this attempt. */
-  function allows(other: Attempt, mine: Attempt): boolean {
-    if (other.posts.length === 0) return true;
-    if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
-    if (mine.kind === "batch") return false;
-    const { command } = mine.run;
-    const isReuse = mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse");
-    const ageMs = mine.intentAt - other.intentAt;
-    if (isReuse) return ageMs >= 24 * hourMs;
-    if (ageMs >= 12 * hourMs || other.overFor.has("generate")) return true;
-    if (other.noWait && other.id !== undefined) return true;
-    // Held by a live process at some moment since this command was typed.
-    return other.holders.some(({ endedAt = now() }) => endedAt > mine.run.process.startedAt);
-  }
-
-  /** Whether the two ask for the same run. */
-  function isSame(other: Attempt, mine: Attempt): boolean {
-    if (other.kind !== mine.kind) return false;
-    // A batch reads what other machines have written beside its rows; a run reads its journal.
-    if (mine.kind !== "batch" && other.run.journal !== mine.run.journal) return false;
-    if (mine.kind === "batch")
-      return (
-        other.row === mine.row &&
-        other.rowsFile === mine.rowsFile &&
-        (!other.isWithoutResults || other.run.journal === mine.run.journal)
-      );
-    if (other.prompt !== mine.prompt) return false;
-    const { command } = mine.run;
-    return mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse")
-      ? true
-      : other.output === mine.output;
-  }
-
-  function isAgain({ run }: Attempt): boolean {
-    const { command } = run;
-    if (command.type === "generate") return command.earlier === "again";
-    return command.type === "batch" ? command.retryUnknown : run.isAgain;
-  }
-
   return {
     isWritten: (process: Process, id: string) => written.get(runOf(process).journal)?.has(id) ?? false,
     onRun: (run: Run) => void runs.set(run.process, run),
@@ -231,7 +163,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       if (isAgain(mine)) return;
       const earlier = [...attempts.values()].filter((other) => other !== mine && other.place < mine.place);
       for (const other of earlier)
-        if (isSame(other, mine) && !allows(other, mine)) {
+        if (isSame(other, mine) && !allows(other, mine, now())) {
           const first = other.posts.at(-1);
           throw new Broken(
             1,
@@ -386,18 +318,4 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
         if (bytes.includes(key) || bytes.includes(Buffer.from(key).toString("base64")))
           throw new Broken(6, `${path} holds a key`);
   }
-
-  function nameOf({ kind, prompt, row }: Attempt): string {
-    return kind === "batch" ? `row ${row}` : `"${prompt}"`;
-  }
-}
-
-/** Whether one of the two can see whether the other lives. */
-function isNear({ id: one }: Process, { id: other }: Process): boolean {
-  return one.machine === other.machine && one.namespace === other.namespace && one.start !== "-";
-}
-
-function kindOf(line: Record<string, unknown>): Attempt["kind"] {
-  if (line.batch !== undefined) return "batch";
-  return line.mcp === true ? "mcp" : "generate";
 }
