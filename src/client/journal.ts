@@ -5,7 +5,7 @@ import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } f
 import { redactValue, shortenAddresses } from "./credentials.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
 import { appendLine, openLines, readLines } from "./lines.ts";
-import { isSameId } from "./schema.ts";
+import { isSameId } from "./id.ts";
 import { createTurns } from "./turns.ts";
 
 export type Journal = {

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import * as z from "zod";
-import { createTeller } from "../../src/cli/terminal/teller.ts";
+import { createReporter } from "../../src/cli/terminal/reporter.ts";
 import { createWorld, failure, isStart, mediaUrl, onStart, type Run, type World } from "../vidgen.ts";
 
 type Fields = { event: string; error?: Fields | null; [field: string]: unknown };
@@ -239,9 +239,9 @@ test.each([
   [false, `${mediaUrl}/1b4e.mp4`],
 ])("with the local service inside the command (%s) the end has the URL %s", (isInProcess, video_url) => {
   const told: object[] = [];
-  const teller = createTeller({ event: (event) => told.push(event) }, { now: () => 0 });
+  const reporter = createReporter(() => {}, { event: (event) => told.push(event) }, { now: () => 0 });
   const result = { document: {}, file: undefined, videoUrl: `${mediaUrl}/1b4e.mp4`, isInProcess };
-  teller.ended("1b4e", result, { isNew: true });
+  reporter.ended("1b4e", result, { isNew: true });
   expect(told).toEqual([expect.objectContaining({ event: "ended", video_url })]);
 });
 

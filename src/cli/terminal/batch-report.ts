@@ -9,7 +9,7 @@ import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
 import { quote } from "../command-line.ts";
 import { programName } from "./output.ts";
-import { countRows, formatNumber } from "./tally.ts";
+import { countRows, formatNumber } from "./format.ts";
 
 /** What a batch will do, as a person reads it before it does so. */
 export function describePlan(

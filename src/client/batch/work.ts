@@ -33,7 +33,7 @@ export type Sent =
 
 type Line = Omit<ResultLine, "at">;
 
-type Known = {
+type WorkDependencies = {
   client: Pick<Client, "account" | "beginNew" | "claim" | "download" | "follow">;
   journal: Pick<Journal, "append"> | undefined;
   costs: Costs;
@@ -45,7 +45,7 @@ type Known = {
 };
 
 /** What a batch does with one row: each step is in the results file before the next one depends on it. */
-export function createWork({ client, journal, costs, results, rowsFile, confirm, io }: Known, options: WorkOptions) {
+export function createWork({ client, journal, costs, results, rowsFile, confirm, io }: WorkDependencies, options: WorkOptions) {
   const { signal, leave, overwrite, onEvent } = options;
   const { account } = client;
 

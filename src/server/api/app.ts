@@ -1,4 +1,5 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
+import { isUuid } from "../../client/id.ts";
 import type { Clock } from "../../io.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -89,6 +90,3 @@ function createEnginesRoute({ engines, queue, clock }: AppOptions): Route<ApiEnv
 }
 
 /** Only ids of this form are looked up: SQLite would end another one at its first NUL. */
-function isUuid(id: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
-}

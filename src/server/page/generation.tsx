@@ -4,7 +4,7 @@ import { DeliveryItem, type Sign } from "./callbacks.tsx";
 import { Progress, State } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
-import { sizeText } from "./words.ts";
+import { sizeText } from "./formatting.ts";
 
 export type GenerationProps = TimelineProps & {
   again: Again;

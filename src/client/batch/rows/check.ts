@@ -20,9 +20,9 @@ import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
 import { createOutputCheck } from "./outputs.ts";
-import type { ImageCheck } from "./pictures.ts";
+import type { ImageCheck } from "./image-check.ts";
 import { type Line, setCell, type Table } from "./table.ts";
-import { createTemplates } from "./words.ts";
+import { createTemplates } from "./templates.ts";
 
 /** What the flags give to rows that leave it out; `prompt` and `output` are templates. */
 export type RowFlags = Omit<RequestInput, "texts"> & {

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { commandLine } from "../../src/cli/form.ts";
+import { commandLine } from "../../src/cli/interactive.ts";
 import { models } from "../../src/client/models.ts";
 import { createWorld, type World } from "../vidgen.ts";
 
