@@ -65,6 +65,13 @@ test("brings the page for AI agents as a skill, the one that it prints", async (
   expect(read("dist/SKILL.md")).toBe((await run("npx", ["vidgen", "help", "--skill"])).stdout);
 });
 
+test("brings the pages that its README links to, and prints them", async () => {
+  const links = [...read("README.md").matchAll(/\]\((src\/docs\/[^)]+)\)/g)].map(([, link = ""]) => link);
+  expect(links.length).toBeGreaterThan(10);
+  for (const link of links) expect(read(link)).toMatch(/^# /);
+  expect((await run("npx", ["vidgen", "help", "batch"])).stdout).toBe(read("src/docs/batch.md"));
+});
+
 test("says its own version", async () => {
   const { version } = JSON.parse(read("package.json"));
   expect((await run("npx", ["vidgen", "--version"])).stdout).toBe(`${version}\n`);

@@ -1,29 +1,28 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
-import { variables } from "../src/cli/help/topics.ts";
+import { listPages, readPage, readTables } from "../src/docs.ts";
 import { exits } from "../src/errors.ts";
 import { createWorld } from "./vidgen.ts";
 
-const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+const root = new URL("../", import.meta.url);
+const readme = readFileSync(new URL("README.md", root), "utf8");
+const pages = listPages().map((name) => ({ file: `src/docs/${name}.md`, text: readPage(name).text }));
+const texts = [{ file: "README.md", text: readme }, ...pages];
 
-/** The cells of the table below a heading, without its head. */
-function table(heading: string): string[][] {
-  const [, section = ""] = readme.split(`## ${heading}\n`);
-  const rows = (section.split("\n## ")[0] ?? "").split("\n").filter((line) => line.startsWith("|"));
-  return rows.slice(2).map((row) =>
-    row
-      .split("|")
-      .slice(1, -1)
-      .map((cell) => cell.trim()),
-  );
+/** The tables of a page, each as the cells of its rows. */
+function tables(page: string): string[][][] {
+  return readTables(readPage(page).text).map((rows) => rows.map((row) => Object.values(row)));
+}
+
+async function help(...names: string[]) {
+  return JSON.parse((await (await createWorld()).vidgen("help", ...names, "--json")).stdout);
 }
 
 test("the second line to type passes the tests, and is what CI runs", () => {
   const [run = "", gate = ""] = readme.match(/^ {4}.+/gm)?.map((line) => line.trim()) ?? [];
   expect(run).toMatch(/^npm ci .* -o fox\.mp4$/);
   expect(gate).toBe("npm ci && npm test");
-  const root = new URL("../", import.meta.url);
   for (const file of [".ci/run", ".github/workflows/test.yml", ".github/workflows/release.yml"])
     expect(readFileSync(new URL(file, root), "utf8").trimEnd().split("\n").map(command)).toContain(gate);
 });
@@ -33,49 +32,101 @@ function command(line: string): string {
   return line.trim().replace(/^- run: /, "");
 }
 
-test("the table of exit codes is the code's own", () => {
+test("README is 120 lines at most, and no line of it or of a page is longer than 120 characters", () => {
+  expect(readme.trimEnd().split("\n").length).toBeLessThanOrEqual(120);
+  const long = texts.flatMap(({ file, text }) => text.split("\n").map((line) => `${file}: ${line}`));
+  expect(long.filter((line) => line.length > 120 + line.indexOf(" ") + 1)).toEqual([]);
+});
+
+test("each page begins with its title, and README links to it", () => {
+  for (const { file, text } of pages) {
+    expect(text).toMatch(/^# \S/);
+    expect(readme).toContain(`](${file})`);
+  }
+});
+
+test.each(texts)("the links of $file lead to files", ({ file, text }) => {
+  const links = [...text.matchAll(/\]\(([^)]+)\)/g)].map(([, link = ""]) => link);
+  expect(links.filter((link) => !existsSync(new URL(link, new URL(file, root))))).toEqual([]);
+});
+
+test("the tables of exit codes are the code's own, also for agents", () => {
   const own = Object.entries(exits).map(([name, { exit, meaning }]) => [String(exit), name, meaning]);
-  expect(table("Exit codes")).toEqual(own);
+  expect(tables("exit-codes")).toEqual([own]);
+  const [codes = []] = tables("agents");
+  expect(codes.map(([code, name]) => [code, name])).toEqual(own.map(([code, name]) => [code, name]));
 });
 
 test("the table of commands is what the help says", async () => {
-  const world = await createWorld();
-  const { stdout } = await world.vidgen("--help");
-  const rows = table("Commands").map(([usage = "", summary]) => [/^`(\w+)/.exec(usage)?.[1], summary]);
-  const help = [...stdout.matchAll(/^ {2}(\w+)(?: [[<][^\]>]*[\]>])* {2,}(\S.*)$/gm)].map(([, name, summary]) => [
-    name,
+  const { commands } = await help();
+  const [rows = []] = readTables(readme).map((rows) => rows.map((row) => Object.values(row)));
+  const own = commands.map(({ usage, summary }: Record<string, string>) => [usage, summary]);
+  const short = own.map(([usage, summary]: string[]) => [
+    usage?.replace(/^vidgen | \[options\]| \[command\]/g, ""),
     summary,
   ]);
-  expect(rows).toEqual(help);
+  expect(rows).toEqual(short);
 });
 
-test("what each command prints on stdout is what the help topic says", async () => {
-  const world = await createWorld();
-  const { stdout } = JSON.parse((await world.vidgen("help", "output", "--json")).stdout);
-  const rows = table("Commands").map(([usage = "", , printed]) => [/^`(\w+)/.exec(usage)?.[1], printed]);
-  expect(rows).toEqual(Object.entries(stdout));
+test("the page on output has each command", async () => {
+  const { commands } = await help();
+  const [stdout = []] = tables("output");
+  expect(stdout.map(([name]) => name)).toEqual(commands.map(({ name }: { name: string }) => name));
 });
 
-test("the table of settings is the help topic's own", () => {
-  const own = variables.filter(({ name }) => name.startsWith("VIDGEN_"));
-  const cells = own.map(({ name, flag, meaning }) => [`\`${name}\``, flag === null ? "" : `\`${flag}\``, meaning]);
-  expect(table("Settings")).toEqual(cells);
+test("the page on output has each event, and names each field that the schema has", async () => {
+  const { text } = readPage("output");
+  const [, , , rows = []] = tables("output");
+  const schemas: { properties: { event: { const: string } } }[] = (await help("generate")).events.anyOf;
+  const names = schemas.map(({ properties }) => properties.event.const);
+  expect(rows.map(([name]) => name)).toEqual(names);
+  const [, section = ""] = text.split("## events\n");
+  const told = new Set(section.match(/\w+/g));
+  expect(schemas.flatMap(({ properties }) => Object.keys(properties)).filter((field) => !told.has(field))).toEqual([]);
+  expect(readPage("agents").text).toContain(`JSON lines: ${names.join(", ")}.`);
 });
 
-test("the command lines use flags that exist", async () => {
-  const world = await createWorld();
-  const help = await Promise.all(
-    ["generate", "wait", "serve", "listen", "batch"].map((command) => world.vidgen(command, "--help")),
-  );
-  const known = help.map(({ stdout }) => stdout).join("");
-  const lines = readme.split("\n").filter((line) => line.startsWith("    ") && line.includes("vidgen"));
-  const flags = lines.flatMap((line) => line.match(/ (--?[a-z][a-z-]*)/g) ?? []);
-  expect(flags.length).toBeGreaterThan(5);
-  for (const flag of flags) expect(known).toContain(flag.trim());
+test("the fields of an error are those that it has", async () => {
+  const { error } = JSON.parse((await (await createWorld()).vidgen("models", "--nope", "--json")).stderr);
+  const [, , rows = []] = tables("output");
+  expect(rows.map(([name]) => name)).toEqual(Object.keys(error));
+  const shape = `{"error":{${Object.keys(error).map((name) => `"${name}"`)}}}`;
+  for (const page of ["output", "agents"]) expect(readPage(page).text).toContain(shape);
 });
+
+test("the command lines use commands and flags that exist", async () => {
+  const { commands, flags } = await help();
+  const shared = flags.flatMap(namesOf);
+  const typed = texts.flatMap(({ text }) => commandLines(text));
+  expect(typed.length).toBeGreaterThan(40);
+  for (const line of typed) {
+    const [name = "", ...words] = line.split(/ +/);
+    const command = commands.find((command: { name: string }) => command.name === name);
+    expect([line, command?.name]).toEqual([line, name]);
+    const below = (command.commands ?? []).find((command: { name: string }) => command.name === words[0]);
+    const known = [...shared, ...(below ?? command).flags.flatMap(namesOf)];
+    const used = words.filter((word) => /^--?[a-z]/.test(word));
+    expect([line, used.filter((flag) => !known.includes(flag))]).toEqual([line, []]);
+  }
+});
+
+/** What is typed behind `vidgen` in the examples of a text, without comments and what is quoted. */
+function commandLines(text: string): string[] {
+  const joined = text.replace(/ \\\n +/g, " ");
+  const examples = joined.match(/^(?: {4}| {6}- run: ).*/gm) ?? [];
+  return examples.flatMap((line) => {
+    const bare = line.replace(/ # .*/, "").replace(/"[^"]*"|'[^']*'/g, "QUOTED");
+    return [...bare.matchAll(/(?:npx |bin\/|^ {4})vidgen ((?!-- )[^;|)]+)/g)].map(([, words = ""]) => words.trim());
+  });
+}
+
+function namesOf({ short, long }: { short: string | null; long: string | null }): (string | null)[] {
+  return [short, long];
+}
 
 test("the CI recipes run the vidgen of the lock file, and give the key to no other step", () => {
-  const recipes = [...readme.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, recipe = ""]) => recipe);
+  const ci = readPage("ci").text;
+  const recipes = [...ci.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, recipe = ""]) => recipe);
   for (const recipe of recipes) {
     expect(recipe).toMatch(/^ {6}- run: npm ci --ignore-scripts$/m);
     expect(recipe).not.toContain("npx");
@@ -83,5 +134,5 @@ test("the CI recipes run the vidgen of the lock file, and give the key to no oth
     expect(steps).toEqual([expect.stringMatching(/^run: node_modules\/.bin\/vidgen (generate|batch) /)]);
   }
   expect(recipes).toHaveLength(2);
-  expect(readme).toContain(`vidgen-${packageJson.version}.tgz`);
+  expect(ci).toContain(`vidgen-${packageJson.version}.tgz`);
 });

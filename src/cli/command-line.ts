@@ -30,9 +30,9 @@ export function readCommandLine(program: CommandUnknownOpts, words: readonly str
     else if (word === "--") line.isLiteral = true;
     else {
       const flag = readFlag(program, word);
-      const value = flag && flag.attached === undefined ? words[++i] : flag?.attached;
-      line.rest.push(word, ...(flag && flag.attached === undefined && value !== undefined ? [value] : []));
-      if (flag) line.flags.push({ word, value, ...flag });
+      const next = flag && flag.attached === undefined ? words[++i] : undefined;
+      line.rest.push(word, ...(next === undefined ? [] : [next]));
+      if (flag) line.flags.push({ word, value: flag.attached ?? next, ...flag });
     }
   }
   return line;

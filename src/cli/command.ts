@@ -8,8 +8,6 @@ type Details = {
   examples: readonly string[];
   /** The end of the help. */
   after?: string;
-  /** What the command prints on stdout, for `vidgen help output` and the README. */
-  prints?: string;
 };
 
 const details = new WeakMap<CommandUnknownOpts, Details>();

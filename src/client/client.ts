@@ -132,8 +132,9 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     remember(doubted, request.model, true);
     const leave = how.leave ?? new AbortController().signal;
     const record = redactValue(recordOf(request), redact);
+    const isOther = (entry: Entry) => !isOwnAccount(entry) || !isDeepStrictEqual(entry.request, record);
     const isForeign = async (id: string) =>
-      (await entriesOf(id)).some((entry) => entry.attempt !== attempt && !isDeepStrictEqual(entry.request, record));
+      (await entriesOf(id)).some((entry) => entry.attempt !== attempt && isOther(entry));
     const end = await start(api, request, { ...how, leave, attempt, isForeign, journal, onNote }, io);
     if (end.kind !== "accepted") return end;
     const { generation, remaining_credits } = end.started;

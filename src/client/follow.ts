@@ -70,11 +70,11 @@ export async function follow(api: Api, id: string, options: PollOptions, clock: 
   try {
     if (options.isNew) await clock.sleep(options.intervalMs(0), limit.signal);
     for (;;) {
-      const elapsedMs = clock.now() - start;
+      const askedAt = clock.now();
       const result = await poll(api, id, clock, limit.signal);
-      const completed = judge.completed(result);
+      const completed = judge.completed(result, askedAt);
       if (completed) return completed;
-      await clock.sleep(judge.waitMs(result, options.intervalMs(elapsedMs)), limit.signal);
+      await clock.sleep(judge.waitMs(result, options.intervalMs(askedAt - start)), limit.signal);
     }
   } catch (error) {
     throw error === timeout ? judge.timeoutError(timeout) : error;
@@ -98,8 +98,8 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
   let refusals = 0;
   let refusedSince: number | undefined;
   let completedSince: number | undefined;
-  const isBelieved = ({ code }: VidgenError, sinceMs: number) => {
-    if (code === "not_found" && options.isKnown) return clock.now() - sinceMs >= toleranceMs;
+  const isBelieved = ({ code }: VidgenError, forMs: number) => {
+    if (code === "not_found" && options.isKnown) return forMs >= toleranceMs;
     return refusals >= (code === "not_found" || isSeen ? maxRefusals : 1);
   };
   const unreachedError = () =>
@@ -110,7 +110,8 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       if (completedSince !== undefined) return missingVideoUrlError(id);
       return wasReached() ? pending : unreachedError();
     },
-    completed(result: PollResult): Completed | undefined {
+    /** `askedAt` is when the request was sent: the pause of a process that was suspended before it read the reply is not the service's. */
+    completed(result: PollResult, askedAt: number): Completed | undefined {
       failures = result.kind === "trouble" ? failures + 1 : 0;
       if (result.kind === "trouble") {
         trouble = result.reason;
@@ -122,7 +123,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
       if (result.kind === "refused") {
         refusals++;
         refusedSince ??= clock.now();
-        if (isBelieved(result.error, refusedSince)) throw result.error;
+        if (isBelieved(result.error, askedAt - refusedSince)) throw result.error;
         return undefined;
       }
       isSeen = true;
@@ -134,7 +135,7 @@ function createJudge(id: string, options: PollOptions, clock: RetryIo) {
         const videoUrl = readVideoUrl(generation);
         if (videoUrl !== undefined) return { generation, videoUrl };
         completedSince ??= clock.now();
-        if (clock.now() - completedSince < toleranceMs) return undefined;
+        if (askedAt - completedSince < toleranceMs) return undefined;
         throw missingVideoUrlError(id);
       }
       completedSince = undefined;

@@ -16,7 +16,7 @@ export type StartOptions = {
   signal: AbortSignal;
   /** Aborts at the second Ctrl-C, which ends those 10 s. */
   leave: AbortSignal;
-  /** Whether the id belongs to another request: a gateway may replay a reply. */
+  /** Whether the id belongs to another request, or to another account: a gateway may replay a reply. */
   isForeign(id: string): Promise<boolean>;
   /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
   retriesNotNow?: boolean | undefined;

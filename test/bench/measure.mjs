@@ -2,12 +2,12 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
-/** Runs what each function returns, `rounds` times in turns after a round to warm up. Returns the medians in milliseconds, in the same order. */
-export function compare(commands, rounds) {
+/** Runs what each function returns, `rounds` times in turns after a round to warm up. Returns the medians of what `measure` gives, in the same order. */
+export function compare(commands, rounds, measure = run) {
   const taken = commands.map(() => []);
   for (let round = 0; round <= rounds; round++)
     for (const [i, command] of commands.entries()) {
-      const ms = run(command());
+      const ms = measure(command());
       if (round > 0) taken[i].push(ms);
     }
   return taken.map(median);
@@ -19,6 +19,16 @@ export function run({ command = process.execPath, args, env, cwd }) {
   const { status, stderr, error } = spawnSync(command, args, { env, cwd });
   if (status !== 0) throw new Error(`${command} ${args.join(" ")}: ${error ?? `exit ${status}`}\n${stderr}`);
   return performance.now() - start;
+}
+
+/** Runs a command to its end and returns the CPU time that it took, in milliseconds, which a busy machine changes less than the time on the clock. */
+export function runForCpu({ command = process.execPath, args, env, cwd }) {
+  const script = 'TIMEFORMAT="%3U %3S"; time "$0" "$@"';
+  const options = { env: { ...env, LC_ALL: "C" }, cwd, encoding: "utf8" };
+  const { status, stderr, error } = spawnSync("bash", ["-c", script, command, ...args], options);
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")}: ${error ?? `exit ${status}`}\n${stderr}`);
+  const [user, system] = stderr.trimEnd().split("\n").at(-1).split(" ").map(Number);
+  return (user + system) * 1000;
 }
 
 /** Runs a Node program to its end and returns the most memory that it took, in MB. */

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import {
   appendFileSync,
   existsSync,
@@ -98,6 +99,25 @@ test.each([
     await begun.release();
   },
 );
+
+test("reuse: a video that another process saves at the same moment is found, and is not in the way", async () => {
+  const { open, journal, place } = createWorld();
+  const write = (line: object) =>
+    appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
+  write({ kind: "intent", attempt: "a", base_url: baseUrl, request });
+  write({ kind: "accepted", attempt: "a", id });
+  const { entries: read } = open().journal;
+  const entries: typeof read = async (goOn) => {
+    const found = await read(goOn);
+    writeFileSync(place, video);
+    const sha256 = createHash("sha256").update(video).digest("hex");
+    write({ kind: "saved", id, file: place, sha256, size: video.length, inode: 0, mtime: 0 });
+    return found;
+  };
+  const begun = await open(honest, { entries }).begin(request, { earlier: "reuse", place, signal });
+  expect(begun).toMatchObject({ kind: "resumed", file: place });
+  await begun.release();
+});
 
 test("a start is in the journal before it is sent, and what came of it after that", async () => {
   const { open, lines, place } = createWorld();

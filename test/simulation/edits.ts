@@ -47,7 +47,8 @@ const editsOfLines = {
     for (const path of scene.journals)
       rewrite(path, scene, (text) => text.replaceAll('"kind":"accepted"', '"kind":"taken"'));
   },
-  "somebody deletes the results files": ({ disk }) => {
+  "somebody deletes the results files": ({ disk, rules }) => {
+    rules.onResultsDeleted();
     for (const path of namesOf(disk, ".results.jsonl")) disk.rm(path);
   },
   "a newer version rewrites the results files": (scene) => {

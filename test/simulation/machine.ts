@@ -42,7 +42,9 @@ export const callKinds = [
   "intent",
   "accepted",
   "downloaded",
+  "saved",
 ] as const;
+const lineKinds: readonly CallKind[] = ["intent", "accepted", "downloaded", "saved"];
 export type CallKind = (typeof callKinds)[number];
 
 /** A process of somebody's: everything that it does goes through `call`, so that it can be stopped between any two of its steps. */
@@ -99,7 +101,7 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
   const isOver = () => process.endedAt !== undefined;
   const strike = (kind: CallKind, isAfter: boolean) => {
     if (mishaps.length === 0) return;
-    const kinds: CallKind[] = isLine(kind) ? [kind, "write", "any"] : [kind, "any"];
+    const kinds: CallKind[] = lineKinds.includes(kind) ? [kind, "write", "any"] : [kind, "any"];
     if (!isAfter) for (const each of kinds) counts.set(each, (counts.get(each) ?? 0) + 1);
     const due = mishaps.filter(
       (each) => each.isAfter === isAfter && kinds.includes(each.on) && counts.get(each.on) === each.nth,
@@ -264,14 +266,10 @@ export function createProcess(options: ProcessOptions, schedule: Schedule): Proc
   return process;
 }
 
-function isLine(kind: CallKind): boolean {
-  return kind === "intent" || kind === "accepted" || kind === "downloaded";
-}
-
 /** What a process writes, when that is a line of a journal that a mishap may wait for. */
 function kindOfWrite(bytes: Buffer): CallKind {
   const word = /"kind":"(\w+)"/.exec(bytes.toString("latin1", 0, 80))?.[1];
-  return callKinds.find((kind) => kind === word && isLine(kind)) ?? "write";
+  return lineKinds.find((kind) => kind === word) ?? "write";
 }
 
 /** As quick as it can be: each lease has two. */

@@ -42,7 +42,10 @@ export type Command =
       jobs: number;
     }
   | { type: "list --dismiss" }
-  | { type: "mcp"; calls: { prompt: string; again: boolean; cancels: boolean }[]; maxCredits: number | undefined };
+  | { type: "mcp"; calls: AgentCall[]; isAtOnce: boolean; maxCredits: number | undefined };
+
+/** A call of `generate_video`, and maybe one that waits for its end. */
+type AgentCall = { prompt: string; again: boolean; cancels: boolean; waits: boolean };
 
 export const work = "/work";
 
@@ -56,6 +59,8 @@ export type Run = {
   journal: string;
   key: string;
   fetch: Io["fetch"];
+  /** Whether an agent has asked for a new start, whatever was started before. */
+  isAgain: boolean;
   said: Said;
 };
 
@@ -240,23 +245,31 @@ async function batch(command: Command & { type: "batch" }, run: Run): Promise<vo
   }
 }
 
-/** An agent that calls `generate_video` now and then. */
-async function mcp({ calls, maxCredits }: Command & { type: "mcp" }, run: Run): Promise<void> {
+/** An agent that calls `generate_video` now and then, and waits for what it has started. */
+async function mcp({ calls, isAtOnce, maxCredits }: Command & { type: "mcp" }, run: Run): Promise<void> {
   const { said, process } = run;
   const { client, journal } = open(run);
   const io = { ...ioOf(process, run.fetch), leave: process.leave } as unknown as Io;
   const session = { client, isLocal: false } as unknown as Session;
   const services: Pick<Services, "journal" | "open"> = { journal, open: async () => session };
   const start = createStarts({ services, maxCredits, ending: process.signal }, io);
-  for (const { prompt, again, cancels } of calls) {
-    if (process.signal.aborted) return;
+  const ask = async ({ prompt, again, cancels, waits }: AgentCall) => {
+    run.isAgain = again;
     const cancelled = new AbortController();
     if (cancels) process.after(30, () => cancelled.abort());
     const request = { prompt: prompt.replace(pastedKey, run.key), model };
-    await start(request, { again, cancelled: cancelled.signal }).then(
-      ({ id }) => void said.lines.push(`Started ${id}.`),
-      (error) => fail(said, error),
-    );
+    try {
+      const { id } = await start(request, { again, cancelled: cancelled.signal });
+      said.lines.push(`Started ${id}.`);
+      if (waits) await client.follow(id, { signal: process.signal, timeoutMs: 90_000 });
+    } catch (error) {
+      fail(said, error);
+    }
+  };
+  if (isAtOnce) return void (await Promise.all(calls.map(ask)));
+  for (const call of calls) {
+    if (process.signal.aborted) return;
+    await ask(call);
     await process.machine.sleep(1_000);
   }
 }

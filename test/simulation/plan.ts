@@ -87,7 +87,7 @@ export function planOf(seed: string): Plan {
     seed,
     computers,
     hasStartTimes: chance(0.85),
-    hasOwnJournals: isShared && chance(0.35),
+    hasOwnJournals: isShared && chance(kind === "batch" ? 0.6 : 0.3),
     instant: random.pick([0, 0.5, 0.8, 0.9]),
     troubles,
     acts,
@@ -110,7 +110,7 @@ function gap(random: Random): number {
 
 function commandOf(kind: string, random: Random, range: number): Command {
   const chance = (share: number) => random.next() < share;
-  if (chance(0.07)) return { type: "list --dismiss" };
+  if (chance(0.1)) return { type: "list --dismiss" };
   if (chance(0.14))
     return { type: "wait --all", place: chance(0.8) ? `${work}/` : undefined, timeoutMs: timeoutOf(random) };
   const isMixed = kind === "mixed";
@@ -122,19 +122,22 @@ function commandOf(kind: string, random: Random, range: number): Command {
       shard: of === 0 ? undefined : { index: random.between(1, of), of },
       file: `${work}/${random.pick(["shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "shots.csv", "link.csv", "hard.csv"])}`,
       retryUnknown: chance(0.1),
-      retryFailed: chance(0.1),
+      retryFailed: chance(0.2),
       maxCredits: chance(0.3) ? random.pick([10, 15, 25, 40]) : undefined,
       jobs: random.between(1, 3),
     };
   }
   const prompt = chance(0.03) ? `a fox at ${pastedKey}` : random.pick(prompts.slice(0, range));
   if (kind === "mcp" || (isMixed && chance(0.3))) {
-    const calls = Array.from({ length: random.between(1, 3) }, () => ({
+    const maxCredits = chance(0.3) ? random.pick([10, 25, 40]) : undefined;
+    const isAtOnce = chance(0.2);
+    const calls = Array.from({ length: random.between(isAtOnce ? 2 : 1, 3) }, () => ({
       prompt: chance(0.7) ? prompt : random.pick(prompts),
-      again: chance(0.2),
+      again: !isAtOnce && chance(maxCredits === undefined ? 0.15 : 0.5),
       cancels: chance(0.1),
+      waits: chance(0.3),
     }));
-    return { type: "mcp", calls, maxCredits: chance(0.3) ? random.pick([10, 25, 40]) : undefined };
+    return { type: "mcp", calls, isAtOnce, maxCredits };
   }
   const noWait = chance(0.12);
   const again = chance(0.08);
@@ -186,7 +189,7 @@ const mediaNames = Object.keys(mediaBehaviours);
 function mishapsOf(random: Random): Mishap[] {
   return Array.from({ length: random.next() < 0.75 ? 1 : 2 }, () => {
     const isAtLine = random.next() < 0.5;
-    const on = isAtLine ? random.pick(lineKinds) : random.pick(callKinds);
+    const on = isAtLine ? random.pick(momentous) : random.pick(callKinds);
     return {
       on,
       nth: random.between(1, mostCalls[on]),
@@ -199,7 +202,7 @@ function mishapsOf(random: Random): Mishap[] {
 }
 
 /** Between these and the next call most can go wrong. */
-const lineKinds = ["intent", "intent", "accepted", "downloaded", "request", "answer"] as const;
+const momentous = ["intent", "intent", "accepted", "downloaded", "saved", "request", "answer"] as const;
 
 /** About as many calls of each kind as a command makes. */
 const mostCalls: Record<Mishap["on"], number> = {
@@ -214,6 +217,7 @@ const mostCalls: Record<Mishap["on"], number> = {
   intent: 1,
   accepted: 1,
   downloaded: 1,
+  saved: 1,
 };
 
 function troubleOf(random: Random): Trouble {

@@ -1,35 +1,9 @@
 import type { Answer, Generated } from "./answers.ts";
+import { type Attempt, allows, isAgain, isNear, isSame, kindOf, nameOf } from "./attempt.ts";
 import type { Process } from "./machine.ts";
 import { type Command, type Run, rowsOf } from "./people.ts";
 import { keys, type Post } from "./service.ts";
 import { idOfVideo } from "./video.ts";
-
-/** What the rules of `submit.md` know of an attempt: from the service, and from what the people saw. Never from the client's own thoughts. */
-type Attempt = {
-  attempt: string;
-  run: Run;
-  /** Which one it was to be written down: those before it were there to be seen. */
-  place: number;
-  prompt: string;
-  output: string | undefined;
-  intentAt: number;
-  kind: "generate" | "batch" | "mcp";
-  noWait: boolean;
-  row: string | undefined;
-  rowsFile: string | undefined;
-  posts: Post[];
-  delivered: Post[];
-  holders: Process[];
-  /** Why another one may be started; for `generate` alone, or for all. */
-  overFor: Set<"all" | "generate">;
-  id: string | undefined;
-  /** Something was written down about it after its intent. */
-  hasOutcome: boolean;
-  dismissedAt: number | undefined;
-  /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
-  unknownSince: number | undefined;
-  isAddressTold: boolean;
-};
 
 export class Broken extends Error {
   readonly rule: number;
@@ -39,7 +13,6 @@ export class Broken extends Error {
   }
 }
 
-const hourMs = 3_600_000;
 /** What the service has not known for so long is lost. */
 const lostMs = 60_000;
 /** A download has so long after the completion, whatever the time to wait. */
@@ -63,8 +36,8 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
   const replacedAt = new Map<string, number>();
   /** What each process with a budget was told last, and whether it still knows what a start costs. */
   const balances = new Map<Process, { credits: number | undefined; isKnown: boolean }>();
-  /** The videos, also of other programs, that somebody has replaced or deleted on purpose. */
-  const replaced = new Set<string>();
+  /** The videos, also of other programs, that somebody has replaced or deleted on purpose, and when. */
+  const replaced = new Map<string, number>();
   /** The videos of other programs. */
   const foreign = new Set<string>();
   /** When somebody first saw that a generation was completed. */
@@ -104,6 +77,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
         dismissedAt: undefined,
         unknownSince: undefined,
         isAddressTold: false,
+        isWithoutResults: false,
       });
     }
     if (attempt !== undefined && id !== undefined) {
@@ -111,10 +85,29 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       written.set(path, ids.add(String(id).toLowerCase()));
     }
     if (kind === "claim" && process) known?.holders.push(process);
+    if (known && kind === "unknown") onUnknown(known);
+    if (known && kind === "dismissed") onDismissed(known, process);
     if (known && kind !== "intent" && kind !== "claim") known.hasOutcome = true;
-    if (kind === "dismissed" && known) known.dismissedAt ??= now();
     if (kind === "lost") onLost(String(id));
     if (kind === "saved" && typeof id === "string" && line.file !== "-") onSaved(id, String(line.file));
+  }
+
+  function onUnknown({ run, delivered }: Attempt): void {
+    const accepted = delivered.find(({ behaviour }) => behaviour.means === "accepted");
+    if (accepted) throw new Broken(4, `${run.process.name} calls unknown what the service "${accepted.does}"`);
+  }
+
+  function onDismissed(known: Attempt, process: Process | undefined): void {
+    if (process && isWaitedFor(known, process))
+      throw new Broken(4, `${process.name} dismisses ${known.attempt}, which its process is still waiting for`);
+    known.dismissedAt ??= now();
+  }
+
+  /** Whether the process of an attempt is about to tell its outcome; another one on the same machine can know that. */
+  function isWaitedFor({ hasOutcome, run }: Attempt, other: Process): boolean {
+    const isLive = run.process !== other && run.process.endedAt === undefined;
+    // One elsewhere may have taken over the lease of a process that was frozen.
+    return !hasOutcome && isLive && [...runs.keys()].every((each) => isNear(each, other));
   }
 
   function onLost(id: string): void {
@@ -133,41 +126,6 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       throw new Broken(3, `${file} is written down as the video of ${id}, and is that of ${found}`);
   }
 
-  /** Whether the rules allow another start beside this attempt. */
-  function allows(other: Attempt, mine: Attempt): boolean {
-    if (other.posts.length === 0) return true;
-    if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
-    if (mine.kind === "batch") return false;
-    const { command } = mine.run;
-    const isReuse = mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse");
-    const ageMs = mine.intentAt - other.intentAt;
-    if (isReuse) return ageMs >= 24 * hourMs;
-    if (ageMs >= 12 * hourMs || other.overFor.has("generate")) return true;
-    if (other.noWait && other.id !== undefined) return true;
-    // Held by a live process at some moment since this command was typed.
-    return other.holders.some(({ endedAt = now() }) => endedAt > mine.run.process.startedAt);
-  }
-
-  /** Whether the two ask for the same run. */
-  function isSame(other: Attempt, mine: Attempt): boolean {
-    if (other.kind !== mine.kind) return false;
-    // A batch reads what other machines have written beside its rows; a run reads its journal.
-    if (mine.kind !== "batch" && other.run.journal !== mine.run.journal) return false;
-    if (mine.kind === "batch") return other.row === mine.row && other.rowsFile === mine.rowsFile;
-    if (other.prompt !== mine.prompt) return false;
-    const { command } = mine.run;
-    return mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse")
-      ? true
-      : other.output === mine.output;
-  }
-
-  function isAgain(mine: Attempt): boolean {
-    const { command } = mine.run;
-    if (command.type === "generate") return command.earlier === "again";
-    if (command.type === "mcp") return command.calls.some(({ again }) => again);
-    return command.type === "batch" && command.retryUnknown;
-  }
-
   return {
     isWritten: (process: Process, id: string) => written.get(runOf(process).journal)?.has(id) ?? false,
     onRun: (run: Run) => void runs.set(run.process, run),
@@ -177,8 +135,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
     onReplaced(path: string, after: Buffer | undefined): void {
       replacedAt.set(path, now());
       const before = contentOf(path);
-      if (before) replaced.add(idOfVideo(before) ?? "");
+      if (before) replaced.set(idOfVideo(before) ?? "", now());
       if (after) foreign.add(idOfVideo(after) ?? "");
+    },
+    onResultsDeleted(): void {
+      for (const each of attempts.values()) each.isWithoutResults = true;
     },
     onName(path: string, { bytes, before }: { bytes: Buffer; before: Buffer | undefined }, run: Run | undefined): void {
       replacedAt.delete(path);
@@ -187,7 +148,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       if (before === undefined) return;
       const isMeant = run?.command.type === "generate" && run.command.overwrite;
       if (!isMeant) throw new Broken(3, `${run?.process.name} replaces ${path}, without --overwrite`);
-      replaced.add(idOfVideo(before) ?? "");
+      replaced.set(idOfVideo(before) ?? "", now());
     },
     onPost(process: Process, post: Post): void {
       const mine = attempts.get(post.attempt);
@@ -202,7 +163,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       if (isAgain(mine)) return;
       const earlier = [...attempts.values()].filter((other) => other !== mine && other.place < mine.place);
       for (const other of earlier)
-        if (isSame(other, mine) && !allows(other, mine)) {
+        if (isSame(other, mine) && !allows(other, mine, now())) {
           const first = other.posts.at(-1);
           throw new Broken(
             1,
@@ -218,11 +179,11 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       if (post.behaviour.means === "later") mine?.overFor.add("all");
       else if (post.behaviour.means !== "refused") mine?.overFor.delete("all");
     },
-    onStatusDelivered(process: Process, id: string, { status, text }: Answer): void {
+    onStatusDelivered(process: Process, id: string, { status, text, isCut = false }: Answer): void {
       const known = id.toLowerCase();
       if (text.includes('"completed"') && !completedAt.has(known)) completedAt.set(known, now());
       for (const each of byId(id)) {
-        if (status < 300) each.unknownSince = undefined;
+        if (status < 300 && !isCut && text.includes(known)) each.unknownSince = undefined;
         else if (status === 404 && text.startsWith("{") && runOf(process).key === each.run.key)
           each.unknownSince ??= now();
         if (text.includes('"failed"')) each.overFor.add("all");
@@ -276,9 +237,9 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       if (command.type === "batch" && said.code === 0) checkBatch(run, command);
       for (const { id, file } of said.files) {
         const bytes = contentOf(file);
-        // Another process may have replaced it since, on purpose.
         const found = bytes && idOfVideo(bytes);
-        if ((replacedAt.get(file) ?? 0) > process.startedAt) continue;
+        // Another process may have replaced it since, on purpose.
+        if ((replaced.get(id.toLowerCase()) ?? -1) >= process.startedAt) continue;
         if (bytes && found !== id.toLowerCase())
           throw new Broken(3, `${process.name} says that ${file} is the video of ${id}, and it is that of ${found}`);
       }
@@ -299,7 +260,8 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       (other.dismissedAt ?? Number.POSITIVE_INFINITY) < process.startedAt ||
       [...attempts.values()].some(
         (each) =>
-          each.place > other.place &&
+          (other.run.process.endedAt ?? Number.POSITIVE_INFINITY) < each.run.process.startedAt &&
+          (other.hasOutcome || isNear(other.run.process, each.run.process)) &&
           each.posts.length > 0 &&
           each.intentAt < process.startedAt &&
           each.run.command.type === "generate" &&
@@ -313,25 +275,23 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
           throw new Broken(4, `${process.name} is stopped by ${other.attempt}, which somebody has passed over`);
   }
 
-  /** What a live process is about to tell is not unclear to another one on the same machine, unless one elsewhere has taken its lease over. */
   function checkUnclear({ process, said }: Run, text: string): void {
-    const isNear = ({ id: { machine, namespace, start } }: Process) =>
-      machine === process.id.machine && namespace === process.id.namespace && start !== "-";
-    if (said.code !== 6 || ![...runs.keys()].every(isNear)) return;
-    for (const { attempt, hasOutcome, run } of attempts.values()) {
-      const isLive = run.process !== process && run.process.endedAt === undefined;
-      if (!hasOutcome && isLive && text.includes(attempt))
-        throw new Broken(4, `${process.name} calls attempt ${attempt} unclear, which its process is still waiting for`);
-    }
+    if (said.code !== 6) return;
+    for (const each of attempts.values())
+      if (text.includes(each.attempt) && isWaitedFor(each, process))
+        throw new Broken(4, `${process.name} calls ${each.attempt} unclear, which its process is still waiting for`);
   }
 
   /** A batch that ends well has the video of each row. */
   function checkBatch({ process }: Run, { rows, shard }: Command & { type: "batch" }): void {
     if (shard !== undefined) return;
-    const ids = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
-    const found = new Set(ids.flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])));
+    const saved = [...files().values()].map((bytes) => idOfVideo(bytes) ?? "");
+    const justGone = [...replaced].flatMap(([id, at]) => (at >= process.startedAt ? id : []));
+    const found = new Set(
+      [...saved, ...justGone].flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])),
+    );
     for (const { place = "", record } of rowsOf(rows))
-      if (!found.has(record.prompt) && (replacedAt.get(place) ?? 0) < process.startedAt)
+      if (!found.has(record.prompt))
         throw new Broken(3, `${process.name} ends with 0, and the video for ${place} is nowhere`);
   }
 
@@ -358,13 +318,4 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
         if (bytes.includes(key) || bytes.includes(Buffer.from(key).toString("base64")))
           throw new Broken(6, `${path} holds a key`);
   }
-
-  function nameOf({ kind, prompt, row }: Attempt): string {
-    return kind === "batch" ? `row ${row}` : `"${prompt}"`;
-  }
-}
-
-function kindOf(line: Record<string, unknown>): Attempt["kind"] {
-  if (line.batch !== undefined) return "batch";
-  return line.mcp === true ? "mcp" : "generate";
 }

@@ -150,7 +150,7 @@ export function createService({ schedule, random, troubles, events }: ServiceOpt
                 at: schedule.now(),
               };
               events.onPost(process, post);
-              const others = [...generations.values()].filter((each) => each.prompt !== prompt);
+              const others = [...generations.values()].filter((each) => each.prompt !== prompt || each.key !== key);
               const other = others.findLast((each) => events.isWritten(process, each.id))?.id;
               const id = generated?.id ?? random.uuid();
               if (behaviour.fails === "silence") return;

@@ -152,6 +152,7 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
       journal: journals[act.computer] ?? "",
       key: keys[act.key] ?? keys[0],
       fetch: service.fetchFor(process, act.starts),
+      isAgain: false,
       said: { code: 0, lines: [], files: [] },
     };
     runs.push(current);

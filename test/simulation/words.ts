@@ -34,10 +34,11 @@ export function commandWords(command: Command): string {
     }
     case "mcp": {
       const calls = command.calls.map(
-        ({ prompt, again, cancels }) => `"${prompt}"${again ? " again" : ""}${cancels ? ", and cancels it" : ""}`,
+        ({ prompt, again, cancels, waits }) =>
+          `"${prompt}"${again ? " again" : ""}${cancels ? ", and cancels it" : ""}${waits ? ", and waits for it" : ""}`,
       );
       const budget = command.maxCredits === undefined ? "" : ` --max-credits ${command.maxCredits}`;
-      return `vidgen mcp${budget}, where an agent asks for ${calls.join(", then ")}`;
+      return `vidgen mcp${budget}, where an agent asks for ${calls.join(command.isAtOnce ? ", at once " : ", then ")}`;
     }
     default:
       return "vidgen list --dismiss, for each attempt that is unclear";
@@ -74,6 +75,7 @@ const callNames: Record<Mishap["on"], string> = {
   intent: "its intent",
   accepted: "its writing down of an id",
   downloaded: "its writing down of a whole video",
+  saved: "its writing down of a saved video",
 };
 
 export function lineWords(line: Record<string, unknown>): string {

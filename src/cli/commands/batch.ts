@@ -77,7 +77,6 @@ function declare(program: CommandUnknownOpts) {
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(baseUrlOption());
   return withDetails(command, {
-    prints: "each saved file, or URL, as it is ready",
     examples: [
       "vidgen batch shots.csv -o 'clips/{id}.mp4' --jobs 4 --max-credits 2000",
       "vidgen batch shots.csv --dry-run",

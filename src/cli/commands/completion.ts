@@ -13,7 +13,6 @@ export function addCompletion(program: CommandUnknownOpts, { output }: Context):
       await output.result(scripts[shell], { shell, script: scripts[shell] });
     });
   withDetails(command, {
-    prints: "a script",
     examples: [
       "source <(vidgen completion bash)",
       "source <(vidgen completion zsh)",

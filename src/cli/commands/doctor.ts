@@ -20,7 +20,6 @@ function declare(program: CommandUnknownOpts) {
     .addOption(localOption("skip the checks of the remote service"))
     .addOption(baseUrlOption());
   return withDetails(command, {
-    prints: "one line per check, with the fix",
     examples: ["vidgen doctor", "vidgen doctor --json"],
   });
 }

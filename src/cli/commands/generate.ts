@@ -72,7 +72,6 @@ function declare(program: CommandUnknownOpts) {
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
     .addOption(baseUrlOption());
   return withDetails(command, {
-    prints: "the URL; with `-o` the file; with `--no-wait` the id",
     examples: [
       'vidgen generate "a red fox runs through snow at dusk" -o fox.mp4',
       'vidgen generate "a red fox runs through snow at dusk" --local',

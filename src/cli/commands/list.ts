@@ -29,7 +29,7 @@ function declare(program: CommandUnknownOpts) {
     .option("--forget <id>", "remove a generation or an attempt from the journal")
     .option("-y, --yes", "with --forget, also one that may have been charged and whose video is not saved");
   const examples = ["vidgen list", "vidgen list --status unknown", "vidgen list --dismiss <attempt>"];
-  return withDetails(command, { prints: "a table", examples });
+  return withDetails(command, { examples });
 }
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;

@@ -26,7 +26,6 @@ function declare(program: CommandUnknownOpts) {
     .option("--forward <url>", "where your application takes callbacks; it gets the same body and webhook-* headers")
     .option("--no-check", "accept callbacks unchecked, from a service that does not sign");
   return withDetails(command, {
-    prints: "one line per callback",
     examples: ["vidgen listen", "vidgen listen --forward http://localhost:3000/hooks", "vidgen listen --port 0 --json"],
     after: 'To try it: vidgen generate "a fox" --local --callback-url http://127.0.0.1:8789/',
   });

@@ -21,7 +21,6 @@ function declare(program: CommandUnknownOpts) {
     .option("--with-token", "read the key from stdin")
     .addOption(baseUrlOption("the service the key is for"));
   return withDetails(command, {
-    prints: "nothing; with `--json` the base URL",
     examples: ["vidgen login", "vidgen login --base-url https://video.example --with-token < key.txt"],
   });
 }

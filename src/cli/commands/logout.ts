@@ -10,7 +10,7 @@ export function addLogout(program: CommandUnknownOpts, context: Context): void {
     .description("Deletes the API key that was saved for the service.")
     .addOption(baseUrlOption("the service the key is for"))
     .action(({ baseUrl }) => logout(baseUrl, context));
-  withDetails(command, { prints: "nothing; with `--json` the base URL", examples: ["vidgen logout"] });
+  withDetails(command, { examples: ["vidgen logout"] });
 }
 
 /** Deletes the saved key of the base URL's origin. Prints nothing; with `--json` whether there was one. */

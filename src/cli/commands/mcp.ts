@@ -19,7 +19,6 @@ function declare(program: CommandUnknownOpts) {
     .addOption(localOption("use the local service: no account, no credits"))
     .addOption(baseUrlOption());
   return withDetails(command, {
-    prints: "the messages of the protocol",
     examples: [
       "claude mcp add vidgen -- vidgen mcp",
       "vidgen mcp --dir ~/videos",

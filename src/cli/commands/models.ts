@@ -10,7 +10,7 @@ export function addModels(program: CommandUnknownOpts, context: Context): void {
     .summary("list the models")
     .description("Lists the models and what each is good at.")
     .action(() => printModels(context));
-  withDetails(command, { prints: "a table", examples: ["vidgen models", "vidgen models --json"] });
+  withDetails(command, { examples: ["vidgen models", "vidgen models --json"] });
 }
 
 /** Prints the models and what each is for (interface section 2.2). */

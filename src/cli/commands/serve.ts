@@ -8,7 +8,6 @@ import type { RunningService, SharedService } from "../../server/serve.ts";
 import { collectValues, readNumber, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { type EngineCheck, readCreditsPer, readEngineSettings } from "../engines.ts";
-import { directives } from "../help/topics.ts";
 import { findServiceFolder } from "../local.ts";
 import { readAddresses } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
@@ -22,7 +21,6 @@ export function addServe(program: CommandUnknownOpts, context: Context): void {
 
 function declare(program: CommandUnknownOpts) {
   const pace = new Option("--pace <pace>", "how long a generation takes");
-  const rows = directives.map(([text, effect]) => `  ${text.padEnd(14)}${effect}`);
   const command = program
     .command("serve")
     .summary("run the local service")
@@ -74,16 +72,15 @@ function declare(program: CommandUnknownOpts) {
       collectValues,
     )
     .option("--no-refunds", "give no credits back when a generation fails for a reason of the service")
-    .option("--directives", "obey the words below with real models too");
+    .option("--directives", "obey the words that simulate failures with real models too");
   return withDetails(command, {
-    prints: "its URL",
     examples: [
       "vidgen serve",
       "vidgen serve --engine wan-2.5=http://gpu-1:8091 --engine preview",
       "vidgen serve --port 0 --media-port 0 --json",
       "vidgen serve --key-for ci",
     ],
-    after: `These words in a prompt simulate failures, of previews alone unless --directives:\n${rows.join("\n")}`,
+    after: "Words in a prompt, such as [fail], simulate failures for tests: vidgen help directives",
   });
 }
 

@@ -19,7 +19,6 @@ function declare(program: CommandUnknownOpts) {
     .addOption(localOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
-    prints: "id, status, URL",
     examples: ["vidgen status <id>", "until vidgen status <id> --exit-status || [ $? -ne 5 ]; do sleep 10; done"],
   });
 }

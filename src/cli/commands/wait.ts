@@ -54,7 +54,6 @@ function declare(program: CommandUnknownOpts) {
     .addOption(localOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
-    prints: "as `generate`",
     examples: ["vidgen wait <id> -o fox.mp4", "vidgen wait --all -o clips/"],
   });
 }

@@ -1,8 +1,8 @@
-import type { Row, Topic } from "./topics.ts";
+import { type Page, readBlocks, readCells } from "../../docs.ts";
 import type { CommandTree, Flag } from "./tree.ts";
 
-/** The manual page `vidgen(1)` in roff's man macros, made of the same tables as the help. It has no date, so that builds are reproducible. */
-export function formatManual(program: CommandTree, topics: readonly Topic[], version: string): string {
+/** The manual page `vidgen(1)` in roff's man macros, made of the commands' help and the pages. It has no date, so that builds are reproducible. */
+export function formatManual(program: CommandTree, pages: readonly Page[], version: string): string {
   const { name, description, commands = [], examples, flags } = program;
   const lines = [
     `.TH ${name.toUpperCase()} 1 "" ${quote(`${name} ${version}`)}`,
@@ -12,7 +12,7 @@ export function formatManual(program: CommandTree, topics: readonly Topic[], ver
     ...[".SH DESCRIPTION", paragraph(description)],
     ...[".SH COMMANDS", ...commands.flatMap((command) => formatCommand(command))],
     ...[".SH FLAGS OF EVERY COMMAND", ...flags.flatMap(formatFlag)],
-    ...topics.flatMap(formatTopic),
+    ...pages.flatMap(formatPage),
     ...[".SH EXAMPLES", ...formatExamples(examples)],
   ];
   return lines.join("\n");
@@ -38,12 +38,30 @@ function formatFlag({ usage, description, default: preset, choices }: Flag): str
   return formatRow([usage, notes.length === 0 ? description : `${description} (${notes.join("; ")})`]);
 }
 
-function formatTopic({ name, sections }: Topic): string[] {
-  const parts = sections.flatMap(({ text, rows }) => [".PP", paragraph(text), ...rows.flatMap(formatRow)]);
-  return [`.SH ${quote(text(name.replace("-", " ").toUpperCase()))}`, ...parts.slice(1)];
+/** A page without its title: the section has the page's name. */
+function formatPage({ name, text: page }: Page): string[] {
+  const [, ...blocks] = readBlocks(page);
+  const parts = blocks.flatMap(({ kind, lines }) => {
+    if (kind === "heading") return lines.map((heading) => `.SS ${quote(text(heading.replace(/^#+ /, "")))}`);
+    if (kind === "table") return lines.slice(2).flatMap((row) => formatCells(readCells(row)));
+    if (kind === "code") return formatExamples(lines);
+    return kind === "text" ? [".PP", paragraph(withoutLinks(lines.join(" ")))] : [];
+  });
+  return [`.SH ${quote(text(name.replace("-", " ").toUpperCase()))}`, ...parts];
 }
 
-function formatRow([term, meaning]: Row): string[] {
+/** The last cell is what the others mean. */
+function formatCells(cells: readonly string[]): string[] {
+  const terms = cells.slice(0, -1).filter((cell) => cell !== "");
+  return formatRow([terms.join(" ").replaceAll("`", ""), withoutLinks(cells.at(-1) ?? "")]);
+}
+
+/** `[words](address)` as its words. */
+function withoutLinks(words: string): string {
+  return words.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1");
+}
+
+function formatRow([term, meaning]: readonly [term: string, meaning: string]): string[] {
   return [".TP", `\\fB${text(term)}\\fR`, paragraph(meaning)];
 }
 

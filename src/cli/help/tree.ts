@@ -1,7 +1,7 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { collectValues, detailsOf, suggestionsFor } from "../command.ts";
 import { eventSchema, jsonSchemaOf, results } from "./results.ts";
-import { createTopics } from "./topics.ts";
+import { topicsAsData } from "./topics.ts";
 
 export type Flag = ReturnType<typeof describeFlag>;
 
@@ -11,11 +11,10 @@ export type CommandTree = Omit<ReturnType<typeof describe>, "examples"> & {
   commands?: CommandTree[];
 };
 
-/** What `help` and `--help` print with `--json`: a command, or the whole program with its version and the topics. */
+/** What `help` and `--help` print with `--json`: a command, or the whole program with its version and the topics that are data. */
 export function helpDocument(command: CommandUnknownOpts): object {
   if (command.parent) return describeCommand(command);
-  const topics = createTopics(command).map(({ name, document }) => [name.replace("-", "_"), document]);
-  return { version: command.version(), ...describeCommand(command), ...Object.fromEntries(topics) };
+  return { version: command.version(), ...describeCommand(command), ...topicsAsData() };
 }
 
 /** A command and those below it, hidden ones left out, as plain data: for `help --json` and the man page. */

@@ -3,9 +3,9 @@ import { Command } from "@commander-js/extra-typings";
 import { expect, test } from "vitest";
 import * as z from "zod";
 import { collectValues } from "../../../src/cli/command.ts";
-import { errorFields, topicNames, variables } from "../../../src/cli/help/topics.ts";
 import { describeCommand } from "../../../src/cli/help/tree.ts";
 import { aspectRatios, models } from "../../../src/client/models.ts";
+import { listPages, readPage } from "../../../src/docs.ts";
 import { exits } from "../../../src/errors.ts";
 import { apiKey, createWorld, type World } from "../../vidgen.ts";
 
@@ -22,41 +22,48 @@ test("help alone is what --help prints", async () => {
   expect(await world.vidgen("help")).toEqual(await world.vidgen("--help"));
 });
 
-test("help exit-codes tells each code, its name and its meaning", async () => {
+test.each(listPages())("help %s prints the page as it is, with a summary for TAB", async (name) => {
   const world = await createWorld();
-  const { code, stdout, stderr } = await world.vidgen("help", "exit-codes");
-  expect([code, stderr]).toEqual([0, ""]);
-  const words = stdout.replace(/\s+/g, " ");
-  for (const [name, { exit, meaning }] of Object.entries(exits)) expect(words).toContain(`${exit} ${name} ${meaning}`);
+  const { text, title } = readPage(name);
+  expect(await world.vidgen("help", name)).toEqual({ code: 0, stdout: `${text}\n`, stderr: "" });
+  expect(text.startsWith(`# ${title}\n`)).toBe(true);
 });
 
-test("help environment tells each variable and its flag", async () => {
+test("with --json a topic that is data is given as data, and any other as its page", async () => {
   const world = await createWorld();
-  const { stdout } = await world.vidgen("help", "environment");
-  for (const { name } of variables) expect(stdout).toMatch(new RegExp(`^  ${name} `, "m"));
-  expect(stdout).toMatch(/^ {2}VIDGEN_MODEL {2,}the default model, else `wan-2.5` \(--model\)$/m);
+  const json = async (topic: string) => JSON.parse((await world.vidgen("help", topic, "--json")).stdout);
+  expect(await json("exit-codes")).toEqual(
+    Object.entries(exits).map(([name, { exit, meaning }]) => ({ code: exit, name, meaning })),
+  );
+  expect((await json("environment")).slice(0, 2)).toEqual([
+    { name: "VIDGEN_API_KEY", flag: null, meaning: expect.stringContaining("the API key") },
+    { name: "VIDGEN_BASE_URL", flag: "--base-url", meaning: expect.stringContaining("https") },
+  ]);
+  expect(await json("output")).toMatchObject({
+    stdout: { wait: "as `generate`" },
+    places: { "-": "the video itself on stdout" },
+    error: { message: "what happened, and whether it may have been charged" },
+    events: { saved: "id, file: saved by this run" },
+  });
+  expect(await json("directives")).toContainEqual({ text: "[fail]", effect: "the generation fails" });
+  expect(await json("agents")).toEqual({
+    page: readPage("agents").text,
+    actions: expect.objectContaining({ hung_up: "cut short: the same line again" }),
+  });
+  expect(await json("library")).toEqual({ page: readPage("library").text });
 });
 
-test("help output tells the fields that an error has", async () => {
+test("help batch is the page, and with --json the command with its page", async () => {
   const world = await createWorld();
-  const { error } = JSON.parse((await world.vidgen("models", "--nope", "--json")).stderr);
-  expect(errorFields.map(([name]) => name)).toEqual(Object.keys(error));
-  const { stdout } = await world.vidgen("help", "output");
-  for (const name of Object.keys(error)) expect(stdout).toMatch(new RegExp(`^  ${name} `, "m"));
+  const { text } = readPage("batch");
+  expect((await world.vidgen("help", "batch")).stdout).toBe(`${text}\n`);
+  const command = JSON.parse((await world.vidgen("batch", "--help", "--json")).stdout);
+  expect(JSON.parse((await world.vidgen("help", "batch", "--json")).stdout)).toEqual({ ...command, page: text });
 });
 
-test("help directives tells what serve --help tells", async () => {
+test("serve --help says where the words are that simulate failures", async () => {
   const world = await createWorld();
-  const { stdout } = await world.vidgen("help", "directives");
-  const [, own = ""] = (await world.vidgen("serve", "--help")).stdout.split("for tests:\n");
-  expect(stdout.replace(/\s+/g, " ")).toContain(own.trim().replace(/\s+/g, " "));
-});
-
-test("a topic is as wide as the terminal", async () => {
-  const world = await createWorld();
-  world.isTerminal = true;
-  const { stdout } = await world.vidgen("help", "exit-codes");
-  expect(Math.max(...stdout.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
+  expect((await world.vidgen("serve", "--help")).stdout).toContain("vidgen help directives");
 });
 
 test("a misspelt name gets a suggestion, and the names there are", async () => {
@@ -65,7 +72,7 @@ test("a misspelt name gets a suggestion, and the names there are", async () => {
     code: 2,
     stdout: "",
     stderr: expect.stringMatching(
-      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives, agents\.\n$/,
+      /^error: No help for "exit-code"\. Did you mean exit-codes\?\n {2}Commands and topics: generate, .*directives, .*several-machines\.\n$/,
     ),
   });
   expect((await world.vidgen("help", "genrate")).stderr).toContain("Did you mean generate?");
@@ -78,7 +85,8 @@ test("help --json is the whole of it", async () => {
   expect(tree.name).toBe("vidgen");
   expect(tree.version).toBe((await world.vidgen("--version")).stdout.trim());
   expect(tree.exit_codes).toContainEqual({ code: 6, name: "unknown", meaning: exits.unknown.meaning });
-  expect(tree.environment).toEqual(variables);
+  for (const topic of ["environment", "output", "directives", "agents"])
+    expect(tree[topic]).toEqual(JSON.parse((await world.vidgen("help", topic, "--json")).stdout));
   expect(tree.flags).toContainEqual(expect.objectContaining({ long: "--json", type: "boolean", default: false }));
   const { stdout } = await world.vidgen("--help");
   const [, listed = ""] = stdout.split("Commands:\n");
@@ -166,6 +174,7 @@ function feed(world: World, stdin: string, ...argv: string[]) {
 test("--help names the topics that there is help on", async () => {
   const world = await createWorld();
   const { stdout } = await world.vidgen("--help");
-  const [, names = ""] = /^Help topics, for vidgen help <topic>: (.*)$/m.exec(stdout) ?? [];
-  expect(names.split(", ")).toEqual(topicNames);
+  const [, names = ""] = /^Topics, for vidgen help <topic>:\n([\s\S]*)$/m.exec(stdout) ?? [];
+  expect(names.trim().split(/,\s+/)).toEqual(listPages());
+  expect(Math.max(...names.split("\n").map((line) => line.length))).toBeLessThanOrEqual(80);
 });

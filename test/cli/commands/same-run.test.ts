@@ -195,6 +195,21 @@ describe("the same run again", () => {
     expect(paid(world)).toBe(3);
   });
 
+  test("a process that is suspended before it reads a 404 does not call the id lost after its pause", async () => {
+    const world = await createWorld();
+    const now = world.io.now;
+    let pausedMs = 0;
+    world.io.now = () => now() + pausedMs;
+    let refusals = 0;
+    world.faults.push((request) => {
+      if (!isPoll(request) || refusals === 2) return undefined;
+      if (++refusals === 2) pausedMs = 400_000;
+      return goneReply();
+    });
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+    expect([refusals, paid(world)]).toEqual([2, 1]);
+  });
+
   test("a lost id that the service knows again is found again", async () => {
     const world = await createWorld();
     await kill(world, isPoll, "generate", "a fox");
@@ -279,7 +294,7 @@ describe("the same run again", () => {
     expect((await world.vidgen("list")).stdout).toContain(id);
   });
 
-  test("the id of another request is not taken: a gateway that replays a reply leaves the outcome unknown", async () => {
+  test("the id of another request, or account, is not taken: a gateway that replays a reply leaves the outcome unknown", async () => {
     const world = await createWorld();
     let first: object | undefined;
     world.faults.push(async (request) => {
@@ -292,6 +307,10 @@ describe("the same run again", () => {
     const other = join(world.folder, "owl.mp4");
     const run = await world.vidgen("generate", "an owl", "-o", other);
     expect(run).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("another request") });
+    expect(existsSync(other)).toBe(false);
+    world.env.VIDGEN_API_KEY = "another-key-9876543210";
+    const again = await world.vidgen("generate", "a fox", "-o", other);
+    expect(again).toMatchObject({ code: 6, stdout: "", stderr: expect.stringContaining("another request") });
     expect(existsSync(other)).toBe(false);
   });
 

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { formatManual } from "../../../src/cli/help/man.ts";
 import type { CommandTree } from "../../../src/cli/help/tree.ts";
+import { listPages } from "../../../src/docs.ts";
 import { exits } from "../../../src/errors.ts";
 import { createWorld } from "../../vidgen.ts";
 
@@ -20,9 +21,9 @@ test("the manual page tells every command, flag and exit code", async () => {
   for (const command of commands) expect(page).toContain(`.SS "${command.usage}"`);
   for (const { usage } of [...flags, ...commands.flatMap((command: { flags: object[] }) => command.flags)])
     expect(page).toContain(`.TP\n\\fB${usage}\\fR\n`);
-  for (const [name, { exit }] of Object.entries(exits))
-    expect(page).toContain(`\n\\fB${String(exit).padEnd(3)} ${name}\\fR\n`);
-  expect(page).toContain(`.SH "ENVIRONMENT"\n`);
+  for (const [name, { exit }] of Object.entries(exits)) expect(page).toContain(`\n\\fB${exit} ${name}\\fR\n`);
+  for (const name of listPages()) expect(page).toContain(`.SH "${name.replace("-", " ").toUpperCase()}"\n`);
+  expect(page).not.toMatch(/`|\]\(|^\|/m);
 });
 
 test("the page in the package is the one that the code makes", async () => {

@@ -1,0 +1,88 @@
+import type { Process } from "./machine.ts";
+import type { Run } from "./people.ts";
+import type { Post } from "./service.ts";
+
+/** What the rules of `submit.md` know of an attempt: from the service, and from what the people saw. Never from the client's own thoughts. */
+export type Attempt = {
+  attempt: string;
+  run: Run;
+  /** Which one it was to be written down: those before it were there to be seen. */
+  place: number;
+  prompt: string;
+  output: string | undefined;
+  intentAt: number;
+  kind: "generate" | "batch" | "mcp";
+  noWait: boolean;
+  row: string | undefined;
+  rowsFile: string | undefined;
+  posts: Post[];
+  delivered: Post[];
+  holders: Process[];
+  /** Why another one may be started; for `generate` alone, or for all. */
+  overFor: Set<"all" | "generate">;
+  id: string | undefined;
+  /** Something was written down about it after its intent. */
+  hasOutcome: boolean;
+  dismissedAt: number | undefined;
+  /** Since when the service has said, in its own JSON and to the same key, that it does not know it. */
+  unknownSince: number | undefined;
+  isAddressTold: boolean;
+  /** Somebody has deleted the results file that told of it. */
+  isWithoutResults: boolean;
+};
+
+const hourMs = 3_600_000;
+
+/** Whether the rules allow another start beside this attempt. */
+export function allows(other: Attempt, mine: Attempt, now: number): boolean {
+  if (other.posts.length === 0) return true;
+  if (other.dismissedAt !== undefined || other.overFor.has("all")) return true;
+  if (mine.kind === "batch") return false;
+  const { command } = mine.run;
+  const isReuse = mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse");
+  const ageMs = mine.intentAt - other.intentAt;
+  if (isReuse) return ageMs >= 24 * hourMs;
+  if (ageMs >= 12 * hourMs || other.overFor.has("generate")) return true;
+  if (other.noWait && other.id !== undefined) return true;
+  // Held by a live process at some moment since this command was typed.
+  return other.holders.some(({ endedAt = now }) => endedAt > mine.run.process.startedAt);
+}
+
+/** Whether the two ask for the same run. */
+export function isSame(other: Attempt, mine: Attempt): boolean {
+  if (other.kind !== mine.kind) return false;
+  // A batch reads what other machines have written beside its rows; a run reads its journal.
+  if (mine.kind !== "batch" && other.run.journal !== mine.run.journal) return false;
+  if (mine.kind === "batch")
+    return (
+      other.row === mine.row &&
+      other.rowsFile === mine.rowsFile &&
+      (!other.isWithoutResults || other.run.journal === mine.run.journal)
+    );
+  if (other.prompt !== mine.prompt) return false;
+  const { command } = mine.run;
+  return mine.kind === "mcp" || (command.type === "generate" && command.earlier === "reuse")
+    ? true
+    : other.output === mine.output;
+}
+
+/** Whether a new one was asked for, whatever there is. */
+export function isAgain({ run }: Attempt): boolean {
+  const { command } = run;
+  if (command.type === "generate") return command.earlier === "again";
+  return command.type === "batch" ? command.retryUnknown : run.isAgain;
+}
+
+/** Whether one of the two can see whether the other lives. */
+export function isNear({ id: one }: Process, { id: other }: Process): boolean {
+  return one.machine === other.machine && one.namespace === other.namespace && one.start !== "-";
+}
+
+export function kindOf(line: Record<string, unknown>): Attempt["kind"] {
+  if (line.batch !== undefined) return "batch";
+  return line.mcp === true ? "mcp" : "generate";
+}
+
+export function nameOf({ kind, prompt, row }: Attempt): string {
+  return kind === "batch" ? `row ${row}` : `"${prompt}"`;
+}
