@@ -4,11 +4,7 @@ import { type BatchEvent, iterateBatch } from "./client/batch/iterate.ts";
 import type { PlanOptions } from "./client/batch/plan.ts";
 import { keyRows, type Row } from "./client/batch/row.ts";
 import type { RunOptions } from "./client/batch/run.ts";
-import {
-  createServiceClient,
-  type Downloaded,
-  type ClientDownloadOptions,
-} from "./client/client.ts";
+import { type ClientDownloadOptions, createServiceClient, type Downloaded } from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import type { Completed } from "./client/follow.ts";
 import { recordOf } from "./client/history.ts";

@@ -127,9 +127,13 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   const { folder } = await findServiceFolder(io);
   const service = await openService(
     {
+      folder,
+      pace: "fast",
       // Generations of earlier runs that nobody polls any more must not delay this one.
-      folder, pace: "fast", resume: "polled",
-      host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 },
+      resume: "polled",
+      host: "127.0.0.1",
+      isLoopback: true,
+      ports: { api: 0, media: 0 },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
       onNote,
     },
@@ -144,7 +148,11 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   if (service.kind === "held") return service.pid;
   const { base_url, media_url, api_key } = service.address;
   return {
-    baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isInProcess: true, hasRealModels: false,
+    baseUrl: base_url,
+    mediaUrl: media_url,
+    apiKey: api_key,
+    isInProcess: true,
+    hasRealModels: false,
     async fetch(url, init) {
       const handler = url.startsWith(media_url) ? service.media : service.api;
       const signal = init?.signal ?? new AbortController().signal;

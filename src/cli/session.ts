@@ -1,6 +1,6 @@
 import type { Claim } from "../client/claims.ts";
 import { type Client, createServiceClient } from "../client/client.ts";
-import { createEventListeners } from "../client/events.ts";
+import { createEventListeners, type GenerationEvent } from "../client/events.ts";
 import type { Completed } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import type { Journal } from "../client/journal.ts";
@@ -9,7 +9,7 @@ import type { Io } from "../io.ts";
 import { type Local, localBaseUrl } from "./local.ts";
 import { listHint } from "./resume.ts";
 import type { Output } from "./terminal/output.ts";
-import type { Reporter } from "./terminal/reporter.ts";
+import type { ProgressEvent } from "./terminal/progress.ts";
 import { traceFetch } from "./terminal/trace.ts";
 
 export type SessionOptions = {
@@ -50,7 +50,8 @@ type CollectOptions = {
   intervalMs: number | undefined;
   /** Where the video is saved; without a target it is not downloaded. */
   target: Claim | undefined;
-  reporter: Pick<Reporter, "tell" | "show">;
+  /** Told what happens: events, and what is of interest to a person alone. */
+  reporter: { tell(event: GenerationEvent): void; show(event: ProgressEvent): void };
 };
 
 /** A generation that has completed, and the file it was saved to. */

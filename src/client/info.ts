@@ -91,7 +91,9 @@ function infoPath(video: string): string {
 function infoOf({ id, entry, generation, credits }: InfoSources) {
   const { model, prompt } = wordsOf(entry, generation);
   return {
-    id, model: model ?? null, prompt: prompt ?? null,
+    id,
+    model: model ?? null,
+    prompt: prompt ?? null,
     request: entry?.request ?? null,
     started_at: entry?.at ?? null,
     created_at: generation?.created_at ?? null,

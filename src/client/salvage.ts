@@ -1,5 +1,5 @@
-import { isRecord, parseJson } from "./json.ts";
 import { isUsableId } from "./id.ts";
+import { isRecord, parseJson } from "./json.ts";
 import { asGeneration, type Started } from "./schema.ts";
 
 /** What a start reply tells, as far as it came. `saysNo` is set for `"success": false`. */

@@ -135,8 +135,15 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
       const entries = await listAttempts({ limit, status }, services.journal, io);
       return {
         videos: entries.map(({ id = null, attempt, status, request, at, file = null, reason = null, base_url }) => ({
-          id, attempt, status, model: request.model, prompt: request.prompt, started_at: at,
-          file, error: reason, service: base_url === localBaseUrl ? "local" : base_url,
+          id,
+          attempt,
+          status,
+          model: request.model,
+          prompt: request.prompt,
+          started_at: at,
+          file,
+          error: reason,
+          service: base_url === localBaseUrl ? "local" : base_url,
         })),
       };
     },

@@ -23,8 +23,8 @@ import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
-import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
+import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
 import { addBatchStatus } from "./batch-status.ts";
 
 export function addBatch(program: CommandUnknownOpts, context: Context): void {

@@ -29,6 +29,7 @@ import { findModelSetting } from "../settings.ts";
 import { formatAge } from "../terminal/format.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
+import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
   checkInfoPlace,
   checkPlace,
@@ -37,7 +38,6 @@ import {
   printResult,
   savedResult,
 } from "../terminal/result.ts";
-import { createReporter, type Reporter } from "../terminal/reporter.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
@@ -146,7 +146,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { earlier, file } = begun;
   const { id, attempt } = earlier;
   const document = earlierDocument(earlier);
-  reporter.tell({ event: "started",  id, attempt, model: earlier.request.model, resumed: true });
+  reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
   const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
   output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
   if (file === undefined) return { ...ready, startOrResume: async (): Promise<StartResult> => ({ id, document }) };
@@ -208,7 +208,8 @@ async function startOnce(
   if (end.kind !== "accepted")
     throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
   const { generation, remaining_credits } = end.started;
-  reporter.tell({ event: "started", 
+  reporter.tell({
+    event: "started",
     id: generation.id,
     attempt: begun.attempt,
     model: request.model,

@@ -49,7 +49,9 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   const documents = entries.map(({ request, reason, place: _, holder: __, content, ...entry }) => ({
     ...entry,
     sha256: content?.sha256,
-    ...{ model: request.model, prompt: request.prompt, error: reason },
+    model: request.model,
+    prompt: request.prompt,
+    error: reason,
   }));
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   // Redacted before it is laid out and cut: half of a key would not be recognised.

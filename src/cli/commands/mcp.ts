@@ -35,7 +35,7 @@ async function mcp({ dir, local, baseUrl }: Options, context: Context): Promise<
   const { io, output, defer } = context;
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) checkBaseUrl(baseUrl, "--base-url");
-  const { VIDGEN_MCP_MAX_CREDITS: limit } = io.env;
+  const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
   const maxCredits = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { least: 1 }) : undefined;
   const { openFolder } = await import("../../mcp/folder.ts");
   const { openServices } = await import("../services.ts");

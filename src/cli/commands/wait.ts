@@ -20,6 +20,7 @@ import { isOver, resumeHint, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
 import { errorDocument } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
+import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
   checkInfoPlace,
   checkPlace,
@@ -28,7 +29,6 @@ import {
   type Result,
   savedResult,
 } from "../terminal/result.ts";
-import { createReporter, type Reporter } from "../terminal/reporter.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));

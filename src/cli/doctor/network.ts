@@ -90,7 +90,10 @@ function findProxy({ protocol, hostname }: URL, env: Io["env"]): Proxy | undefin
 function passProxy(proxy: Proxy | undefined): Check {
   if (proxy === undefined) return pass("proxy", "not used");
   const { origin, exceptions } = proxy;
-  return pass("proxy", `${origin}, from the environment${exceptions === "" ? "" : `; not for ${exceptions} (NO_PROXY)`}`);
+  return pass(
+    "proxy",
+    `${origin}, from the environment${exceptions === "" ? "" : `; not for ${exceptions} (NO_PROXY)`}`,
+  );
 }
 
 function passDns({ hostname }: URL, proxy: Proxy | undefined): Check {

@@ -25,7 +25,15 @@ const error = object({
   http_status: z.number().int().nullable(),
 });
 const ends = z.enum(["completed", "failed", "refused", "unsent", "unknown", "lost", "processing"]);
-const counts = { done: whole, running: whole, failed: whole, refused: whole, unsent: whole, unknown: whole, lost: whole };
+const counts = {
+  done: whole,
+  running: whole,
+  failed: whole,
+  refused: whole,
+  unsent: whole,
+  unknown: whole,
+  lost: whole,
+};
 const end = { id: textOrNull, status: ends, file: textOrNull, video_url: textOrNull };
 
 function event(name: string, fields: z.ZodRawShape) {

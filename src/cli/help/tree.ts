@@ -61,7 +61,10 @@ function describeFlag(option: Option) {
   const { flags: usage, short = null, long = null, description, argChoices: choices = null } = option;
   const takesValue = option.required || option.optional;
   return {
-    usage, short, long, description,
+    usage,
+    short,
+    long,
+    description,
     type: takesValue ? "string" : "boolean",
     repeatable: option.parseArg === collectValues,
     default: takesValue ? (option.defaultValue ?? null) : false,

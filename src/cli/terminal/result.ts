@@ -110,6 +110,12 @@ async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
 }
 
 /** What `--json` prints of a generation that is resumed. */
-export function earlierDocument({ id, status, at, remaining_credits, request: { model, prompt } }: StartedEntry): object {
+export function earlierDocument({
+  id,
+  status,
+  at,
+  remaining_credits,
+  request: { model, prompt },
+}: StartedEntry): object {
   return { id, status, model, prompt, created_at: at, remaining_credits };
 }

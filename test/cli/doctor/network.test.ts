@@ -16,7 +16,12 @@ const cases: [string, Env, string, RegExp][] = [
     `${HTTPS_PROXY}, from the environment; not for x.example (NO_PROXY)`,
     /^api.video.example resolves, here or at the proxy$/,
   ],
-  ["https://api.video.example", { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" }, `${HTTPS_PROXY}, from the environment`, /./],
+  [
+    "https://api.video.example",
+    { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" },
+    `${HTTPS_PROXY}, from the environment`,
+    /./,
+  ],
   ["https://api.video.example", { HTTPS_PROXY: "not an address" }, "an invalid URL, from the environment", /./],
   ["http://localhost:8787", { HTTP_PROXY: other }, "not used", /./],
 ];

@@ -19,8 +19,8 @@ import type { StartRequest } from "../../schema.ts";
 import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
-import { createOutputCheck } from "./outputs.ts";
 import type { ImageCheck } from "./image-check.ts";
+import { createOutputCheck } from "./outputs.ts";
 import { type Line, setCell, type Table } from "./table.ts";
 import { createTemplates } from "./templates.ts";
 
