@@ -147,7 +147,10 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
         ...systemMachine,
         ...clock,
         date: () => clock.date(),
-        ...{ processes, unsettled: new Set<string>(), sleep: alive(clock.sleep), fetch: alive(service.fetch) },
+        processes,
+        unsettled: new Set<string>(),
+        sleep: alive(clock.sleep),
+        fetch: alive(service.fetch),
       };
       const notes: string[] = [];
       const onNote = (text: string) => void notes.push(text);
