@@ -1,8 +1,8 @@
 // Who may import whom, type imports included; `npm test` runs it. CONTRIBUTING says why.
 const severity = "error";
 const shared = "^src/(errors|lease|io)\\.ts$";
-const wire = "^src/client/(schema|models|fields|mp4|http)\\.ts$";
-const doors = "^src/cli/(commands/serve|serve/opening|local)\\.ts$";
+const wire = "^src/client/(schema|models|fields|id|mp4|http)\\.ts$";
+const doors = "^src/cli/(commands/serve|serve/launch|local)\\.ts$";
 
 export default {
   forbidden: [

@@ -4,11 +4,7 @@ import { type BatchEvent, iterateBatch } from "./client/batch/iterate.ts";
 import type { PlanOptions } from "./client/batch/plan.ts";
 import { keyRows, type Row } from "./client/batch/row.ts";
 import type { RunOptions } from "./client/batch/run.ts";
-import {
-  createClient as createSharedClient,
-  type Downloaded,
-  type DownloadOptions as SharedDownloadOptions,
-} from "./client/client.ts";
+import { type ClientDownloadOptions, createServiceClient, type Downloaded } from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
 import type { Completed } from "./client/follow.ts";
 import { recordOf } from "./client/history.ts";
@@ -37,9 +33,9 @@ export type ClientOptions = {
 /** The option of every call: its promise rejects with `interrupted` once `signal` aborts. */
 export type CallOptions = { signal?: AbortSignal };
 
-export type FollowOptions = CallOptions & Pick<SharedDownloadOptions, "timeoutMs" | "intervalMs">;
+export type FollowOptions = CallOptions & Pick<ClientDownloadOptions, "timeoutMs" | "intervalMs">;
 
-export type DownloadOptions = FollowOptions & Pick<SharedDownloadOptions, "overwrite" | "onProgress">;
+export type DownloadOptions = FollowOptions & Pick<ClientDownloadOptions, "overwrite" | "onProgress">;
 
 export type Client = {
   /**
@@ -94,7 +90,7 @@ export function createClient(options: ClientOptions): Client {
   const io = { ...systemMachine, fetch: createFetch(process.env), unsettled: new Set<string>() };
   const baseUrl = String(options.baseUrl);
   const opened = journal === undefined ? undefined : openJournal(resolve(journal), io);
-  const client = createSharedClient({ baseUrl, apiKey, journal: opened, onNote }, io);
+  const client = createServiceClient({ baseUrl, apiKey, journal: opened, onNote }, io);
   const restate = (error: VidgenError) => restateError(error, journal, redact);
 
   return {

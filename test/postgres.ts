@@ -29,9 +29,12 @@ if (postgresPrograms === undefined)
   );
 
 const configuration = {
-  ...{ listen_addresses: "127.0.0.1", unix_socket_directories: "", max_connections: "200" },
+  listen_addresses: "127.0.0.1",
+  unix_socket_directories: "",
+  max_connections: "200",
   // What the clients do is not in the log, nor what they send.
-  ...{ log_min_messages: "log", log_min_error_statement: "panic" },
+  log_min_messages: "log",
+  log_min_error_statement: "panic",
 };
 
 /**

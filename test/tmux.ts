@@ -63,7 +63,11 @@ export async function openDesk({ columns = 80, rows = 24 }: DeskOptions = {}): P
   const press = (...keys: string[]) => void tmux("send-keys", ...keys);
   let runs = 0;
   const desk: Desk = {
-    ...{ folder, press, type, screen, shows },
+    folder,
+    press,
+    type,
+    screen,
+    shows,
     resize: (to) => void tmux("resize-window", "-x", String(to)),
     async run(line, patience) {
       const mark = `end-${++runs}`;
@@ -87,12 +91,12 @@ export async function openDesk({ columns = 80, rows = 24 }: DeskOptions = {}): P
 function envOf(root: string): NodeJS.ProcessEnv {
   const { PATH = "" } = process.env;
   return {
-    ...{
-      PATH: `${join(root, "bin")}${delimiter}${PATH}`,
-      LANG: "C.UTF-8",
-      HOME: root,
-      VIDGEN_HOME: join(root, "home"),
-    },
-    ...{ PS1: "$ ", HISTFILE: "", TERM: "xterm-256color" },
+    PATH: `${join(root, "bin")}${delimiter}${PATH}`,
+    LANG: "C.UTF-8",
+    HOME: root,
+    VIDGEN_HOME: join(root, "home"),
+    PS1: "$ ",
+    HISTFILE: "",
+    TERM: "xterm-256color",
   };
 }

@@ -84,17 +84,15 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   const store = await openStore(":memory:");
   await prepareLocalAccount(store, apiKey, credits);
   const service = createService({
-    ...{
-      store,
-      engines: [engine],
-      creditsPer: new Map(),
-      hasDirectives: false,
-      videos: await openFolder({ folder: root }),
-      pace: "fast",
-      hasRefunds: true,
-      outbound: { post, get, open: () => Promise.reject(new Error("there is no server elsewhere")) },
-      webhookSecret: createSecret(),
-    },
+    store,
+    engines: [engine],
+    creditsPer: new Map(),
+    hasDirectives: false,
+    videos: await openFolder({ folder: root }),
+    pace: "fast",
+    hasRefunds: true,
+    outbound: { post, get, open: () => Promise.reject(new Error("there is no server elsewhere")) },
+    webhookSecret: createSecret(),
     // What the service waits for must not move the time on.
     clock: { ...clock, sleep: clock.doze },
     mediaUrl: () => mediaUrl,

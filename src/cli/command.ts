@@ -89,11 +89,12 @@ export function readTime(text: string, flag: string): number {
   throw usage(`${flag} must be a time such as 90s, 5m, 1h30m or plain seconds, not "${text}".`);
 }
 
-/** A whole number. Throws `usage`. */
-export function readNumber(text: string, flag: string, { least = 0, most }: { least?: number; most: number }): number {
+/** A whole number; without `most` of any size. Throws `usage`. */
+export function readNumber(text: string, flag: string, { least = 0, most }: { least?: number; most?: number }): number {
   const number = Number(text);
-  if (/^\d+$/.test(text) && number >= least && number <= most) return number;
-  throw usage(`${flag} must be a whole number from ${least} to ${most}, not "${text}".`);
+  if (/^\d+$/.test(text) && number >= least && number <= (most ?? Number.MAX_SAFE_INTEGER)) return number;
+  const range = most === undefined ? `, at least ${least}` : ` from ${least} to ${most}`;
+  throw usage(`${flag} must be a whole number${range}, not "${text}".`);
 }
 
 /** The words of a command line that sets these values; flags that have their default are left out. */

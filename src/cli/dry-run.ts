@@ -2,7 +2,8 @@ import type { StartRequest } from "../client/schema.ts";
 import type { Context } from "./context.ts";
 import { localBaseUrl } from "./local.ts";
 import { findBaseUrl } from "./settings.ts";
-import { earlierDocument, formatAge } from "./terminal/result.ts";
+import { formatAge } from "./terminal/format.ts";
+import { earlierDocument } from "./terminal/result.ts";
 
 type DryRunOptions = { local?: boolean; reuse?: boolean; baseUrl?: string };
 

@@ -19,7 +19,8 @@ export function readEngineSettings(
   { leastJobs }: { leastJobs: number },
 ) {
   return {
-    ...{ engines: engine, kinds: engineKind },
+    engines: engine,
+    kinds: engineKind,
     key: env.VIDGEN_ENGINE_KEY ? checkApiKey(env.VIDGEN_ENGINE_KEY, "VIDGEN_ENGINE_KEY") : undefined,
     timeoutMs: readTime(engineTimeout, "--engine-timeout"),
     jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),

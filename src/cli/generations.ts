@@ -1,6 +1,6 @@
-import type { Started } from "../client/attempts.ts";
+import type { StartedEntry } from "../client/attempts.ts";
 import { type Entry, isOpen } from "../client/history.ts";
-import { isUuid } from "../client/schema.ts";
+import { isUuid } from "../client/id.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { listHint } from "./resume.ts";
@@ -34,21 +34,21 @@ export async function locateGenerations(
 ): Promise<Generations> {
   const isNamed = local || baseUrl !== undefined;
   const named = isNamed ? (await open()).client.baseUrl : undefined;
-  const entries = async (goOn?: (part: Entry[]) => boolean): Promise<Started[]> => {
+  const entries = async (goOn?: (part: Entry[]) => boolean): Promise<StartedEntry[]> => {
     const all = await journal.entries(goOn);
-    return all.filter((entry): entry is Started => {
+    return all.filter((entry): entry is StartedEntry => {
       return entry.id !== undefined && (named === undefined || entry.base_url === named);
     });
   };
-  const locate = ({ id, base_url }: Started): LocatedGeneration => ({ id, open: () => open(base_url) });
+  const locate = ({ id, base_url }: StartedEntry): LocatedGeneration => ({ id, open: () => open(base_url) });
   /** Read once, however many ids were typed; an id needs no journal that can be read. */
-  let known: Promise<Started[]> | undefined;
+  let known: Promise<StartedEntry[]> | undefined;
 
   return {
     async find(typed) {
       known ??= entries().catch(() => []);
       const lower = typed.toLowerCase();
-      const isMeant = ({ id }: Started) => id === typed || (isUuid(id) && id.toLowerCase().startsWith(lower));
+      const isMeant = ({ id }: StartedEntry) => id === typed || (isUuid(id) && id.toLowerCase().startsWith(lower));
       const meant = distinct((await known).filter(isMeant));
       const [only, other] = meant;
       if (only === undefined) return { id: isUuid(typed) ? lower : typed, open: () => open() };
@@ -75,6 +75,6 @@ export async function locateGenerations(
 }
 
 /** Each generation once: attempts with the same Idempotency-Key have the same one. */
-function distinct(entries: Started[]): Started[] {
+function distinct(entries: StartedEntry[]): StartedEntry[] {
   return [...new Map(entries.map((entry) => [`${entry.base_url} ${entry.id}`, entry])).values()];
 }

@@ -102,13 +102,13 @@ export async function findLocalSecret(io: Io): Promise<string | undefined> {
   return (await readAnnouncement((await findServiceFolder(io)).folder))?.webhook_secret;
 }
 
-const probeLimitMs = 1_000;
+const answerLimitMs = 1_000;
 
 /** Whether the service runs and answers. The key is sent to its port only while its process runs. */
 async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey">, io: Io): Promise<boolean> {
   const { isRunning } = await import("../server/announcement.ts");
   if (!(await isRunning((await findServiceFolder(io)).folder, io))) return false;
-  const limit = io.limit(probeLimitMs, io.signal, new Error("no response"));
+  const limit = io.limit(answerLimitMs, io.signal, new Error("no response"));
   try {
     const url = `${baseUrl}/api/generation-status?id=00000000-0000-0000-0000-000000000000`;
     const reply = await io.fetch(url, { headers: { Authorization: `Bearer ${apiKey}` }, signal: limit.signal });
@@ -127,9 +127,13 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   const { folder } = await findServiceFolder(io);
   const service = await openService(
     {
+      folder,
+      pace: "fast",
       // Generations of earlier runs that nobody polls any more must not delay this one.
-      ...{ folder, pace: "fast", resume: "polled" },
-      ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
+      resume: "polled",
+      host: "127.0.0.1",
+      isLoopback: true,
+      ports: { api: 0, media: 0 },
       onDelivery: (event) => event.isDelivered || onNote(deliveryLine(event)),
       onNote,
     },
@@ -144,7 +148,11 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
   if (service.kind === "held") return service.pid;
   const { base_url, media_url, api_key } = service.address;
   return {
-    ...{ baseUrl: base_url, mediaUrl: media_url, apiKey: api_key, isInProcess: true, hasRealModels: false },
+    baseUrl: base_url,
+    mediaUrl: media_url,
+    apiKey: api_key,
+    isInProcess: true,
+    hasRealModels: false,
     async fetch(url, init) {
       const handler = url.startsWith(media_url) ? service.media : service.api;
       const signal = init?.signal ?? new AbortController().signal;

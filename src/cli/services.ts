@@ -6,7 +6,6 @@ import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
 import { createSession, type Service, type Session, type SessionOptions } from "./session.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
-import { createProgressDisplay } from "./terminal/progress.ts";
 
 /** Which service a command speaks to, and with which key. Each is opened when it is first needed. */
 export type Services = {
@@ -27,7 +26,7 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   if (local && typed !== undefined) throw usage("--local and --base-url cannot be combined.");
   const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
   if (note !== undefined) output.note(note);
-  const shared = { ...options, journal, display: createProgressDisplay(output, io) };
+  const shared = { ...options, journal };
   /** By the name of the service and its key; a login may have changed the key. */
   const opened = new Map<string, Promise<Session>>();
 

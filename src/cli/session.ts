@@ -1,5 +1,6 @@
 import type { Claim } from "../client/claims.ts";
-import { type Client, createClient } from "../client/client.ts";
+import { type Client, createServiceClient } from "../client/client.ts";
+import { createEventListeners, type GenerationEvent } from "../client/events.ts";
 import type { Completed } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import type { Journal } from "../client/journal.ts";
@@ -8,7 +9,7 @@ import type { Io } from "../io.ts";
 import { type Local, localBaseUrl } from "./local.ts";
 import { listHint } from "./resume.ts";
 import type { Output } from "./terminal/output.ts";
-import type { ProgressDisplay } from "./terminal/progress.ts";
+import type { ProgressEvent } from "./terminal/progress.ts";
 import { traceFetch } from "./terminal/trace.ts";
 
 export type SessionOptions = {
@@ -22,9 +23,6 @@ export type SessionOptions = {
 /** Where a session sends its requests; `local` for the local service. */
 export type Service = { baseUrl: string; apiKey: string; local?: Local };
 
-/** What all sessions of a command share. */
-type Shared = { journal: Journal; display: ProgressDisplay };
-
 /** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
   client: Client;
@@ -34,7 +32,7 @@ export type Session = {
   isInProcess(): boolean;
   /** The local service, which charges nothing. */
   isLocal: boolean;
-  /** Follows a generation to its end, saves its video, and shows progress. */
+  /** Follows a generation to its end, saves its video, and reports what happens. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
   /** The saved file, with a note, when the journal says that the video was saved at `place`; else `undefined`. */
   findAlreadySaved(id: string, place: string | undefined): Promise<string | undefined>;
@@ -52,21 +50,19 @@ type CollectOptions = {
   intervalMs: number | undefined;
   /** Where the video is saved; without a target it is not downloaded. */
   target: Claim | undefined;
-  /** Called with the status of the generation, as often as the service reports it. */
-  onStatus?: (status: string) => void;
-  /** Called with the bytes of the video so far; `total` is `undefined` when the size is not known. */
-  onProgress?: (received: number, total: number | undefined) => void;
+  /** Told what happens: events, and what is of interest to a person alone. */
+  reporter: { tell(event: GenerationEvent): void; show(event: ProgressEvent): void };
 };
 
 /** A generation that has completed, and the file it was saved to. */
 export type Collected = Completed & { file: string | undefined };
 
-export function createSession(service: Service, options: SessionOptions & Shared, io: Io): Session {
+export function createSession(service: Service, options: SessionOptions & { journal: Journal }, io: Io): Session {
   const { baseUrl, apiKey, local } = service;
-  const { output, journal, display } = options;
+  const { output, journal } = options;
   output.hide(apiKey);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
-  const client = createClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
+  const client = createServiceClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
   /** The newest entries, which tell enough of a model's time. */
   let recent: Promise<Entry[]> | undefined;
 
@@ -94,30 +90,32 @@ export function createSession(service: Service, options: SessionOptions & Shared
     },
     recordStreamed: (id) =>
       journal.append({ kind: "saved", id, file: "-" }).catch((error) => output.note(asVidgenError(error).message)),
-    async collect(id, { target, onStatus, onProgress, ...times }) {
+    async collect(id, { target, reporter: { tell, show }, ...times }) {
       // A video that was paid for is saved even where the journal cannot be read.
       recent ??= client.entries(() => false).catch(() => []);
       const entries = await recent;
       const model = entries.find((entry) => entry.id === id)?.request.model;
-      const typical = model === undefined ? undefined : typicalMs(entries, model);
-      const { stop, ...listeners } = display.follow(id, { model, typicalMs: typical });
-      const onState = (status: string, percent?: number) => {
-        onStatus?.(status);
-        listeners.onState(status, percent);
+      show({ event: "following", id, model, typicalMs: model === undefined ? undefined : typicalMs(entries, model) });
+      const listeners = createEventListeners(id, tell);
+      const how = {
+        ...times,
+        overwrite: options.overwrite,
+        infoJson: options.writeInfoJson,
+        signal: io.signal,
+        onState(status: string, percent?: number) {
+          show({ event: "percent", id, percent });
+          listeners.onState(status);
+        },
+        onTrouble: (reason: string) => show({ event: "trouble", id, reason }),
+        onProgress: listeners.onProgress,
       };
-      const { overwrite, writeInfoJson: infoJson } = options;
-      const onBytes = (received: number, total: number | undefined) => {
-        onProgress?.(received, total);
-        listeners.onProgress(received, total);
-      };
-      const how = { ...times, overwrite, infoJson, signal: io.signal, ...listeners, onState, onProgress: onBytes };
       try {
         if (target) return await client.download(id, target, how);
         return { ...(await client.follow(id, how)), file: undefined };
       } catch (error) {
         throw await explainNotFound(error, id);
       } finally {
-        stop();
+        show({ event: "left", id });
       }
     },
     async close(isDone) {

@@ -13,15 +13,15 @@ import type { StartRequest } from "./schema.ts";
 export type Earlier = "resume" | "reuse" | "again";
 
 /** An attempt whose generation has an id. */
-export type Started = Entry & { id: string };
+export type StartedEntry = Entry & { id: string };
 
 /** What a start does next. */
 export type Choice =
-  | { kind: "resume"; entry: Started }
+  | { kind: "resume"; entry: StartedEntry }
   /** A live process is starting it, or one elsewhere may have ended: another look tells. */
   | { kind: "wait"; entry: Entry }
   /** `dismissed` are passed over for good; `older` is still open, but too old to be resumed. */
-  | { kind: "new"; dismissed: Entry[]; older?: Started | undefined };
+  | { kind: "new"; dismissed: Entry[]; older?: StartedEntry | undefined };
 
 export type Wanted = {
   /** As the journal keeps it. */
@@ -177,7 +177,7 @@ async function settleStarting(
 }
 
 /** Whether an attempt has a generation, as far as the journal knows. */
-function isStarted(entry: Entry): entry is Started {
+function isStarted(entry: Entry): entry is StartedEntry {
   return entry.id !== undefined && (entry.status === "processing" || entry.status === "completed");
 }
 

@@ -6,7 +6,7 @@ import {
   type Earlier,
   hasRecent,
   isHeldBy,
-  type Started,
+  type StartedEntry,
   type Wanted,
 } from "./attempts.ts";
 import type { Claim, ClaimOptions, Claims } from "./claims.ts";
@@ -41,18 +41,18 @@ type Begun = {
 export type NewAttempt = Begun & {
   kind: "new";
   /** An attempt at the same that is still open, but too old to be resumed. */
-  older: Started | undefined;
+  older: StartedEntry | undefined;
 };
 
 /** An earlier attempt that is resumed: there is nothing to send. */
 export type ResumedAttempt = Begun & {
   kind: "resumed";
-  earlier: Started;
+  earlier: StartedEntry;
   /** Where its video is saved already. */
   file: string | undefined;
 };
 
-type Known = {
+type BeginDependencies = {
   baseUrl: string;
   account: string;
   /** The request as the journal keeps it. */
@@ -66,7 +66,7 @@ type Known = {
   onNote(text: string): void;
 };
 
-type Options = BeginOptions & Known;
+type Options = BeginOptions & BeginDependencies;
 
 type BeginIo = Pick<Io, "date" | "sleep" | "uuid">;
 
@@ -131,7 +131,7 @@ async function underLock<Result>(
  */
 async function startAnew(
   request: StartRequest,
-  { dismissed, older }: { dismissed: readonly Entry[]; older?: Started | undefined },
+  { dismissed, older }: { dismissed: readonly Entry[]; older?: StartedEntry | undefined },
   options: Options & Locked,
   io: BeginIo,
 ): Promise<NewAttempt | undefined> {
@@ -172,7 +172,7 @@ async function startAnew(
 /** Claims an earlier attempt, so that no other process resumes it, unless its video is saved already. */
 async function resume(
   request: StartRequest,
-  earlier: Started,
+  earlier: StartedEntry,
   options: Options & Locked,
 ): Promise<ResumedAttempt | undefined> {
   const { journal, claims, place, overwrite, hold } = options;
@@ -204,7 +204,7 @@ async function resume(
  * The video of an attempt, where its place could not be claimed because that exists. Looked for only then, and in the journal as it is by now:
  * another process may save it at any time.
  */
-async function findSaved({ attempt, id }: Started, { journal, claims, place }: Options, error: unknown) {
+async function findSaved({ attempt, id }: StartedEntry, { journal, claims, place }: Options, error: unknown) {
   if (place === undefined || !isExistsError(error)) return undefined;
   const entry = (await journal.entriesOf(id)).find((each) => each.attempt === attempt);
   return entry && claims.findSaved({ ...entry, id }, place);

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import type { Started } from "./attempts.ts";
+import type { StartedEntry } from "./attempts.ts";
 import { hasContent } from "./content.ts";
 import type { DatedLine, Entry, PartLine } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
@@ -48,7 +48,7 @@ export type Claims = {
   /** Claims the place for a video that is paid for already: also where neither the lock nor a lease can be had. */
   claimUnderLock(place: string, claiming: Omit<Claiming, "hold">): Promise<Claim>;
   /** The video of a generation where `place` would save it; `undefined` unless the file there has the content that the journal knows. */
-  findSaved(entry: Started, place: string): Promise<string | undefined>;
+  findSaved(entry: StartedEntry, place: string): Promise<string | undefined>;
 };
 
 /** How often a claim looks again at a process elsewhere that may write the same file. */

@@ -44,7 +44,7 @@ export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow"> & Parti
 
 export type SentStart = Started & { attempt: string };
 
-export type FollowOptions = {
+export type ClientFollowOptions = {
   signal: AbortSignal;
   /** How long to wait for the end, in milliseconds; 15 minutes by default. */
   timeoutMs?: number | undefined;
@@ -59,7 +59,7 @@ export type FollowOptions = {
   onTrouble?: ((reason: string) => void) | undefined;
 };
 
-export type DownloadOptions = FollowOptions & {
+export type ClientDownloadOptions = ClientFollowOptions & {
   overwrite?: boolean | undefined;
   /** Also writes the info file beside the video (see `info.ts`); `credits` is what the generation cost, where that is known. */
   infoJson?: boolean | undefined;
@@ -87,11 +87,11 @@ export type Client = {
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
-  follow(id: string, options: FollowOptions): Promise<Completed>;
+  follow(id: string, options: ClientFollowOptions): Promise<Completed>;
   /** Claims the place for a video before anything is paid: a file, a folder or a template. Rejects with `output` where it cannot be written. */
   claim(place: string, options?: ClaimOptions): Promise<Claim>;
   /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` does, and with `output`. */
-  download(id: string, place: string | Claim, options: DownloadOptions): Promise<Downloaded>;
+  download(id: string, place: string | Claim, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
   /** Where the video of a generation is saved already, if `place` would save it there. */
@@ -107,7 +107,7 @@ const downloadMs = 5 * 60_000;
 const maxRemembered = 1_000;
 
 /** A client of the service, for the CLI and for the library. Throws `usage` for an address or a key that cannot be used. */
-export function createClient(options: ClientOptions, io: ClientIo): Client {
+export function createServiceClient(options: ClientOptions, io: ClientIo): Client {
   const baseUrl = checkBaseUrl(options.baseUrl, "baseUrl");
   const apiKey = checkApiKey(options.apiKey);
   const api = createApi({ baseUrl, apiKey, fetch: io.fetch });
@@ -185,7 +185,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
   }
 
-  async function followAndRecord(id: string, how: FollowOptions): Promise<Completed> {
+  async function followAndRecord(id: string, how: ClientFollowOptions): Promise<Completed> {
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const isNew = fresh.has(id);
     const entry = await find(id).catch(() => undefined);
@@ -216,7 +216,7 @@ export function createClient(options: ClientOptions, io: ClientIo): Client {
     return claims.claimUnderLock(place, { ...how, entry });
   }
 
-  async function followAndSave(id: string, target: Claim, how: DownloadOptions): Promise<Downloaded> {
+  async function followAndSave(id: string, target: Claim, how: ClientDownloadOptions): Promise<Downloaded> {
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const start = io.now();
     const { hold, version } = target;

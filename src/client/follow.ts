@@ -8,7 +8,7 @@ import { errorText, type Generation, states } from "./schema.ts";
 /** A generation that is `completed`, with the address of its video. */
 export type Completed = { generation: Generation; videoUrl: string };
 
-export type FollowOptions = {
+export type PollOptions = {
   /** How long to wait for it to end, in milliseconds. */
   timeoutMs: number;
   /** How long to wait before the next poll, by the time since the first one; in milliseconds. */
@@ -60,7 +60,7 @@ export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, bas
  * timeout, when no poll had an answer), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and names no video), or the
  * signal's reason.
  */
-export async function follow(api: Api, id: string, options: FollowOptions, clock: RetryIo): Promise<Completed> {
+export async function follow(api: Api, id: string, options: PollOptions, clock: RetryIo): Promise<Completed> {
   const start = clock.now();
   const timeout = new VidgenError("pending", `Timed out after ${formatLimit(options.timeoutMs)}; still generating.`, {
     id,
@@ -89,7 +89,7 @@ function formatLimit(ms: number): string {
 }
 
 /** Interprets each poll, with what the polls before it have shown. */
-function createJudge(id: string, options: FollowOptions, clock: RetryIo) {
+function createJudge(id: string, options: PollOptions, clock: RetryIo) {
   const statuses = new Set<string>(states);
   let failures = 0;
   let trouble = "no response";

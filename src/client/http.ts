@@ -60,7 +60,9 @@ async function loadAgents(env: Io["env"], nodeVersion: string) {
   const proxies = { ...readProxies(env), clientFactory };
   // Videos have connections of their own: a long download must not keep a status request waiting.
   const openShared = (openAgent: (options: Agent.Options) => Dispatcher) => ({
-    ...{ openAgent, forStatus: openAgent({ connections: maxStatusConnections }), forVideos: openAgent({}) },
+    openAgent,
+    forStatus: openAgent({ connections: maxStatusConnections }),
+    forVideos: openAgent({}),
   });
   return {
     decodeBody,

@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { systemReason, usage, VidgenError } from "../errors.ts";
+import { formatBytes } from "./bytes.ts";
 
 /** How large local images may be, all of a request together; a service that takes them in its JSON has a limit too. */
 const maxBytes = 20_000_000;
@@ -37,10 +38,6 @@ export async function readImages(images: readonly string[], { onNote }: ReadOpti
 function noteOf(files: string[], size: number): string {
   const [verb, urls] = files.length === 1 ? ["is", "a data: URL"] : ["are", "data: URLs"];
   return `${files.join(", ")} ${verb} sent as ${urls} (${formatBytes(size)}); not every service accepts that.`;
-}
-
-function formatBytes(bytes: number): string {
-  return bytes < 1_000_000 ? `${Math.ceil(bytes / 1_000)} kB` : `${(Math.ceil(bytes / 100_000) / 10).toFixed(1)} MB`;
 }
 
 /** Reads a local image; those before it have `before` bytes. */

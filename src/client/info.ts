@@ -9,7 +9,7 @@ import type { Generation } from "./schema.ts";
 import { isExistsError, kindOf, renameNew } from "./target.ts";
 
 /** What is known of a generation whose video is saved. */
-export type Known = {
+export type InfoSources = {
   id: string;
   /** What the journal knows. */
   entry: Entry | undefined;
@@ -33,7 +33,7 @@ type WriteOptions = {
  */
 export async function writeInfo(
   video: string,
-  known: Known,
+  known: InfoSources,
   { overwrite, redact }: WriteOptions,
   { disk, uuid }: Pick<Io, "disk" | "uuid">,
 ): Promise<void> {
@@ -88,10 +88,12 @@ function infoPath(video: string): string {
   return `${video}.json`;
 }
 
-function infoOf({ id, entry, generation, credits }: Known) {
+function infoOf({ id, entry, generation, credits }: InfoSources) {
   const { model, prompt } = wordsOf(entry, generation);
   return {
-    ...{ id, model: model ?? null, prompt: prompt ?? null },
+    id,
+    model: model ?? null,
+    prompt: prompt ?? null,
     request: entry?.request ?? null,
     started_at: entry?.at ?? null,
     created_at: generation?.created_at ?? null,

@@ -4,8 +4,8 @@ import type { Disk, DiskFile } from "../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../lease.ts";
 import { redactValue, shortenAddresses } from "./credentials.ts";
 import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
+import { isSameId } from "./id.ts";
 import { appendLine, openLines, readLines } from "./lines.ts";
-import { isSameId } from "./schema.ts";
 import { createTurns } from "./turns.ts";
 
 export type Journal = {

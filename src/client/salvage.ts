@@ -1,5 +1,6 @@
+import { isUsableId } from "./id.ts";
 import { isRecord, parseJson } from "./json.ts";
-import { asGeneration, isUsableId, type Started } from "./schema.ts";
+import { asGeneration, type Started } from "./schema.ts";
 
 /** What a start reply tells, as far as it came. `saysNo` is set for `"success": false`. */
 export type StartReply = { started: Started | undefined; saysNo: boolean };

@@ -1,5 +1,6 @@
 import * as z from "zod/mini";
 import { usage } from "../errors.ts";
+import { isSameId, isUsableId } from "./id.ts";
 import { isRecord } from "./json.ts";
 
 /** The three states of interface section 3. */
@@ -40,20 +41,6 @@ const generationSchema: z.ZodMiniType<Generation> = z.looseObject({
 /** The generation that a value describes, without what has the wrong type; `undefined` when it has no usable id or no status. */
 export function asGeneration(value: unknown): Generation | undefined {
   return generationSchema.safeParse(value).data;
-}
-
-/** Whether a text can be a generation's id: up to 200 characters, none of them white space or a control character. */
-export function isUsableId(text: string): boolean {
-  return /^[^\s\p{C}]{1,200}$/u.test(text);
-}
-
-/** Whether two ids are the same one: letter case makes no difference in a UUID. */
-export function isSameId(a: string, b: string): boolean {
-  return a === b || (isUuid(a) && a.toLowerCase() === b.toLowerCase());
-}
-
-export function isUuid(text: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
 }
 
 /** What the service has told at a start. */

@@ -25,7 +25,10 @@ export function describeError(thrown: unknown, isOut: boolean): ToolError {
   const { code, message, id, ...error } = asVidgenError(thrown);
   const hint = isExistsError(thrown) ? "Call save_video with another path, or none." : (hints[code] ?? error.hint);
   return {
-    ...{ code, message, hint: hint ?? null, id: id ?? null },
+    code,
+    message,
+    hint: hint ?? null,
+    id: id ?? null,
     may_have_been_charged: code === "unknown" || (code === "bug" && isOut),
   };
 }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { localBaseUrl } from "../cli/local.ts";
 import { findBaseUrl, findModelSetting } from "../cli/settings.ts";
-import { formatAge } from "../cli/terminal/result.ts";
+import { formatAge } from "../cli/terminal/format.ts";
 import { listAttempts } from "../client/attempts.ts";
 import { type Field, type FieldTexts, fields, findImageFault } from "../client/fields.ts";
 import { statuses } from "../client/history.ts";
@@ -135,8 +135,15 @@ function listTool({ services }: ToolOptions, io: Io): Tool {
       const entries = await listAttempts({ limit, status }, services.journal, io);
       return {
         videos: entries.map(({ id = null, attempt, status, request, at, file = null, reason = null, base_url }) => ({
-          ...{ id, attempt, status, model: request.model, prompt: request.prompt, started_at: at },
-          ...{ file, error: reason, service: base_url === localBaseUrl ? "local" : base_url },
+          id,
+          attempt,
+          status,
+          model: request.model,
+          prompt: request.prompt,
+          started_at: at,
+          file,
+          error: reason,
+          service: base_url === localBaseUrl ? "local" : base_url,
         })),
       };
     },

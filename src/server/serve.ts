@@ -172,12 +172,20 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
   let mediaUrl = "";
   const service = createService({
     ...state,
-    ...{ pace: options.pace, engines: options.engines ?? [createPreviewEngine()] },
-    ...{ creditsPer: options.creditsPer ?? new Map(), hasDirectives: options.hasDirectives ?? false },
+    pace: options.pace,
+    engines: options.engines ?? [createPreviewEngine()],
+    creditsPer: options.creditsPer ?? new Map(),
+    hasDirectives: options.hasDirectives ?? false,
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
-    ...{ webhookSecret, sessions, clock: io, publicUrl: publicUrls.api, mediaUrl: () => mediaUrl },
+    webhookSecret,
+    sessions,
+    clock: io,
+    publicUrl: publicUrls.api,
+    mediaUrl: () => mediaUrl,
     hasRefunds: options.hasRefunds ?? true,
-    ...{ onDelivery: options.onDelivery, onNote: options.onNote, onTrouble: reporter(options) },
+    onDelivery: options.onDelivery,
+    onNote: options.onNote,
+    onTrouble: reporter(options),
   });
   steps.push(service.close);
   const open: Listening[] = [];

@@ -66,7 +66,12 @@ export function createService(options: ServiceOptions): Service {
   const sign = createSigner(webhookSecret);
   const queue = createQueue({ ...options, get: outbound.get });
   const sender = createCallbackSender({
-    ...{ store, clock, onTrouble, sign, post: outbound.post, random: Math.random },
+    store,
+    clock,
+    onTrouble,
+    sign,
+    post: outbound.post,
+    random: Math.random,
     onDelivery(event) {
       store.publish({ kind: "callback", id: event.generation });
       onDelivery(event);

@@ -2,7 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import * as z from "zod";
-import { createTeller } from "../../src/cli/terminal/teller.ts";
+import { createReporter } from "../../src/cli/terminal/reporter.ts";
 import { createWorld, failure, isStart, mediaUrl, onStart, type Run, type World } from "../vidgen.ts";
 
 type Fields = { event: string; error?: Fields | null; [field: string]: unknown };
@@ -51,7 +51,9 @@ test.each<[string, { argv: string[]; fault?: World["faults"][number]; code: numb
   [
     "a video that is saved",
     {
-      ...{ argv: [...fox, "-o", "fox.mp4"], code: 0, count: { done: 1 } },
+      argv: [...fox, "-o", "fox.mp4"],
+      code: 0,
+      count: { done: 1 },
       said: [...followed, "progress", "saved", "ended completed"],
     },
   ],
@@ -60,28 +62,38 @@ test.each<[string, { argv: string[]; fault?: World["faults"][number]; code: numb
   [
     "a generation that fails",
     {
-      ...{ argv: ["generate", "[fail]", "--events"], code: 4, count: { failed: 1 } },
+      argv: ["generate", "[fail]", "--events"],
+      code: 4,
+      count: { failed: 1 },
       said: ["started", "ended failed", "error"],
     },
   ],
   [
     "a wait that is too short",
     {
-      ...{ argv: [...fox, "--timeout", "15s"], code: 5, count: { running: 1 } },
+      argv: [...fox, "--timeout", "15s"],
+      code: 5,
+      count: { running: 1 },
       said: ["started", "state processing", "ended processing", "error"],
     },
   ],
   [
     "Ctrl-C",
     {
-      ...{ argv: fox, code: 130, count: { running: 1 }, fault: pressWhilePolled },
+      argv: fox,
+      code: 130,
+      count: { running: 1 },
+      fault: pressWhilePolled,
       said: ["started", "ended processing", "error"],
     },
   ],
   [
     "Ctrl-C after the service has said that it takes no more",
     {
-      ...{ argv: fox, code: 130, count: { refused: 1 }, said: ["ended refused", "error"] },
+      argv: fox,
+      code: 130,
+      count: { refused: 1 },
+      said: ["ended refused", "error"],
       fault(request, world) {
         if (!isStart(request)) return undefined;
         world.press("Ctrl-C");
@@ -92,7 +104,10 @@ test.each<[string, { argv: string[]; fault?: World["faults"][number]; code: numb
   [
     "an unknown outcome",
     {
-      ...{ argv: fox, code: 6, count: { unknown: 1 }, fault: onStart(() => new Response("", { status: 502 })) },
+      argv: fox,
+      code: 6,
+      count: { unknown: 1 },
+      fault: onStart(() => new Response("", { status: 502 })),
       said: ["ended unknown", "error"],
     },
   ],
@@ -239,9 +254,9 @@ test.each([
   [false, `${mediaUrl}/1b4e.mp4`],
 ])("with the local service inside the command (%s) the end has the URL %s", (isInProcess, video_url) => {
   const told: object[] = [];
-  const teller = createTeller({ event: (event) => told.push(event) }, { now: () => 0 });
+  const reporter = createReporter(() => {}, { event: (event) => told.push(event) }, { now: () => 0 });
   const result = { document: {}, file: undefined, videoUrl: `${mediaUrl}/1b4e.mp4`, isInProcess };
-  teller.ended("1b4e", result, { isNew: true });
+  reporter.ended("1b4e", result, { isNew: true });
   expect(told).toEqual([expect.objectContaining({ event: "ended", video_url })]);
 });
 

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import type { BeginOptions } from "../../src/client/begin.ts";
-import { createClient } from "../../src/client/client.ts";
+import { createServiceClient } from "../../src/client/client.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { VidgenError } from "../../src/errors.ts";
 import { type FetchInit, type Machine, systemMachine } from "../../src/io.ts";
@@ -69,7 +69,7 @@ function createWorld() {
       unsettled: new Set<string>(),
     };
     const opened = { ...openJournal(journal, io), ...how };
-    const client = createClient({ baseUrl, apiKey, journal: opened }, io);
+    const client = createServiceClient({ baseUrl, apiKey, journal: opened }, io);
     const start = async (options: Partial<BeginOptions> = {}) => {
       const begun = await client.beginNew(request, { signal, ...options });
       return begun.send({ signal }).finally(begun.release);

@@ -3,10 +3,18 @@ import { createEventFilter, createEventListeners, type GenerationEvent } from ".
 
 const state = (status: string, id = "a"): GenerationEvent => ({ event: "state", id, status });
 const progress = (received: number, total: number | null = 100, id = "a"): GenerationEvent => ({
-  ...{ event: "progress", id, received, total },
+  event: "progress",
+  id,
+  received,
+  total,
 });
 const ended: GenerationEvent = {
-  ...{ event: "ended", id: "a", status: "completed", file: null, video_url: null, error: null },
+  event: "ended",
+  id: "a",
+  status: "completed",
+  file: null,
+  video_url: null,
+  error: null,
 };
 
 test.each<[string, [at: number, event: GenerationEvent][], boolean[]]>([

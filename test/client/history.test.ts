@@ -18,13 +18,25 @@ test.each(["Data: a fox in numbers", "https://hooks.example/?token=1", "data:ima
   "the prompt and the model %s are kept as they are; images, callbacks and further fields are hashed",
   (text) => {
     const request = {
-      ...{ prompt: text, model: text, imageUrl: text, callback_url: text, extra: { prompt: text } },
-      ...{ imageUrls: [text, "https://images.example/a.png"], style: "Database", seed: 7 },
+      prompt: text,
+      model: text,
+      imageUrl: text,
+      callback_url: text,
+      extra: { prompt: text },
+      imageUrls: [text, "https://images.example/a.png"],
+      style: "Database",
+      seed: 7,
     };
     const hash = expect.stringMatching(/^sha256:[\w-]{43}$/);
     expect(recordOf(request)).toEqual({
-      ...{ prompt: text, model: text, imageUrl: hash, callback_url: hash, extra: { prompt: hash } },
-      ...{ imageUrls: [hash, "https://images.example/a.png"], style: "Database", seed: 7 },
+      prompt: text,
+      model: text,
+      imageUrl: hash,
+      callback_url: hash,
+      extra: { prompt: hash },
+      imageUrls: [hash, "https://images.example/a.png"],
+      style: "Database",
+      seed: 7,
     });
   },
 );

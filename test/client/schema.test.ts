@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import { isSameId } from "../../src/client/id.ts";
 import { isRecord, parseJson } from "../../src/client/json.ts";
 import { readStartReply } from "../../src/client/salvage.ts";
-import { errorText, isSameId, readGeneration, saysNo } from "../../src/client/schema.ts";
+import { errorText, readGeneration, saysNo } from "../../src/client/schema.ts";
 
 // Written by hand from the interface, so that a slip in the schema that both sides share cannot hide.
 const startReply = `{

@@ -169,7 +169,9 @@ const framing = fc.oneof(
 );
 const replies: fc.Arbitrary<Reply> = fc.record({
   where: fc.constantFrom("start", "start", "poll", "media"),
-  ...{ framing, line, body },
+  framing,
+  line,
+  body,
   headers: fc.array(header, { maxLength: 3 }),
 });
 

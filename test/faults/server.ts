@@ -86,7 +86,11 @@ export async function createService(random: Random, videoBytes?: number): Promis
     if (request.headers.range !== undefined) plan.state.ranges++;
     tell(prompt, "media");
     const scene = {
-      ...{ socket, request, oracle, state: plan.state, video: oracle.video(id, plan.state.version) },
+      socket,
+      request,
+      oracle,
+      state: plan.state,
+      video: oracle.video(id, plan.state.version),
       random: random.fork(`${id} media ${plan.state.requests}`),
       number: Number(searchParams.get("signature")),
       elsewhere: `http://127.0.0.1:${elsewhere.port}`,

@@ -81,7 +81,10 @@ test("wrong arguments do nothing, and are told in the words of all errors", asyn
   ];
   for (const args of [...wrong, ...fields.map((field) => ({ prompt: "x", ...field }))])
     expect((await call("generate_video", args)).value, JSON.stringify(args)).toMatchObject({
-      ...{ code: "usage", may_have_been_charged: false, id: null, message: expect.not.stringContaining("--") },
+      code: "usage",
+      may_have_been_charged: false,
+      id: null,
+      message: expect.not.stringContaining("--"),
     });
   expect((await call("get_video", { id: "x", wait_seconds: 51 })).value).toMatchObject({ code: "usage" });
   expect(world.requests).toEqual([]);

@@ -21,7 +21,10 @@ test("an agent starts a video, waits for it, saves it, and finds it in the list"
   expect((await call("get_credits")).value).toMatchObject({ remaining_credits: null, told_at: null });
   const started = await call("generate_video", { ...fox, duration: 8, aspectRatio: "16:9" });
   expect(JSON.parse(world.requests.find(isStart)?.body ?? "")).toEqual({
-    ...{ prompt: "a red fox", model: "wan-2.5", duration: 8, aspectRatio: "16:9" },
+    prompt: "a red fox",
+    model: "wan-2.5",
+    duration: 8,
+    aspectRatio: "16:9",
   });
   const { id } = started.value;
   expect(started.value).toMatchObject({ status: "processing", resumed: false, remaining_credits: 990 });

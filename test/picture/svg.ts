@@ -8,26 +8,22 @@ const ink = "#e6edf3";
 
 /** The sixteen colours in the order of their numbers; those that no run shows are left to the reader's imagination. */
 const colors: Record<number, string> = {
-  ...{
-    30: "#484f58",
-    31: "#ff7b72",
-    32: "#7ee787",
-    33: "#e3b341",
-    34: "#79c0ff",
-    35: "#d2a8ff",
-    36: "#76e3ea",
-    37: ink,
-  },
-  ...{
-    90: "#8b949e",
-    91: "#ffa198",
-    92: "#aff5b4",
-    93: "#f8e3a1",
-    94: "#a5d6ff",
-    95: "#e2c5ff",
-    96: "#b3f0ff",
-    97: "#ffffff",
-  },
+  30: "#484f58",
+  31: "#ff7b72",
+  32: "#7ee787",
+  33: "#e3b341",
+  34: "#79c0ff",
+  35: "#d2a8ff",
+  36: "#76e3ea",
+  37: ink,
+  90: "#8b949e",
+  91: "#ffa198",
+  92: "#aff5b4",
+  93: "#f8e3a1",
+  94: "#a5d6ff",
+  95: "#e2c5ff",
+  96: "#b3f0ff",
+  97: "#ffffff",
 };
 
 /** A screen as tmux captures it (`capture-pane -e`), as a picture; `columns` wide and as high as there are lines. */

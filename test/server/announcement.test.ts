@@ -78,13 +78,22 @@ test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123",
     await writeFile(file, text);
     const opening = openService(
       {
-        ...{ folder, engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
-        ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+        folder,
+        engines: [fakeEngine()],
+        host: "127.0.0.1",
+        isLoopback: true,
+        ports: { api: 0, media: 0 },
+        pace: "fast",
+        resume: "all",
+        onDelivery: () => {},
+        onNote: () => {},
       },
       systemIo(),
     );
     await expect(opening).rejects.toMatchObject({
-      ...{ code: "output", message: expect.stringContaining(file), hint: expect.stringContaining("new API key") },
+      code: "output",
+      message: expect.stringContaining(file),
+      hint: expect.stringContaining("new API key"),
     });
     expect(await readFile(file, "utf8")).toBe(text);
   },

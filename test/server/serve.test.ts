@@ -18,8 +18,14 @@ test("a request that a full disk fails is told to whoever runs the service, with
   const notes: string[] = [];
   const service = await openService(
     {
-      ...{ folder: await makeFolder(), engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
-      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {} },
+      folder: await makeFolder(),
+      engines: [fakeEngine()],
+      host: "127.0.0.1",
+      isLoopback: true,
+      ports: { api: 0, media: 0 },
+      pace: "fast",
+      resume: "all",
+      onDelivery: () => {},
       onNote: (text) => void notes.push(text),
     },
     systemIo(),
@@ -42,9 +48,18 @@ test("what its owner set reaches the service: engines, prices and directives", a
   const engines = [fakeEngine({ isSimulation: false, models: ["my-wan"] })];
   const service = await openService(
     {
-      ...{ folder: await makeFolder(), engines, creditsPer: new Map([["my-wan", 400]]), hasDirectives: true },
-      ...{ host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 }, credits: 1_000 },
-      ...{ pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+      folder: await makeFolder(),
+      engines,
+      creditsPer: new Map([["my-wan", 400]]),
+      hasDirectives: true,
+      host: "127.0.0.1",
+      isLoopback: true,
+      ports: { api: 0, media: 0 },
+      credits: 1_000,
+      pace: "fast",
+      resume: "all",
+      onDelivery: () => {},
+      onNote: () => {},
     },
     systemIo(),
   );
@@ -63,8 +78,15 @@ test("a service whose folder another process has taken over closes, and writes t
   const folder = await makeFolder();
   const service = await openService(
     {
-      ...{ folder, engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
-      ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+      folder,
+      engines: [fakeEngine()],
+      host: "127.0.0.1",
+      isLoopback: true,
+      ports: { api: 0, media: 0 },
+      pace: "fast",
+      resume: "all",
+      onDelivery: () => {},
+      onNote: () => {},
     },
     quickIo(),
   );
@@ -108,8 +130,15 @@ test("a service that was suspended, and whose folder another process has taken o
   });
   const service = await openService(
     {
-      ...{ folder, engines: [engine], host: "127.0.0.1", isLoopback: true, ports: { api: 0, media: 0 } },
-      ...{ pace: "fast", resume: "all", onDelivery: () => {}, onNote: (text) => void notes.push(text) },
+      folder,
+      engines: [engine],
+      host: "127.0.0.1",
+      isLoopback: true,
+      ports: { api: 0, media: 0 },
+      pace: "fast",
+      resume: "all",
+      onDelivery: () => {},
+      onNote: (text) => void notes.push(text),
     },
     systemIo(),
   );
@@ -139,9 +168,17 @@ test("a service behind a proxy goes by its public addresses, and is not ready an
   const port = await freePort();
   const service = await openService(
     {
-      ...{ folder: await makeFolder(), engines: [fakeEngine()], host: "127.0.0.1", isLoopback: false, hasPage: true },
-      ...{ publicUrls: { api: "https://video.example", media: "https://video.example/videos" } },
-      ...{ ports: { api: port, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+      folder: await makeFolder(),
+      engines: [fakeEngine()],
+      host: "127.0.0.1",
+      isLoopback: false,
+      hasPage: true,
+      publicUrls: { api: "https://video.example", media: "https://video.example/videos" },
+      ports: { api: port, media: 0 },
+      pace: "fast",
+      resume: "all",
+      onDelivery: () => {},
+      onNote: () => {},
     },
     systemIo(),
   );

@@ -117,12 +117,25 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   // What the service waits for must not move the time on.
   const ownClock = { ...clock, sleep: clock.doze };
   const callbacks = createCallbackSender({
-    ...{ store, sign: createSigner(secret), post: receive, random: () => 0.5, clock: ownClock, onTrouble },
+    store,
+    sign: createSigner(secret),
+    post: receive,
+    random: () => 0.5,
+    clock: ownClock,
+    onTrouble,
     onDelivery: (event) => deliveries.push(deliveryLine(event)),
   });
   const queue = createQueue({
-    ...{ store, videos, mediaUrl: () => mediaUrl, engines, clock: ownClock, onTrouble, hasRefunds },
-    ...{ get: options.get ?? anyImage, pace: options.pace ?? "fast", onNote: (text) => notes.push(text) },
+    store,
+    videos,
+    mediaUrl: () => mediaUrl,
+    engines,
+    clock: ownClock,
+    onTrouble,
+    hasRefunds,
+    get: options.get ?? anyImage,
+    pace: options.pace ?? "fast",
+    onNote: (text) => notes.push(text),
   });
   const { finish } = store;
   store.finish = async (id, ...end) => {
@@ -141,12 +154,30 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     if (!options.store) await store.close();
   });
   const api = createApp({
-    ...{ store, queue, clock, engines, mediaUrl: () => mediaUrl, onTrouble },
-    ...{ creditsPer: new Map(Object.entries(options.creditsPer ?? {})), hasDirectives: options.hasDirectives ?? false },
+    store,
+    queue,
+    clock,
+    engines,
+    mediaUrl: () => mediaUrl,
+    onTrouble,
+    creditsPer: new Map(Object.entries(options.creditsPer ?? {})),
+    hasDirectives: options.hasDirectives ?? false,
   });
 
   const service: TestService = {
-    ...{ api, clock, folder, store, queue, callbacks, secret, rendered, ended, deliveries, troubles, notes, kill },
+    api,
+    clock,
+    folder,
+    store,
+    queue,
+    callbacks,
+    secret,
+    rendered,
+    ended,
+    deliveries,
+    troubles,
+    notes,
+    kill,
     media: createMedia({ store, videos, onTrouble }),
     start: (fields, headers) => api(startRequest({ prompt: "a fox", model: "sora-2", ...fields }, headers)),
     startId: async (fields) => (await readStart(await service.start(fields))).data.id,
@@ -160,7 +191,11 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
 /** An engine that stands in for a real model, serves every model and makes one video at a time, but for what is given. */
 export function fakeEngine(changes: Partial<Engine> = {}): Engine {
   return {
-    ...{ name: "fake", isSimulation: true, models: models.map(({ id }) => id), maxImages: 4, concurrency: 1 },
+    name: "fake",
+    isSimulation: true,
+    models: models.map(({ id }) => id),
+    maxImages: 4,
+    concurrency: 1,
     timeoutMs: 30 * 60_000,
     render: () => Promise.reject(new Error("nothing is rendered here")),
     check: async () => "a fake",

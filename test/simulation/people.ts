@@ -8,7 +8,7 @@ import type { Earlier } from "../../src/client/attempts.ts";
 import { type BatchOptions, openBatch } from "../../src/client/batch/batch.ts";
 import { createCounts } from "../../src/client/batch/counts.ts";
 import { keyRows, type Row, shardOf } from "../../src/client/batch/row.ts";
-import { type Client, createClient } from "../../src/client/client.ts";
+import { type Client, createServiceClient } from "../../src/client/client.ts";
 import { type Entry, isOpen } from "../../src/client/history.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { asVidgenError, beforePaying, exits, type VidgenError } from "../../src/errors.ts";
@@ -100,7 +100,7 @@ function open({ process, journal: path, key, fetch, said }: Run): { client: Clie
   const journal = openJournal(path, { ...process.machine, signal: process.signal, onNote });
   return {
     journal,
-    client: createClient({ baseUrl: serviceUrl, apiKey: key, journal, onNote }, ioOf(process, fetch)),
+    client: createServiceClient({ baseUrl: serviceUrl, apiKey: key, journal, onNote }, ioOf(process, fetch)),
   };
 }
 

@@ -80,8 +80,10 @@ export function toBooks([generations = [], own = [], debits = [], deliveries = [
     ),
     prompts: generations.map(({ asked }) => JSON.parse(String(asked)).request.prompt),
     deliveries: deliveries.map(({ id, generation, next_at, successes }) => ({
-      ...{ id: String(id), generation: String(generation) },
-      ...{ isDelivered: Number(successes) > 0, isDue: next_at !== null },
+      id: String(id),
+      generation: String(generation),
+      isDelivered: Number(successes) > 0,
+      isDue: next_at !== null,
     })),
     faults: [
       ...wrong.flat().map((row) => `the books do not add up: ${JSON.stringify(row)}`),

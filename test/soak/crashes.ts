@@ -29,7 +29,9 @@ export const crashes: Goal = {
       try {
         const announced = await serving.started;
         const writers = createWriters({
-          ...{ clients: [createClient(announced, writerCount)], random, count: writerCount },
+          clients: [createClient(announced, writerCount)],
+          random,
+          count: writerCount,
           callbackUrl: receiver.url,
         });
         const kills = portion(200, share, 5);

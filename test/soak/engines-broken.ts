@@ -66,8 +66,14 @@ async function runStarts(onCreate: OnCreate, count: number) {
     const fake = fakes["vllm-omni"]({ now: clock.now, completeAfterMs: 10_000, fault });
     return createVideosEngine(
       {
-        ...{ url: `http://${name}.test`, upstreamModel: undefined, key: undefined, kind: undefined },
-        ...{ models: [model], concurrency: jobs, timeoutMs, onNote: () => {} },
+        url: `http://${name}.test`,
+        upstreamModel: undefined,
+        key: undefined,
+        kind: undefined,
+        models: [model],
+        concurrency: jobs,
+        timeoutMs,
+        onNote: () => {},
       },
       { ...own, fetch: ioFetch(fake), open: () => Promise.reject(new Error("there is no other host")) },
     );

@@ -54,7 +54,9 @@ export function createNetwork(kind: KindId, { clock, random, trouble }: NetworkO
     for (const [id, job] of fake.jobs) jobs.set(id, job);
   };
   const fake = fakes[kind]({
-    ...{ now: clock.now, completeAfterMs: random.between(0, 60_000), video: videoOf },
+    now: clock.now,
+    completeAfterMs: random.between(0, 60_000),
+    video: videoOf,
     ...(kind === "sglang" && random.next() < 0.5 && { bucket }),
     async fault(call) {
       note();

@@ -42,9 +42,14 @@ export function startProcess(options: ProcessOptions): Process {
   const ownClock = { ...clock, sleep: through(clock.sleep, 0) };
   const engine = createVideosEngine(
     {
-      ...{ url: engineUrl, upstreamModel: undefined, key: undefined, timeoutMs, onNote: () => {} },
+      url: engineUrl,
+      upstreamModel: undefined,
+      key: undefined,
+      timeoutMs,
+      onNote: () => {},
       kind: options.isKindNamed ? kinds.find(({ id }) => id === options.kind) : undefined,
-      ...{ models: [model], concurrency },
+      models: [model],
+      concurrency,
     },
     { ...ownClock, fetch, open: (url, init) => fetch(url, { signal: init.signal }) },
   );
@@ -59,14 +64,20 @@ export function startProcess(options: ProcessOptions): Process {
   };
   const nobody = () => Promise.reject(new Error("nobody is there"));
   const service = createService({
-    ...{ store: ownStore, engines: [engine], videos, clock: ownClock, pace: "fast", hasDirectives: false },
-    ...{ hasRefunds: true, onNote: () => {} },
-    ...{
-      creditsPer: new Map(),
-      outbound: { post: nobody, get: nobody, open: nobody },
-      webhookSecret: createSecret(),
-    },
-    ...{ mediaUrl: () => "http://media.test", onDelivery: () => {}, onTrouble: () => {} },
+    store: ownStore,
+    engines: [engine],
+    videos,
+    clock: ownClock,
+    pace: "fast",
+    hasDirectives: false,
+    hasRefunds: true,
+    onNote: () => {},
+    creditsPer: new Map(),
+    outbound: { post: nobody, get: nobody, open: nobody },
+    webhookSecret: createSecret(),
+    mediaUrl: () => "http://media.test",
+    onDelivery: () => {},
+    onTrouble: () => {},
   });
   return { service, killed, kill };
 }

@@ -46,7 +46,10 @@ export async function listenAsEngine(kind: KindId, options: FakeOptions): Promis
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   return {
-    ...{ fake, arrived, answering, flags: ["--engine", `${model}=http://127.0.0.1:${port}`] },
+    fake,
+    arrived,
+    answering,
+    flags: ["--engine", `${model}=http://127.0.0.1:${port}`],
     async close() {
       const closed = once(server, "close");
       server.close();

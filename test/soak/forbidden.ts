@@ -36,9 +36,14 @@ async function openRemote(folder: string) {
   const events = new Map<string, DeliveryEvent>();
   const opened = await openService(
     {
-      ...{ folder: await mkdtemp(join(folder, "service-")), pace: "fast", resume: "all" },
+      folder: await mkdtemp(join(folder, "service-")),
+      pace: "fast",
+      resume: "all",
       engines: [fakeEngine()],
-      ...{ host: "127.0.0.1", isLoopback: false, ports: { api: 0, media: 0 }, credits: 1_000_000 },
+      host: "127.0.0.1",
+      isLoopback: false,
+      ports: { api: 0, media: 0 },
+      credits: 1_000_000,
       onNote: () => {},
       onDelivery: (event) => void events.set(event.generation, event),
     },
@@ -83,7 +88,8 @@ async function tryChangingNames(port: number): Promise<string[]> {
       let looks = 0;
       const lookup = async () =>
         (looks++ === 0 && first === "127.0.0.1" ? [first] : addresses).map((address) => ({
-          ...{ address, family: address.includes(":") ? 6 : 4 },
+          address,
+          family: address.includes(":") ? 6 : 4,
         }));
       const outbound = createOutbound({ allowLoopback: () => false, lookup, clock: io });
       const url = `http://${name}:${port}/`;

@@ -20,8 +20,14 @@ async function startService() {
   const queue = { add() {}, progressOf() {} };
   const engines = [{ models: ["veo-3.1"], isSimulation: true, maxImages: 4 }];
   const app = createApp({
-    ...{ store, queue, engines, creditsPer: new Map(), hasDirectives: true, clock: io },
-    ...{ mediaUrl: () => "http://127.0.0.1:1", onTrouble() {} },
+    store,
+    queue,
+    engines,
+    creditsPer: new Map(),
+    hasDirectives: true,
+    clock: io,
+    mediaUrl: () => "http://127.0.0.1:1",
+    onTrouble() {},
   });
   const { url } = await listen(app, { host: "127.0.0.1", port: 0 }, io);
   return url;
@@ -37,7 +43,7 @@ function generation() {
     media: null,
     checkpoint: null,
   };
-  return { ...{ id, account: "local", request, created_at: "2026-01-01T00:00:00.000Z" }, ...end };
+  return { id, account: "local", request, created_at: "2026-01-01T00:00:00.000Z", ...end };
 }
 
 /** The least that answers the same bytes as the status request above. */

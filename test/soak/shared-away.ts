@@ -34,7 +34,11 @@ export const sharedAway: Goal = {
         const seen = createWitness();
         const clients = clientsOf(processes, writerCount + readerCount).map(seen.watch);
         const writers = createWriters({
-          ...{ clients, random, count: writerCount, callbackUrl: receiver.url, pauseMs: 300 },
+          clients,
+          random,
+          count: writerCount,
+          callbackUrl: receiver.url,
+          pauseMs: 300,
           createStart: (...options) => (random.next() < 0.2 ? createEngineStart : createFox)(...options),
         });
         const stopReading = read(clients, writers);

@@ -66,7 +66,9 @@ function createWatch() {
     return undefined;
   };
   return {
-    ...{ looks, fault, heldCount: () => held.length },
+    looks,
+    fault,
+    heldCount: () => held.length,
     hold(isOn: boolean) {
       isHolding = isOn;
     },

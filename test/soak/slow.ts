@@ -41,57 +41,76 @@ const quick: Kind[] = [
     open: (socket) => socket.write("GET /api/gen"),
   },
   {
-    ...{ name: "slow headers", address: "base_url", limitMs: headersMs },
+    name: "slow headers",
+    address: "base_url",
+    limitMs: headersMs,
     open(socket, target) {
       socket.write(head(target, "/api/generate"));
       drip(socket, target.random, () => "X: y\r\n");
     },
   },
   {
-    ...{ name: "slow bytes of a request line", address: "media_url", limitMs: headersMs },
+    name: "slow bytes of a request line",
+    address: "media_url",
+    limitMs: headersMs,
     open(socket, { random }) {
       socket.write("GET /");
       drip(socket, random, () => "x");
     },
   },
   {
-    ...{ name: "idle after a reply", address: "base_url", limitMs: headersMs },
+    name: "idle after a reply",
+    address: "base_url",
+    limitMs: headersMs,
     open: (socket, target) => socket.resume().write(look(target)),
   },
   {
-    ...{ name: "half a request after a reply", address: "base_url", limitMs: headersMs },
+    name: "half a request after a reply",
+    address: "base_url",
+    limitMs: headersMs,
     open: (socket, target) => socket.resume().write(`${look(target)}GET /api`),
   },
 ];
 
 const patient: Kind[] = [
   {
-    ...{ name: "half a body", address: "base_url", limitMs: bodiesMs },
+    name: "half a body",
+    address: "base_url",
+    limitMs: bodiesMs,
     open: (socket, target) => socket.write(`${head(target, "/api/generate")}Content-Length: 100\r\n\r\n{"prompt":`),
   },
   {
-    ...{ name: "a slow body", address: "base_url", limitMs: bodiesMs },
+    name: "a slow body",
+    address: "base_url",
+    limitMs: bodiesMs,
     open(socket, target) {
       socket.write(`${head(target, "/api/generate")}Content-Length: 900000\r\n\r\n{"prompt":"`);
       drip(socket, target.random, () => "x");
     },
   },
   {
-    ...{ name: "slow chunks", address: "base_url", limitMs: bodiesMs },
+    name: "slow chunks",
+    address: "base_url",
+    limitMs: bodiesMs,
     open(socket, target) {
       socket.write(`${head(target, "/api/generate")}Transfer-Encoding: chunked\r\n\r\n`);
       drip(socket, target.random, () => "1\r\nx\r\n");
     },
   },
   {
-    ...{ name: "a slow body that nobody wants", address: "base_url", limitMs: bodiesMs },
+    name: "a slow body that nobody wants",
+    address: "base_url",
+    limitMs: bodiesMs,
     open(socket, target) {
       socket.resume().write(`${head(target, "/nowhere")}Content-Length: 900000\r\n\r\n`);
       drip(socket, target.random, () => "x");
     },
   },
   {
-    ...{ name: "never reads its videos", address: "media_url", limitMs: bodiesMs, readsAfterMs: bodiesMs - 3_000 },
+    name: "never reads its videos",
+    address: "media_url",
+    limitMs: bodiesMs,
+    readsAfterMs: bodiesMs - 3_000,
     open: (socket, target) => socket.write(video(target).repeat(400)),
   },
 ];

@@ -10,14 +10,22 @@ export default defineConfig({
     projects: [
       {
         test: {
-          ...{ ...run, name: "together", maxWorkers: 2, sequence: { groupOrder: 1 } },
-          ...{ include: ["*.goal.ts"], exclude: ["*.alone.goal.ts"] },
+          ...run,
+          name: "together",
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+          include: ["*.goal.ts"],
+          exclude: ["*.alone.goal.ts"],
         },
       },
       // What is measured is not to be measured beside something else.
       {
         test: {
-          ...{ ...run, name: "alone", maxWorkers: 1, fileParallelism: false, sequence: { groupOrder: 2 } },
+          ...run,
+          name: "alone",
+          maxWorkers: 1,
+          fileParallelism: false,
+          sequence: { groupOrder: 2 },
           include: ["*.alone.goal.ts"],
         },
       },

@@ -68,7 +68,9 @@ export function createWriters(options: WritersOptions): Writers {
   const fail = (error: unknown) => void faults.push(`a writer gave up: ${error}`);
   const writing = Array.from({ length: count }, (_, name) => write(random.fork(name), name).catch(fail));
   return {
-    ...{ started, faults, repeated: () => repeated },
+    started,
+    faults,
+    repeated: () => repeated,
     async stop() {
       isStopping = true;
       await Promise.all(writing);
@@ -88,7 +90,9 @@ export function createFox(random: Random, name: string, callbackUrl: string): St
   const hasCallback = random.next() < 0.5;
   const prompt = `fox ${name}${expected === "failed" ? " [fail]" : ""}`;
   const body = {
-    ...{ prompt, model: "veo-3.1", duration: 0.1 },
+    prompt,
+    model: "veo-3.1",
+    duration: 0.1,
     ...(hasCallback && { callback_url: `${callbackUrl}?${name}` }),
   };
   return { body, key: random.next() < 0.6 ? `key ${name}` : undefined, expected, hasCallback };

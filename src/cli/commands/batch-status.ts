@@ -3,7 +3,7 @@ import type { BatchStatus } from "../../client/batch/status.ts";
 import { type ErrorCode, VidgenError } from "../../errors.ts";
 import { withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { countRows } from "../terminal/tally.ts";
+import { countRows } from "../terminal/format.ts";
 
 export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Context): void {
   const command = batch

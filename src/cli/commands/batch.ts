@@ -12,6 +12,7 @@ import {
   infoJsonOption,
   intervalOption,
   localOption,
+  readNumber,
   readTimes,
   saveOption,
   setOption,
@@ -22,8 +23,8 @@ import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
+import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
-import { createTally, describe } from "../terminal/tally.ts";
 import { addBatchStatus } from "./batch-status.ts";
 
 export function addBatch(program: CommandUnknownOpts, context: Context): void {
@@ -136,13 +137,13 @@ async function run(opened: Batch, running: Running, { command, io, output }: Bat
   const { results, file, options, session, ...limits } = running;
   // Else V8 lets garbage grow to several times what is in use: 220 MB after ten thousand rows, instead of 110.
   setFlagsFromString("--optimize-for-size");
-  const tally = createTally(opened.plan, { output, isLocal: session.isLocal }, io);
+  const progress = createBatchProgress(opened.plan, { output, isLocal: session.isLocal }, io);
   const generations: object[] = [];
   const onEvent = (told: GenerationEvent) => {
     // The URLs of a local service that runs in this process end with it.
     const isOver = told.event === "ended" && session.isInProcess();
     const event = isOver ? { ...told, video_url: null } : told;
-    tally.tell(event);
+    progress.show(event);
     output.event(event);
     if (event.event !== "ended") return;
     if (output.json) generations.push({ ...event, event: undefined });
@@ -160,13 +161,13 @@ async function run(opened: Batch, running: Running, { command, io, output }: Bat
   };
   const end = await opened.run(how);
   output.clearProgress();
-  const { counts } = tally;
+  const { counts } = progress;
   output.summarize(counts);
   if (output.json) await output.result("", { ...counts, results, generations });
   const { isLocal } = session;
   const error = endOfBatch(opened, { end, counts }, { results, isLocal, flags: { ...options, file, command } }, io);
   if (error) throw error;
-  output.note(`${describe(counts, { isLocal })}; ${results}`);
+  output.note(`${describeCounts(counts, { isLocal })}; ${results}`);
 }
 
 function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options) {
@@ -182,15 +183,10 @@ async function confirm({ to_start }: Plan, { yes }: Options, context: Context): 
 function readLimits({ jobs, maxCredits, keepCredits, ...times }: Options) {
   return {
     ...readTimes(times),
-    jobs: readNumber(jobs, "--jobs", 1),
-    maxCredits: maxCredits === undefined ? undefined : readNumber(maxCredits, "--max-credits", 1),
-    keepCredits: keepCredits === undefined ? undefined : readNumber(keepCredits, "--keep-credits", 0),
+    jobs: readNumber(jobs, "--jobs", { least: 1 }),
+    maxCredits: maxCredits === undefined ? undefined : readNumber(maxCredits, "--max-credits", { least: 1 }),
+    keepCredits: keepCredits === undefined ? undefined : readNumber(keepCredits, "--keep-credits", { least: 0 }),
   };
-}
-
-function readNumber(text: string, flag: string, least: number): number {
-  if (/^\d{1,9}$/.test(text) && Number(text) >= least) return Number(text);
-  throw usage(`${flag} must be a whole number, at least ${least}, not "${text}".`);
 }
 
 type Shard = { index: number; of: number };

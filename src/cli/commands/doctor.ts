@@ -41,7 +41,10 @@ async function doctor(options: Options, context: Context): Promise<void> {
   const failed = checks.filter(({ state }) => state === "fail");
   const typed = (text: string) => asTyped(text, io.env);
   const shown = checks.map(({ name, state, says, fix }) => ({
-    ...{ name, state, says: typed(says), fix: fix === undefined ? null : typed(fix) },
+    name,
+    state,
+    says: typed(says),
+    fix: fix === undefined ? null : typed(fix),
   }));
   await output.result(shown.map(formatCheck).join("\n"), { ok: failed.length === 0, checks: shown });
   const [first] = failed;

@@ -26,23 +26,24 @@ import { explainLocalCredits } from "../local.ts";
 import { withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
-import { ringAfter } from "../terminal/progress.ts";
+import { formatAge } from "../terminal/format.ts";
+import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
+import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
   checkInfoPlace,
   checkPlace,
   collectedResult,
   earlierDocument,
-  formatAge,
   printResult,
   savedResult,
 } from "../terminal/result.ts";
-import { createTeller, type Teller } from "../terminal/teller.ts";
 
 export function addGenerate(program: CommandUnknownOpts, context: Context): void {
   const command = declare(program);
-  const teller = createTeller(context.output, context.io);
-  command.action((prompt, options) => generate(prompt, options, { command, teller, ...context }));
+  const { io, output } = context;
+  const reporter = createReporter(createProgress(output, io), output, io);
+  command.action((prompt, options) => generate(prompt, options, { command, reporter, ...context }));
 }
 
 function declare(program: CommandUnknownOpts) {
@@ -85,7 +86,7 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
 async function generate(typed: string | undefined, options: Options, context: GenerateContext): Promise<void> {
-  const { io, output, teller } = context;
+  const { io, output, reporter } = context;
   const ready = await prepare(typed, options, context).catch((error) => {
     throw beforePaying(error);
   });
@@ -94,24 +95,23 @@ async function generate(typed: string | undefined, options: Options, context: Ge
   const { id, document } = await ready.startOrResume();
   try {
     if (!options.wait) return await printId(session, { id, document }, context);
-    const { onState: onStatus, onProgress } = teller.follow(id);
-    const follow = () => session.collect(id, { ...times, target, onStatus, onProgress });
+    const follow = () => session.collect(id, { ...times, target, reporter });
     const collected = await ringAfter(options.bell ?? false, follow, io);
     const print = { place, extra: document, open: options.open ?? false, output };
     const result = collectedResult(collected, session.isInProcess(), output);
     await printResult(result, print, io);
-    teller.ended(id, result, { isNew: true });
+    reporter.ended(id, result, { isNew: true });
   } catch (error) {
-    throw teller.stopped(id, withResumeHint(error, id, { ...options, place }, io));
+    throw reporter.stopped(id, withResumeHint(error, id, { ...options, place }, io));
   }
   if (place === "-") await session.recordStreamed(id);
 }
 
-type GenerateContext = Context & { command: ReturnType<typeof declare>; teller: Teller };
+type GenerateContext = Context & { command: ReturnType<typeof declare>; reporter: Reporter };
 
 /** Does everything that can fail before the paid request; `undefined` when nothing is left to do. */
 async function prepare(typed: string | undefined, options: Options, context: GenerateContext) {
-  const { io, output, defer, teller } = context;
+  const { io, output, defer, reporter } = context;
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing is started.");
   const { buildRequest } = await import("../../client/request.ts");
   const { openServices } = await import("../services.ts");
@@ -146,7 +146,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { earlier, file } = begun;
   const { id, attempt } = earlier;
   const document = earlierDocument(earlier);
-  teller.started({ id, attempt, model: earlier.request.model, resumed: true });
+  reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
   const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
   output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
   if (file === undefined) return { ...ready, startOrResume: async (): Promise<StartResult> => ({ id, document }) };
@@ -154,7 +154,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   if (options.writeInfoJson) await session.client.addInfo(id, file, io);
   const result = savedResult(id, file);
   await printResult(result, { place, extra: document, open, output }, io);
-  teller.ended(id, result, { isNew: false });
+  reporter.ended(id, result, { isNew: false });
   return undefined;
 }
 
@@ -191,7 +191,7 @@ async function resolveInput(
     return { input: { texts: { ...texts, prompt, model: usualModel }, images, set }, place: undefined };
   if (!canAsk(context, io))
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
-  const { askForInput } = await import("../form.ts");
+  const { askForInput } = await import("../interactive.ts");
   const hasPlace = options.output !== undefined || options.download || options.dryRun || !options.wait;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
   return askForInput({ texts, images, set, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
@@ -200,15 +200,16 @@ async function resolveInput(
 /** Sends the request, and prints the id as soon as it is known. */
 async function startOnce(
   { session, begun, request }: { session: Session; begun: ReadyStart; request: StartRequest },
-  { io, output, teller }: GenerateContext,
+  { io, output, reporter }: GenerateContext,
 ): Promise<StartResult> {
   // Without a terminal the first line is the one with the id.
   if (output.isLive) output.progress("Starting...");
   const end = await begun.sendUntilKnown(io).finally(output.clearProgress);
   if (end.kind !== "accepted")
-    throw teller.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
+    throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
   const { generation, remaining_credits } = end.started;
-  teller.started({
+  reporter.tell({
+    event: "started",
     id: generation.id,
     attempt: begun.attempt,
     model: request.model,

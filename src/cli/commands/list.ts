@@ -1,11 +1,14 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { datedEntries, isUnclear, listAttempts } from "../../client/attempts.ts";
 import { type Entry, statuses } from "../../client/history.ts";
+import { isUuid } from "../../client/id.ts";
 import type { Journal } from "../../client/journal.ts";
 import { usage, VidgenError } from "../../errors.ts";
+import type { Io } from "../../io.ts";
 import { localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { localBaseUrl } from "../local.ts";
+import { formatAge } from "../terminal/format.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
@@ -46,12 +49,14 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   const documents = entries.map(({ request, reason, place: _, holder: __, content, ...entry }) => ({
     ...entry,
     sha256: content?.sha256,
-    ...{ model: request.model, prompt: request.prompt, error: reason },
+    model: request.model,
+    prompt: request.prompt,
+    error: reason,
   }));
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   // Redacted before it is laid out and cut: half of a key would not be recognised.
   const show = (text: string) => output.redact(plainLine(text));
-  await output.result((await formatEntries(entries, { width, now: io.date(), show })).join("\n"), documents);
+  await output.result((await formatEntries(entries, { width, date: io.date, show })).join("\n"), documents);
   if (entries.length === 0) output.note(emptyNote(options));
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
 }
@@ -141,17 +146,17 @@ async function findEntry(typed: string, journal: Journal): Promise<Entry> {
 }
 
 /** `show` makes a text fit to be shown: one line without keys. */
-type Layout = { width: number | undefined; now: Date; show(text: string): string };
+type Layout = { width: number | undefined; date: Io["date"]; show(text: string): string };
 
 /** One line per entry. A terminal gets a table of its width, with short ids; a script gets all of each entry, with tabs in between. */
-async function formatEntries(entries: Entry[], { width, now, show }: Layout): Promise<string[]> {
+async function formatEntries(entries: Entry[], { width, date, show }: Layout): Promise<string[]> {
   const cells = entries.map((entry) => {
     const { attempt, id = `(${attempt.slice(0, 8)})`, base_url, request, file, reason = "" } = entry;
     const isLocal = base_url === localBaseUrl;
     const status = entry.status === "unknown" ? "unknown!" : entry.status;
     const credits = isLocal ? "free" : String(entry.remaining_credits ?? "-");
     const service = isLocal ? "local" : new URL(base_url).host;
-    const age = formatAge(now.getTime() - new Date(entry.at).getTime());
+    const age = formatAge(entry, { date });
     return [id, status, request.model, age, credits, file ?? reason, service, request.prompt].map(show);
   });
   if (width === undefined) return cells.map((row) => row.join("\t"));
@@ -180,12 +185,5 @@ async function formatEntries(entries: Entry[], { width, now, show }: Layout): Pr
 
 /** The beginning of a UUID stands for it in every command. */
 function shortenId(id: string): string {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id) ? id.slice(0, 8) : id;
-}
-
-function formatAge(ms: number): string {
-  const minutes = Math.max(0, Math.floor(ms / 60_000));
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
+  return isUuid(id) ? id.slice(0, 8) : id;
 }

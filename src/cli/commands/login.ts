@@ -46,10 +46,10 @@ const tryAgain = "Check the base URL and your network, then try again.";
 
 /** Checks a key with the service. Returns the note to print; throws when the key must not be saved. */
 async function checkKey(baseUrl: string, apiKey: string, io: Io): Promise<string> {
-  const { probeService } = await import("../probe.ts");
+  const { tryKey } = await import("../key-check.ts");
   const { describeFailure } = await import("../../client/reply.ts");
-  const probing = probeService({ baseUrl, apiKey, limitMs: checkLimitMs }, io);
-  const { verdict, said, httpStatus } = await probing.catch((error) => {
+  const checking = tryKey({ baseUrl, apiKey, limitMs: checkLimitMs }, io);
+  const { verdict, said, httpStatus } = await checking.catch((error) => {
     if (io.signal.aborted) throw error;
     throw notSaved("network", `Could not reach ${baseUrl}: ${describeFailure(error)}.`, { hint: tryAgain });
   });

@@ -1,8 +1,7 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkBaseUrl } from "../../client/credentials.ts";
 import { usage } from "../../errors.ts";
-import type { Io } from "../../io.ts";
-import { baseUrlOption, localOption, withDetails } from "../command.ts";
+import { baseUrlOption, localOption, readNumber, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 
 export function addMcp(program: CommandUnknownOpts, context: Context): void {
@@ -36,7 +35,8 @@ async function mcp({ dir, local, baseUrl }: Options, context: Context): Promise<
   const { io, output, defer } = context;
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) checkBaseUrl(baseUrl, "--base-url");
-  const maxCredits = readMaxCredits(io);
+  const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
+  const maxCredits = limit ? readNumber(limit, "VIDGEN_MCP_MAX_CREDITS", { least: 1 }) : undefined;
   const { openFolder } = await import("../../mcp/folder.ts");
   const { openServices } = await import("../services.ts");
   const { createStarts } = await import("../../mcp/starts.ts");
@@ -50,11 +50,4 @@ async function mcp({ dir, local, baseUrl }: Options, context: Context): Promise<
   const start = createStarts({ services, maxCredits, ending: ending.signal }, io);
   const tools = createTools({ ...where, services, start, folder, onNote: output.note }, io);
   await serve({ tools, ending, redact: output.redact, onNote: output.note }, io);
-}
-
-function readMaxCredits({ env }: Pick<Io, "env">): number | undefined {
-  const text = env.VIDGEN_MCP_MAX_CREDITS;
-  if (!text) return undefined;
-  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
-  throw usage(`VIDGEN_MCP_MAX_CREDITS must be a whole number, at least 1, not "${text}".`);
 }

@@ -11,7 +11,7 @@ import { type EngineCheck, readCreditsPer, readEngineSettings } from "../engines
 import { findServiceFolder } from "../local.ts";
 import { readAddresses } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
-import { folderError, openOwn, openShared } from "../serve/opening.ts";
+import { folderError, launchOwn, launchShared } from "../serve/launch.ts";
 import { noteLimits, printAddress, printChecks } from "../serve/report.ts";
 import { redactBody } from "../terminal/trace.ts";
 
@@ -157,8 +157,8 @@ async function open(options: Options, engines: Engine[], context: Context): Prom
   };
   const { database } = options;
   return database === undefined
-    ? openOwn(settings, context)
-    : openShared({ ...settings, database, media: options.media }, context);
+    ? launchOwn(settings, context)
+    : launchShared({ ...settings, database, media: options.media }, context);
 }
 
 function readCredits({ credits }: Pick<Options, "credits">): number | undefined {

@@ -19,7 +19,8 @@ import type { Generations, LocatedGeneration } from "../generations.ts";
 import { isOver, resumeHint, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
 import { errorDocument } from "../terminal/output.ts";
-import { ringAfter } from "../terminal/progress.ts";
+import { createProgress, ringAfter } from "../terminal/progress.ts";
+import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
   checkInfoPlace,
   checkPlace,
@@ -28,7 +29,6 @@ import {
   type Result,
   savedResult,
 } from "../terminal/result.ts";
-import { createTeller, type Teller } from "../terminal/teller.ts";
 
 export function addWait(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((ids, options) => wait(ids, options, context));
@@ -77,13 +77,14 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   const found = await (all ? generations.findOpen() : findTyped(typed, generations));
   const isOne = !all && found.length < 2;
   if (open && !isOne) throw usage("--open works with one id only.");
-  const waiting = { ...context, options, teller: createTeller(output, io) };
+  const reporter = createReporter(createProgress(output, io), output, io);
+  const waiting = { ...context, options, reporter };
   const follow = async () =>
     isOne ? waitForOne(found[0] ?? (await generations.findRunning()), waiting) : waitForAll(found, waiting);
   await ringAfter(options.bell ?? false, follow, io);
 }
 
-type Waiting = Context & { options: Options; teller: Teller };
+type Waiting = Context & { options: Options; reporter: Reporter };
 
 /** Each generation once, even if two of the typed ids stand for the same one. */
 async function findTyped(typed: string[], { find }: Generations): Promise<LocatedGeneration[]> {
@@ -92,10 +93,10 @@ async function findTyped(typed: string[], { find }: Generations): Promise<Locate
 }
 
 async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Promise<void> {
-  const { options, io, output, teller } = waiting;
+  const { options, io, output, reporter } = waiting;
   const { output: place } = options;
   const stop = (error: unknown) => {
-    throw teller.stopped(id, error);
+    throw reporter.stopped(id, error);
   };
   const session = await open().catch(stop);
   const show = (result: Result) => printResult(result, { place, open: options.open ?? false, output }, io);
@@ -106,7 +107,7 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
 async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise<void> {
-  const { options, io, output, teller } = waiting;
+  const { options, io, output, reporter } = waiting;
   const { output: place } = options;
   const { isFolder } = await import("../../client/place.ts");
   if (place !== undefined && !isDistinct(place) && !(await isFolder(place, io.disk)))
@@ -116,17 +117,14 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
     if (!output.json) await printResult(result, { place, open: false, output }, io);
   };
   const follow = async ({ id, open }: LocatedGeneration, index: number): Promise<Outcome> => {
-    let status: string | null = null;
-    const onStatus = (said: string) => {
-      status = said;
-    };
     try {
       const session = await open();
-      const { document } = await collectOne(id, { ...waiting, session, index, show, onStatus });
+      const { document } = await collectOne(id, { ...waiting, session, index, show });
       return { id, document };
     } catch (thrown) {
-      const error = teller.stopped(id, thrown);
-      const document = { id, status: error.code === "failed" ? error.code : status, ...errorDocument(error) };
+      const error = reporter.stopped(id, thrown);
+      const status = error.code === "failed" ? error.code : (reporter.statusOf(id) ?? null);
+      const document = { id, status, ...errorDocument(error) };
       return { id, document, error };
     }
   };
@@ -162,37 +160,28 @@ type Collecting = Waiting & {
   /** Counts for `{n}`. */
   index: number;
   show(result: Result): Promise<void>;
-  onStatus?: (status: string) => void;
   /** Adds to an error how to resume; `place` has the number that was taken for `{n}`. */
   explainWith?: (error: unknown, place: string | undefined) => unknown;
 };
 
 /** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it. */
 async function collectOne(id: string, collecting: Collecting): Promise<Result> {
-  const { session, options, io, output, defer, index, show, onStatus, explainWith, teller } = collecting;
+  const { session, options, io, output, defer, index, show, explainWith, reporter } = collecting;
   const saved = await session.findAlreadySaved(id, options.output);
   if (saved !== undefined) {
     const result = savedResult(id, saved);
     await show(result);
-    teller.ended(id, result, { isNew: false });
+    reporter.ended(id, result, { isNew: false });
     return result;
   }
   const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true, signal: io.signal };
   const target = options.output === undefined ? undefined : await session.client.claim(options.output, claim);
   defer(async () => target?.release());
-  const { onState, onProgress } = teller.follow(id);
-  const listeners = {
-    onStatus(status: string) {
-      onStatus?.(status);
-      onState(status);
-    },
-    onProgress,
-  };
   try {
-    const collected = await session.collect(id, { ...readTimes(options), target, ...listeners });
+    const collected = await session.collect(id, { ...readTimes(options), target, reporter });
     const result = collectedResult(collected, session.isInProcess(), output);
     await show(result);
-    teller.ended(id, result, { isNew: true });
+    reporter.ended(id, result, { isNew: true });
     return result;
   } catch (error) {
     throw explainWith?.(error, target?.place ?? options.output) ?? error;

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { constants } from "node:fs";
 import { access, open, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { formatBytes } from "../../client/bytes.ts";
 import { systemCode, systemReason } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findRunning, findServiceFolder } from "../local.ts";
@@ -137,9 +138,4 @@ async function nearestFolder(folder: string): Promise<string> {
     (error) => systemCode(error) === "ENOENT",
   );
   return isMissing && parent !== folder ? nearestFolder(parent) : folder;
-}
-
-/** Such as "0.40 GB". */
-function formatBytes(bytes: number): string {
-  return `${(bytes / 1e9).toFixed(bytes < 1e10 ? 2 : 0)} GB`;
 }

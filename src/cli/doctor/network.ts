@@ -4,7 +4,7 @@ import { readProxies } from "../../client/http.ts";
 import { describeFailure } from "../../client/reply.ts";
 import { systemCode } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { type Probe, probeService } from "../probe.ts";
+import { type KeyCheck, tryKey } from "../key-check.ts";
 import { configPath, findBaseUrl, resolveApiKey } from "../settings.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
 
@@ -56,8 +56,8 @@ const answerLimitMs = 15_000;
 export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   const { baseUrl, apiKey = "none" } = address;
   const url = new URL(baseUrl);
-  const proxy = proxyFor(baseUrl, io.env);
-  const proxyCheck = pass("proxy", proxy === undefined ? "not used" : `${proxy}, from the environment`);
+  const proxy = findProxy(url, io.env);
+  const proxyCheck = passProxy(proxy);
   const start = io.now();
   let date: string | null = null;
   const fetch: Io["fetch"] = async (url, init) => {
@@ -66,8 +66,8 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
     return response;
   };
   try {
-    const probe = await probeService({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch });
-    const answer = judgeProbe(probe, address, Math.round(io.now() - start));
+    const keyCheck = await tryKey({ baseUrl, apiKey, limitMs: answerLimitMs }, { ...io, fetch });
+    const answer = judgeKeyCheck(keyCheck, address, Math.round(io.now() - start));
     const connection =
       url.protocol === "https:" ? "established, with a trusted certificate" : "established, without TLS";
     return [proxyCheck, passDns(url, proxy), pass("connection", connection), answer, ...judgeClock(date, io.date())];
@@ -77,34 +77,40 @@ export async function checkNetwork(address: Address, io: Io): Promise<Check[]> {
   }
 }
 
-/** The proxy of a request to `address`, without its password, by the rules of undici's EnvHttpProxyAgent; `undefined` for none. */
-export function proxyFor(address: string, env: Io["env"]): string | undefined {
-  const { protocol, hostname, port } = new URL(address);
+/** The proxy of the environment, without its password. Whether `exceptions`, NO_PROXY, have the address among them, undici decides. */
+type Proxy = { origin: string; exceptions: string };
+
+function findProxy({ protocol, hostname }: URL, env: Io["env"]): Proxy | undefined {
   const { httpProxy, httpsProxy, noProxy } = readProxies(env);
-  const isHttps = protocol === "https:";
-  const proxy = (isHttps && httpsProxy) || httpProxy;
-  const names = [`.${hostname}`, `.${hostname}:${port || (isHttps ? 443 : 80)}`];
-  const isException = (entry: string) =>
-    entry === "*" || names.some((name) => name.endsWith(`.${entry.replace(/^\*?\./, "")}`));
-  const exceptions = noProxy.toLowerCase().split(/[,\s]/).filter(Boolean);
-  if (proxy === "" || isLoopback(hostname) || exceptions.some(isException)) return undefined;
-  return URL.canParse(proxy) ? new URL(proxy).origin : "an invalid URL";
+  const proxy = (protocol === "https:" && httpsProxy) || httpProxy;
+  if (proxy === "" || noProxy === "*" || isLoopback(hostname)) return undefined;
+  return { origin: URL.canParse(proxy) ? new URL(proxy).origin : "an invalid URL", exceptions: noProxy };
 }
 
-function passDns({ hostname }: URL, proxy: string | undefined): Check {
-  if (proxy !== undefined) return pass("dns", "resolved by the proxy");
+function passProxy(proxy: Proxy | undefined): Check {
+  if (proxy === undefined) return pass("proxy", "not used");
+  const { origin, exceptions } = proxy;
+  return pass(
+    "proxy",
+    `${origin}, from the environment${exceptions === "" ? "" : `; not for ${exceptions} (NO_PROXY)`}`,
+  );
+}
+
+function passDns({ hostname }: URL, proxy: Proxy | undefined): Check {
+  if (proxy?.exceptions === "") return pass("dns", "resolved by the proxy");
   const isAddress = isIP(hostname.replace(/[[\]]/g, "")) > 0;
-  return pass("dns", isAddress ? `${hostname} is an IP address` : `${hostname} resolves`);
+  const where = proxy === undefined ? "" : ", here or at the proxy";
+  return pass("dns", isAddress ? `${hostname} is an IP address` : `${hostname} resolves${where}`);
 }
 
-const proxyFix = "The request goes through a proxy: check HTTPS_PROXY and NO_PROXY.";
+const proxyFix = "A proxy is set: check HTTPS_PROXY and NO_PROXY.";
 const certificateFix =
   "For a private CA, set NODE_EXTRA_CA_CERTS to its file; otherwise check the base URL and this machine's clock.";
 const firewallFix = "Check your network and firewall; if you need a proxy, set HTTPS_PROXY.";
 const loopbackFix = "Nothing accepts connections there. `vidgen serve` starts the local service.";
 
 /** The check that failed, after the checks that must have passed before it. */
-function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Check[] {
+function judgeFailure(error: unknown, url: URL, proxy: Proxy | undefined): Check[] {
   const code = systemCode(error) ?? "";
   const failed = (name: string, fix: string) => fail(name, describeFailure(error), { code: "network", fix });
   if (/^(ENOTFOUND|EAI_)/.test(code))
@@ -117,7 +123,7 @@ function judgeFailure(error: unknown, url: URL, proxy: string | undefined): Chec
   return [dns, failed("connection", proxy === undefined ? directFix : proxyFix)];
 }
 
-function judgeProbe({ verdict, said }: Probe, { baseUrl, apiKey }: Address, ms: number): Check {
+function judgeKeyCheck({ verdict, said }: KeyCheck, { baseUrl, apiKey }: Address, ms: number): Check {
   if (verdict === "accepted") {
     const accepts = apiKey === undefined ? "" : ", and accepted the key";
     return pass("service", `${baseUrl} responded in ${ms} ms${accepts}`);

@@ -1,42 +1,30 @@
-import { exits } from "../../errors.ts";
-
-const text = { type: "string" };
-const textOrNull = { type: ["string", "null"] };
-const number = { type: "number" };
-const boolean = { type: "boolean" };
+import * as z from "zod";
+import { type ErrorCode, exits } from "../../errors.ts";
 
 /** An object with these fields; it may have others too, such as further ones of the service. */
-function object(required: Record<string, object>, optional: Record<string, object> = {}): object {
-  return { type: "object", properties: { ...required, ...optional }, required: Object.keys(required) };
-}
+const object = z.looseObject;
+const text = z.string();
+const textOrNull = text.nullable();
+const number = z.number();
+const whole = z.number().int().min(0);
 
-function list(items: object): object {
-  return { type: "array", items };
-}
-
-const urls = { video_url: textOrNull, thumbnail_url: textOrNull };
-const times = { created_at: textOrNull, completed_at: textOrNull };
-const told = { model: textOrNull, prompt: textOrNull };
-const generation = { ...urls, ...times, ...told };
-const waited = object({ id: text }, { status: textOrNull, ...generation, file: text, error: {} });
-const attempt = { attempt: text, at: text, base_url: text, status: text, model: text, prompt: text };
-const saved = { file: text, size: number, sha256: text };
-const outcome = { id: text, error: text, remaining_credits: number, took_ms: number, ...saved };
-const check = object({ name: text, state: { enum: ["pass", "warn", "fail"] }, says: text, fix: textOrNull });
-const engine = object({ engine: text, models: list(text), kind: textOrNull, error: textOrNull });
-
-const whole = { type: "integer", minimum: 0 };
+const generation = {
+  video_url: textOrNull.optional(),
+  thumbnail_url: textOrNull.optional(),
+  created_at: textOrNull.optional(),
+  completed_at: textOrNull.optional(),
+  model: textOrNull.optional(),
+  prompt: textOrNull.optional(),
+};
+const codes = Object.keys(exits).filter((name) => name !== "ok") as ErrorCode[];
 const error = object({
-  code: { enum: Object.keys(exits).filter((name) => name !== "ok") },
+  code: z.enum(codes),
   message: text,
   hint: textOrNull,
   id: textOrNull,
-  http_status: { type: ["integer", "null"] },
+  http_status: z.number().int().nullable(),
 });
-const ends = { enum: ["completed", "failed", "refused", "unsent", "unknown", "lost", "processing"] };
-const numberOrNull = { type: ["number", "null"] };
-/** What a batch adds. */
-const ofBatch = { to_start: whole, remaining_credits: numberOrNull };
+const ends = z.enum(["completed", "failed", "refused", "unsent", "unknown", "lost", "processing"]);
 const counts = {
   done: whole,
   running: whole,
@@ -46,75 +34,131 @@ const counts = {
   unknown: whole,
   lost: whole,
 };
+const end = { id: textOrNull, status: ends, file: textOrNull, video_url: textOrNull };
 
-function event(name: string, required: Record<string, object>, optional: Record<string, object> = {}): object {
-  const at = { type: "string", format: "date-time" };
-  return object({ event: { const: name }, at, ...required }, { row: text, line: whole, ...optional });
+function event(name: string, fields: z.ZodRawShape) {
+  const at = z.string().meta({ format: "date-time" });
+  return object({ event: z.literal(name), at, ...fields, row: text.optional(), line: whole.optional() });
 }
 
-/** The JSON Schema of one line of `--events`. */
-export const eventSchema = {
-  anyOf: [
-    event(
-      "started",
-      { id: text, resumed: boolean },
-      { attempt: text, model: text, remaining_credits: number, credits: number, balance_fell: number },
-    ),
-    event("state", { id: text, status: text }),
-    event("progress", { id: text, received: whole, total: { type: ["integer", "null"] } }),
-    event("saved", { id: text, file: text }),
-    event(
-      "ended",
-      {
-        id: textOrNull,
-        status: ends,
-        file: textOrNull,
-        video_url: textOrNull,
-        error: { anyOf: [error, { type: "null" }] },
-      },
-      { credits: number },
-    ),
-    event("error", { error }),
-    event("summary", { exit_code: whole, total: whole, ...counts }, ofBatch),
-  ],
-};
+/** One line of `--events`. */
+export const eventSchema = z.union([
+  event("started", {
+    id: text,
+    resumed: z.boolean(),
+    attempt: text.optional(),
+    model: text.optional(),
+    remaining_credits: number.optional(),
+    credits: number.optional(),
+    balance_fell: number.optional(),
+  }),
+  event("state", { id: text, status: text }),
+  event("progress", { id: text, received: whole, total: z.number().int().nullable() }),
+  event("saved", { id: text, file: text }),
+  event("ended", { ...end, error: error.nullable(), credits: number.optional() }),
+  event("error", { error }),
+  event("summary", {
+    exit_code: whole,
+    total: whole,
+    ...counts,
+    to_start: whole.optional(),
+    remaining_credits: number.nullable().optional(),
+  }),
+]);
 
-const rowEnd = object(
-  { row: text, line: whole, id: textOrNull, status: ends, file: textOrNull, video_url: textOrNull },
-  { error: { anyOf: [error, { type: "null" }] }, credits: number },
-);
-const rowLine = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
-const shards = object({ of: whole, missing: list(whole), double: list(whole) });
+const waited = object({
+  id: text,
+  status: textOrNull.optional(),
+  ...generation,
+  file: text.optional(),
+  error: z.unknown().optional(),
+});
+const attempt = object({
+  attempt: text,
+  at: text,
+  base_url: text,
+  status: text,
+  model: text,
+  prompt: text,
+  id: text.optional(),
+  error: text.optional(),
+  remaining_credits: number.optional(),
+  took_ms: number.optional(),
+  file: text.optional(),
+  size: number.optional(),
+  sha256: text.optional(),
+});
+const row = object({ row: text, line: whole, ...end, error: error.nullable().optional(), credits: number.optional() });
+const openRow = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
+const shards = object({ of: whole, missing: z.array(whole), double: z.array(whole) });
+const engine = object({ engine: text, models: z.array(text), kind: textOrNull, error: textOrNull });
+const check = object({ name: text, state: z.enum(["pass", "warn", "fail"]), says: text, fix: textOrNull });
 
 /** Each line of `listen`: the first one, and then one a callback. */
+const listening = object({ event: z.literal("listening"), callback_url: text });
 const received = object({
-  ...{
-    event: { const: "callback" },
-    id: textOrNull,
-    status: textOrNull,
-    video_url: textOrNull,
-    webhook_id: textOrNull,
-  },
-  ...{ verified: boolean, duplicate: boolean, error: textOrNull, http_status: whole, took_ms: whole, at: text },
+  event: z.literal("callback"),
+  id: textOrNull,
+  status: textOrNull,
+  video_url: textOrNull,
+  webhook_id: textOrNull,
+  verified: z.boolean(),
+  duplicate: z.boolean(),
+  error: textOrNull,
+  http_status: whole,
+  took_ms: whole,
+  at: text,
 });
-const listening = object({ event: { const: "listening" }, callback_url: text });
 
-/** The JSON Schema of what each command prints with `--json`, unless a flag such as --dry-run asks for something else. */
-export const results: Readonly<Record<string, object>> = {
-  generate: object({ id: text, status: text }, { ...generation, remaining_credits: number, file: text }),
-  batch: object({ total: whole, ...counts, ...ofBatch, results: text, generations: list(rowEnd) }),
-  "batch status": object(
-    { rows: whole, done: whole, running: whole, failed: whole, unknown: whole, lost: whole, missing: whole },
-    { open: list(rowLine), shards: { anyOf: [shards, { type: "null" }] }, double_rows: list(text) },
-  ),
-  status: object({ id: text, status: text }, { ...generation, error: {} }),
-  wait: { anyOf: [waited, list(waited)] },
-  list: list(object(attempt, outcome)),
-  models: list(object({ id: text, characteristic: text, default: boolean })),
-  login: object({ ok: boolean, base_url: text }),
-  logout: object({ ok: boolean, base_url: text, was_saved: boolean }),
-  serve: object({ base_url: text, media_url: text, api_key: text, webhook_secret: text, engines: list(engine) }),
-  listen: { anyOf: [listening, received] },
-  doctor: object({ ok: boolean, checks: list(check) }),
+/** What each command prints with `--json`, unless a flag such as --dry-run asks for something else. */
+export const results: Readonly<Record<string, z.ZodType>> = {
+  generate: object({
+    id: text,
+    status: text,
+    ...generation,
+    remaining_credits: number.optional(),
+    file: text.optional(),
+  }),
+  batch: object({
+    total: whole,
+    ...counts,
+    to_start: whole,
+    remaining_credits: number.nullable(),
+    results: text,
+    generations: z.array(row),
+  }),
+  "batch status": object({
+    rows: whole,
+    done: whole,
+    running: whole,
+    failed: whole,
+    unknown: whole,
+    lost: whole,
+    missing: whole,
+    open: z.array(openRow).optional(),
+    shards: shards.nullable().optional(),
+    double_rows: z.array(text).optional(),
+  }),
+  status: object({ id: text, status: text, ...generation, error: z.unknown().optional() }),
+  wait: z.union([waited, z.array(waited)]),
+  list: z.array(attempt),
+  models: z.array(object({ id: text, characteristic: text, default: z.boolean() })),
+  login: object({ ok: z.boolean(), base_url: text }),
+  logout: object({ ok: z.boolean(), base_url: text, was_saved: z.boolean() }),
+  serve: object({
+    base_url: text,
+    media_url: text,
+    api_key: text,
+    webhook_secret: text,
+    engines: z.array(engine),
+  }),
+  listen: z.union([listening, received]),
+  doctor: object({ ok: z.boolean(), checks: z.array(check) }),
   completion: object({ shell: text, script: text }),
 };
+
+/** The JSON Schema of a result or an event. */
+export function jsonSchemaOf(schema: z.ZodType): object {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema);
+  return rest;
+}

@@ -1,6 +1,6 @@
 import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { collectValues, detailsOf, suggestionsFor } from "../command.ts";
-import { eventSchema, results } from "./results.ts";
+import { eventSchema, jsonSchemaOf, results } from "./results.ts";
 import { topicsAsData } from "./topics.ts";
 
 export type Flag = ReturnType<typeof describeFlag>;
@@ -25,6 +25,8 @@ export function describeCommand(command: CommandUnknownOpts): CommandTree {
 
 function describe(command: CommandUnknownOpts) {
   const helper = command.createHelp();
+  const result = results[pathOf(command)];
+  const hasEvents = command.options.some(({ long }) => long === "--events");
   return {
     name: command.name(),
     summary: command.summary(),
@@ -33,8 +35,8 @@ function describe(command: CommandUnknownOpts) {
     arguments: command.registeredArguments.map(describeArgument),
     flags: helper.visibleOptions(command).map(describeFlag),
     examples: detailsOf(command).examples,
-    result: results[pathOf(command)] ?? null,
-    events: command.options.some(({ long }) => long === "--events") ? eventSchema : null,
+    result: result === undefined ? null : jsonSchemaOf(result),
+    events: hasEvents ? jsonSchemaOf(eventSchema) : null,
   };
 }
 
@@ -59,7 +61,10 @@ function describeFlag(option: Option) {
   const { flags: usage, short = null, long = null, description, argChoices: choices = null } = option;
   const takesValue = option.required || option.optional;
   return {
-    ...{ usage, short, long, description },
+    usage,
+    short,
+    long,
+    description,
     type: takesValue ? "string" : "boolean",
     repeatable: option.parseArg === collectValues,
     default: takesValue ? (option.defaultValue ?? null) : false,

@@ -46,8 +46,14 @@ export function readCallback(incoming: Incoming, secret: string | undefined): Ca
   if (fields === undefined) return { httpStatus: 400, fault: "the body is not a JSON object" };
   const { id, status, video_url } = fields;
   return {
-    ...{ id: asText(id), status: asText(status), videoUrl: asText(video_url), headers, body },
-    ...{ webhookId: headers["webhook-id"], isSigned: "webhook-signature" in headers, isVerified: secret !== undefined },
+    id: asText(id),
+    status: asText(status),
+    videoUrl: asText(video_url),
+    headers,
+    body,
+    webhookId: headers["webhook-id"],
+    isSigned: "webhook-signature" in headers,
+    isVerified: secret !== undefined,
   };
 }
 

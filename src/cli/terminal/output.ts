@@ -3,7 +3,7 @@ import { createRedaction, plain, redactValue } from "../../client/credentials.ts
 import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
 import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { createEventLog } from "./events.ts";
+import { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
 
 /** The global flags that control what is printed. */
@@ -84,7 +84,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
     printed = Promise.all([printed, writing]).then(() => {});
     printed.catch(() => {});
   };
-  const events = createEventLog((event) => keepFailure(writeOne(stdout, jsonText(event, show), "Events")), { date });
+  const events = createEventLines((event) => keepFailure(writeOne(stdout, jsonText(event, show), "Events")), { date });
   const report = (error: VidgenError) => {
     if (flags.json) stderr.write(`${jsonText(errorDocument(error), show, 2)}\n`);
     else stderr.write(show(errorText(error, color)));

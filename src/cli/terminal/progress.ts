@@ -1,31 +1,29 @@
+import { formatBytes } from "../../client/bytes.ts";
+import type { GenerationEvent } from "../../client/events.ts";
 import type { Io } from "../../io.ts";
+import { formatTime } from "./format.ts";
 import type { Output } from "./output.ts";
 
-/** Receives the updates of one generation while it is followed and downloaded. */
-type Progress = {
-  /** The service's own word for the status of a generation that has not ended, and the percent of its video that is made. */
-  onState(status: string, percent?: number): void;
-  /** Why the service cannot be reached, when it could not for a while; shown until the next `onState`. */
-  onTrouble(reason: string): void;
-  /** The bytes of its video; `total` is `undefined` when the size is not known. */
-  onProgress(received: number, total: number | undefined): void;
-  stop(): void;
-};
-
-/** What is known of a generation besides its id; `typicalMs` is how long its model typically takes. */
-type About = { model?: string | undefined; typicalMs?: number | undefined };
-
-export type ProgressDisplay = {
-  /** Shows a generation from now until its `stop`. */
-  follow(id: string, about?: About): Progress;
-};
+/** An event, or what is shown to a person alone. */
+export type ProgressEvent =
+  | GenerationEvent
+  /** A generation is followed from now on; `typicalMs` is how long its model typically takes. */
+  | { event: "following"; id: string; model?: string | undefined; typicalMs?: number | undefined }
+  /** The percent of its video that is made; `undefined` when the service does not tell. */
+  | { event: "percent"; id: string; percent: number | undefined }
+  /** Why the service cannot be reached, when it could not for a while; shown until the next state. */
+  | { event: "trouble"; id: string; reason: string }
+  /** It is not followed any more. */
+  | { event: "left"; id: string };
 
 /** The bytes of a video so far, and the first count with its time, from which the speed follows. */
-type Download = { received: number; total: number | undefined; firstReceived: number; startedAt: number };
+type Download = { received: number; total: number | null; firstReceived: number; startedAt: number };
 
 /** A generation that is followed; times in milliseconds. */
-type Task = About & {
+type Task = {
   id: string;
+  model?: string | undefined;
+  typicalMs?: number | undefined;
   startedAt: number;
   status: string;
   percent?: number | undefined;
@@ -34,7 +32,7 @@ type Task = About & {
 };
 
 /** The generations that one command follows, and how many it has followed before. */
-type Tasks = { running: Set<Task>; done: number; startedAt: number };
+type Tasks = { running: Map<string, Task>; done: number; startedAt: number };
 
 const redrawMs = 1_000;
 const downloadRedrawMs = 200;
@@ -42,8 +40,8 @@ const downloadRedrawMs = 200;
 const heartbeatMs = 30_000;
 
 /** Shows the generations of a command: at a terminal one line that is redrawn; elsewhere a line for each change, and one every 30 s. */
-export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "sleep">): ProgressDisplay {
-  const tasks: Tasks = { running: new Set(), done: 0, startedAt: 0 };
+export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (event: ProgressEvent) => void {
+  const tasks: Tasks = { running: new Map(), done: 0, startedAt: 0 };
   let drawnAt = 0;
   let redrawing = new AbortController();
   const draw = () => {
@@ -63,9 +61,7 @@ export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "slee
     else output.progress(stateOf(task, task.id));
   };
   const shorten = (said: string, length: number) => output.redact(said).replace(/\s+/g, " ").trim().slice(0, length);
-  const setStatus = (task: Task, said: string, percent: number | undefined) => {
-    // Shown with the next line: without a terminal, a line for each percent would be too many.
-    task.percent = percent;
+  const setStatus = (task: Task, said: string) => {
     const status = shorten(said, 40);
     const isSame = status === task.status && task.trouble === undefined;
     delete task.trouble;
@@ -79,7 +75,7 @@ export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "slee
     task.trouble = shorten(reason, 100);
     if (isNew) showChange(task);
   };
-  const setDownload = (task: Task, received: number, total: number | undefined) => {
+  const setDownload = (task: Task, received: number, total: number | null) => {
     const before = task.download;
     // A download that was restarted is measured from its new start.
     const isContinued = before !== undefined && received >= before.received;
@@ -88,38 +84,43 @@ export function createProgressDisplay(output: Output, io: Pick<Io, "now" | "slee
     if (before === undefined) showChange(task);
     else if (output.isLive && io.now() - drawnAt >= downloadRedrawMs) draw();
   };
+  const start = (task: Task) => {
+    tasks.running.set(task.id, task);
+    if (tasks.running.size === 1) {
+      tasks.startedAt = io.now();
+      redrawing = new AbortController();
+      redraw(redrawing).catch(() => {});
+    }
+    showChange(task);
+  };
   const stop = (task: Task) => {
-    if (!tasks.running.delete(task)) return;
+    tasks.running.delete(task.id);
     tasks.done++;
     if (tasks.running.size > 0) return;
     redrawing.abort();
     output.clearProgress();
   };
-  return {
-    follow(id, about = {}) {
-      const task: Task = { ...about, id, startedAt: io.now(), status: "processing" };
-      tasks.running.add(task);
-      if (tasks.running.size === 1) {
-        tasks.startedAt = io.now();
-        redrawing = new AbortController();
-        redraw(redrawing).catch(() => {});
-      }
-      showChange(task);
-      return {
-        onState: (status, percent) => setStatus(task, status, percent),
-        onTrouble: (reason) => setTrouble(task, reason),
-        onProgress: (received, total) => setDownload(task, received, total),
-        stop: () => stop(task),
-      };
-    },
+  return (event) => {
+    if (event.event === "following") {
+      const { id, model, typicalMs } = event;
+      return start({ id, model, typicalMs, startedAt: io.now(), status: "processing" });
+    }
+    const task = "id" in event && event.id !== null ? tasks.running.get(event.id) : undefined;
+    if (task === undefined) return;
+    if (event.event === "state") setStatus(task, event.status);
+    // Shown with the next line: without a terminal, a line for each percent would be too many.
+    if (event.event === "percent") task.percent = event.percent;
+    if (event.event === "trouble") setTrouble(task, event.reason);
+    if (event.event === "progress") setDownload(task, event.received, event.total);
+    if (event.event === "left") stop(task);
   };
 }
 
 /** All tasks in one line; `isShort` shortens the ids. */
 function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort: boolean): string {
-  const [only, ...others] = running;
+  const all = [...running.values()];
+  const [only, ...others] = all;
   if (only && others.length === 0 && done === 0) return describeTask(only, now, isShort);
-  const all = [...running];
   const saving = all.filter(({ download }) => download);
   const troubled = all.filter(({ trouble, download }) => trouble !== undefined && !download);
   const generating = all.filter((task) => !saving.includes(task) && !troubled.includes(task));
@@ -159,21 +160,12 @@ function stateOf({ status, percent, trouble, model, download }: Task, id: string
 }
 
 function describeDownload({ received, total, firstReceived, startedAt }: Download, now: number): string {
-  const size = `${formatBytes(received)}${total === undefined ? "" : ` of ${formatBytes(total)}`}`;
+  const size = `${formatBytes(received)}${total === null ? "" : ` of ${formatBytes(total)}`}`;
   // The speed of less than a second would be a guess.
   if (now - startedAt < 1_000 || received === firstReceived) return size;
   const perSecond = ((received - firstReceived) / (now - startedAt)) * 1_000;
-  const left = total === undefined ? "" : `, ${formatTime(((total - received) / perSecond) * 1_000)} left`;
+  const left = total === null ? "" : `, ${formatTime(((total - received) / perSecond) * 1_000)} left`;
   return `${size}, ${formatBytes(perSecond)}/s${left}`;
-}
-
-function formatTime(ms: number): string {
-  const seconds = Math.floor(ms / 1000);
-  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-}
-
-function formatBytes(bytes: number): string {
-  return bytes < 1_000_000 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
 }
 
 const longWaitMs = 15_000;

@@ -2,8 +2,7 @@ import { createReadStream } from "node:fs";
 import { resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
-import type { Started } from "../../client/attempts.ts";
-import type { Entry } from "../../client/history.ts";
+import type { StartedEntry } from "../../client/attempts.ts";
 import { checkTemplate } from "../../client/naming.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
@@ -111,14 +110,12 @@ async function streamTo(stdout: Io["stdout"], file: string): Promise<void> {
 }
 
 /** What `--json` prints of a generation that is resumed. */
-export function earlierDocument({ id, status, at, remaining_credits, request: { model, prompt } }: Started): object {
+export function earlierDocument({
+  id,
+  status,
+  at,
+  remaining_credits,
+  request: { model, prompt },
+}: StartedEntry): object {
   return { id, status, model, prompt, created_at: at, remaining_credits };
-}
-
-/** How long ago an attempt was started, such as "40 s". */
-export function formatAge({ at }: Pick<Entry, "at">, { date }: Pick<Io, "date">): string {
-  const seconds = Math.max(0, Math.round((date().getTime() - new Date(at).getTime()) / 1000));
-  if (seconds < 120) return `${seconds} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }

@@ -60,7 +60,7 @@ export type Batch = {
   close(): Promise<void>;
 };
 
-type Known = {
+type BatchDependencies = {
   client: Pick<
     Client,
     | "redact"
@@ -83,7 +83,11 @@ type Known = {
  * for a results file that is something else or has a line that cannot be read, and while another process runs rows of it; `output` when it
  * cannot be read or written.
  */
-export async function openBatch(rows: readonly KeyedRow[], options: BatchOptions, known: Known): Promise<Batch> {
+export async function openBatch(
+  rows: readonly KeyedRow[],
+  options: BatchOptions,
+  known: BatchDependencies,
+): Promise<Batch> {
   const { client, journal, io } = known;
   const path = await findResults(options.results, io.disk);
   const holding = { io, onNote: options.onNote };
@@ -176,7 +180,12 @@ type Written = {
 };
 
 /** All attempts of this results file, and those of the rows that other results files and the journal have. */
-async function findAttempts(own: Results, written: Written, { onNote }: BatchOptions, { client, io }: Known) {
+async function findAttempts(
+  own: Results,
+  written: Written,
+  { onNote }: BatchOptions,
+  { client, io }: BatchDependencies,
+) {
   const { rows, names, others, entries } = written;
   const keys = new Set(rows.map(({ key }) => key));
   const lines = [own.attempts];

@@ -7,13 +7,13 @@ import { findPlace, isFolder } from "../place.ts";
 import { kindOf } from "../target.ts";
 import { type PlannedRow, throwFaults } from "./plan.ts";
 
-type Known = { client: Pick<Client, "findSaved">; io: Pick<Io, "date" | "disk"> };
+type CheckDependencies = { client: Pick<Client, "findSaved">; io: Pick<Io, "date" | "disk"> };
 
 /** Throws `usage` for rows whose video is to be saved and whose output exists, unless it is that video. */
 export async function checkOutputs(
   rows: PlannedRow[],
   { overwrite }: { overwrite?: boolean | undefined },
-  { client, io }: Known,
+  { client, io }: CheckDependencies,
 ): Promise<PlannedRow[]> {
   if (overwrite) return rows;
   const faults: string[] = [];

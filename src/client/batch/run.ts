@@ -22,7 +22,7 @@ export type RunEnd = {
   failures: { row: PlannedRow; ended: Ended }[];
 };
 
-type Known = {
+type RunDependencies = {
   work: ReturnType<typeof createWork>;
   costs: Costs;
   io: RetryIo;
@@ -44,7 +44,7 @@ const refusedLimitMs = 15 * 60_000;
 export async function runRows(
   { running, toStart }: { running: Running[]; toStart: PlannedRow[] },
   options: RunOptions,
-  { work, costs, io, faultOf }: Known,
+  { work, costs, io, faultOf }: RunDependencies,
 ): Promise<RunEnd> {
   const { jobs, signal } = options;
   const slots = createSlots(jobs, io);

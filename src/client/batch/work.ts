@@ -1,7 +1,7 @@
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Claim } from "../claims.ts";
-import type { Client, DownloadOptions, ReadyStart } from "../client.ts";
+import type { Client, ClientDownloadOptions, ReadyStart } from "../client.ts";
 import type { Content } from "../content.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
 import { recordOf } from "../history.ts";
@@ -12,7 +12,7 @@ import type { ResultLine, ResultsFile } from "./results.ts";
 import { hashRequest } from "./row.ts";
 import type { RowsFile } from "./rows-file.ts";
 
-export type WorkOptions = Omit<DownloadOptions, "onState" | "onTrouble" | "onProgress" | "signal"> & {
+export type WorkOptions = Omit<ClientDownloadOptions, "onState" | "onTrouble" | "onProgress" | "signal"> & {
   signal: AbortSignal;
   leave: AbortSignal;
   onEvent(event: GenerationEvent): void;
@@ -33,7 +33,7 @@ export type Sent =
 
 type Line = Omit<ResultLine, "at">;
 
-type Known = {
+type WorkDependencies = {
   client: Pick<Client, "account" | "beginNew" | "claim" | "download" | "follow">;
   journal: Pick<Journal, "append"> | undefined;
   costs: Costs;
@@ -45,7 +45,10 @@ type Known = {
 };
 
 /** What a batch does with one row: each step is in the results file before the next one depends on it. */
-export function createWork({ client, journal, costs, results, rowsFile, confirm, io }: Known, options: WorkOptions) {
+export function createWork(
+  { client, journal, costs, results, rowsFile, confirm, io }: WorkDependencies,
+  options: WorkOptions,
+) {
   const { signal, leave, overwrite, onEvent } = options;
   const { account } = client;
 

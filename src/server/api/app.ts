@@ -1,4 +1,5 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
+import { isUuid } from "../../client/id.ts";
 import type { Clock } from "../../io.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -65,6 +66,7 @@ function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv
     const id = c.req.query("id");
     if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
     c.env.log?.about.push(id.slice(0, 8));
+    // Only ids of this form are looked up: SQLite would end another one at its first NUL.
     const generation = isUuid(id) ? await store.generation(id) : undefined;
     // Another account's id is answered like one that does not exist, so that the reply does not reveal it.
     if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");
@@ -86,9 +88,4 @@ function createEnginesRoute({ engines, queue, clock }: AppOptions): Route<ApiEnv
     };
     return c.json({ engines: checks.map(withOutage) });
   };
-}
-
-/** Only ids of this form are looked up: SQLite would end another one at its first NUL. */
-function isUuid(id: string): boolean {
-  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id);
 }

@@ -42,15 +42,22 @@ export async function send({ method, name, file, signal, ...request }: S3Request
   // A refusal comes before the file is sent: a server may close the connection while it is sent, and its reply would be lost.
   const headers = { ...request.headers, ...(file !== undefined && { Expect: "100-continue" }) };
   const signer = new AwsV4Signer({
-    ...{ ...credentials, region, service: "s3" },
-    ...{ method, url: `${options.url}/${name}`, headers },
+    ...credentials,
+    region,
+    service: "s3",
+    method,
+    url: `${options.url}/${name}`,
+    headers,
   });
   const signed = await signer.sign();
   const handle = file === undefined ? undefined : await open(file);
   const { protocol, host } = signed.url;
   const start = protocol === "https:" ? requestHttps : requestHttp;
   const outgoing = start(signed.url, {
-    ...{ method, headers: Object.fromEntries(signed.headers), agent: false, timeout: stalledMs },
+    method,
+    headers: Object.fromEntries(signed.headers),
+    agent: false,
+    timeout: stalledMs,
     ...(signal && { signal }),
   });
   outgoing.on("timeout", () => outgoing.destroy(new Error(`no progress for ${stalledMs / 1_000} s`)));

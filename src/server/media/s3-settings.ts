@@ -25,7 +25,9 @@ export function readBucket(place: string, env: Io["env"]): Bucket {
   const region = env.AWS_REGION || env.AWS_DEFAULT_REGION || "us-east-1";
   if (!/^[\w-]+$/.test(region)) throw usage(`AWS_REGION is not the name of a region: "${region}".`);
   return {
-    ...{ place: `s3://${name}${prefix}`, url: urlOf(name, region, readEndpoint(env)) + prefix, region },
+    place: `s3://${name}${prefix}`,
+    url: urlOf(name, region, readEndpoint(env)) + prefix,
+    region,
     credentials: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) },
   };
 }

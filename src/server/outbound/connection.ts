@@ -39,8 +39,14 @@ export async function send(
   const start = url.protocol === "https:" ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
     const outgoing = start({
-      ...{ method, host: hostOf(url), port: url.port, path: url.pathname + url.search },
-      ...{ headers: { ...headers, Host: url.host }, agent: false, signal, lookup: createLookup(check, lookup) },
+      method,
+      host: hostOf(url),
+      port: url.port,
+      path: url.pathname + url.search,
+      headers: { ...headers, Host: url.host },
+      agent: false,
+      signal,
+      lookup: createLookup(check, lookup),
     } satisfies RequestOptions);
     outgoing.once("socket", (socket) => checkPeer(socket, check));
     outgoing.once("response", resolve);

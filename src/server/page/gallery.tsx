@@ -1,6 +1,6 @@
 import type { GenerationSummary, GenerationTotals } from "../store/store.ts";
+import { type Status, statusWords } from "./formatting.ts";
 import { Layout, Time } from "./layout.tsx";
-import { type Status, statusWords } from "./words.ts";
 
 export type Filter = { status?: string | undefined; model?: string | undefined; text?: string | undefined };
 

@@ -1,10 +1,10 @@
 import type { LedgerEntry } from "../store/store.ts";
 import type { Again } from "./again.ts";
 import { DeliveryItem, type Sign } from "./callbacks.tsx";
+import { sizeText } from "./formatting.ts";
 import { Progress, State } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
-import { sizeText } from "./words.ts";
 
 export type GenerationProps = TimelineProps & {
   again: Again;

@@ -1,5 +1,5 @@
 import type { Child } from "hono/jsx";
-import { ageText } from "./words.ts";
+import { ageText } from "./formatting.ts";
 
 export type LayoutProps = {
   title: string;

@@ -1,7 +1,7 @@
 import type { Child } from "hono/jsx";
 import type { DeliveryRecord, StoredGeneration } from "../store/store.ts";
+import { durationText } from "./formatting.ts";
 import { Time } from "./layout.tsx";
-import { durationText } from "./words.ts";
 
 export type TimelineProps = {
   generation: StoredGeneration;

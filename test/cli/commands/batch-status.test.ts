@@ -26,7 +26,8 @@ test("two shards have each row once, in a results file of its own; status of bot
   expect(world.requests.filter(isStart)).toHaveLength(4);
   const run = await status(world, part(1), part(2));
   expect(run).toEqual({
-    ...{ code: 0, stderr: "" },
+    code: 0,
+    stderr: "",
     stdout: "4 rows: 4 done, 0 running, 0 failed, 0 unknown, 0 missing\n",
   });
 });

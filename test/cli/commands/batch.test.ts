@@ -63,9 +63,18 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
     `3 rows: 3 to start (${results})\n  wan-2.5: 3 to start, about 30 credits\nCost: about 30 credits; 980 credits left.\n`,
   );
   expect(JSON.parse((await batch("--dry-run", "--json")).stdout)).toEqual({
-    ...{ rows: 3, done: 0, running: 0, failed: 0, refused: 0, unknown: 0, lost: 0, to_start: 3, results },
+    rows: 3,
+    done: 0,
+    running: 0,
+    failed: 0,
+    refused: 0,
+    unknown: 0,
+    lost: 0,
+    to_start: 3,
+    results,
     models: [{ model: "wan-2.5", to_start: 3, credits_each: 10, credits: 30 }],
-    ...{ credits: 30, remaining_credits: 980 },
+    credits: 30,
+    remaining_credits: 980,
   });
   expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, ["shots.csv"]]);
 });

@@ -91,8 +91,15 @@ describe("the request", () => {
     const flags = ["-m", "sora-2", "-a", "9:16", "-d", "8", "-r", "720p", "-i", "https://x.example/a.png"];
     const further = ["--callback-url", "https://x.example/cb", "--set", "seed=7", "--set", "style=oil"];
     expect(await sent("a fox", ...flags, ...further)).toEqual({
-      ...{ prompt: "a fox", model: "sora-2", aspectRatio: "9:16", duration: 8, resolution: "720p" },
-      ...{ imageUrl: "https://x.example/a.png", callback_url: "https://x.example/cb", seed: 7, style: "oil" },
+      prompt: "a fox",
+      model: "sora-2",
+      aspectRatio: "9:16",
+      duration: 8,
+      resolution: "720p",
+      imageUrl: "https://x.example/a.png",
+      callback_url: "https://x.example/cb",
+      seed: 7,
+      style: "oil",
     });
   });
 

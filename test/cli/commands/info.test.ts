@@ -31,10 +31,15 @@ test("the info beside a video tells the whole request without its secrets, the t
   const { id, created_at } = JSON.parse(run.stdout);
   const callback_url = expect.stringMatching(/^sha256:/);
   expect(read(info)).toEqual({
-    ...{ id, model: "wan-2.5", prompt: "a fox" },
+    id,
+    model: "wan-2.5",
+    prompt: "a fox",
     request: { prompt: "a fox", model: "wan-2.5", duration: 8, callback_url, seed: 7 },
-    ...{ started_at: "2026-01-01T00:00:00.000Z", created_at, completed_at: null },
-    ...{ credits: null, remaining_credits: 990 },
+    started_at: "2026-01-01T00:00:00.000Z",
+    created_at,
+    completed_at: null,
+    credits: null,
+    remaining_credits: 990,
   });
   const text = readFileSync(info, "utf8");
   expect(text).toMatch(/^\{\n {2}"id": "[^"]+",\n[\s\S]*\n\}\n$/);
@@ -61,8 +66,12 @@ test("in a folder each video of wait has its own, and what another machine start
   expect(run.code).toBe(0);
   for (const file of run.stdout.trim().split("\n"))
     expect(read(`${file}.json`)).toMatchObject({
-      ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), request: null, started_at: null, remaining_credits: null },
-      ...{ created_at: "2026-01-01T00:00:01.000Z", completed_at: "2026-01-01T00:00:02.000Z [key]" },
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      request: null,
+      started_at: null,
+      remaining_credits: null,
+      created_at: "2026-01-01T00:00:01.000Z",
+      completed_at: "2026-01-01T00:00:02.000Z [key]",
     });
   expect(readdirSync(world.folder)).toHaveLength(4);
 });

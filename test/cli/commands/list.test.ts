@@ -15,7 +15,7 @@ test("shows what was started, newest first: id, status, model, age, credits, fil
   expect(code).toBe(0);
   const [first = "", second = ""] = stdout.split("\n");
   const host = "api.video.example";
-  expect(first.split("\t")).toEqual([id, "processing", "veo-3.1", "0 min", "980", "", host, "an owl"]);
+  expect(first.split("\t")).toEqual([id, "processing", "veo-3.1", "0 s", "980", "", host, "an owl"]);
   const saved = [expect.any(String), "completed", "wan-2.5", "3 h", "990", file, host, "a fox"];
   expect(second.split("\t")).toEqual(saved);
 });

@@ -42,7 +42,8 @@ const start = (base_url: string, key: string, idempotencyKey: string) =>
   fetch(`${base_url}/api/generate`, {
     method: "POST",
     headers: {
-      ...{ Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+      Authorization: `Bearer ${key}`,
+      "Content-Type": "application/json",
       "Idempotency-Key": idempotencyKey,
     },
     body: JSON.stringify({ prompt: "a fox", model: "wan-2.5" }),

@@ -1,27 +1,36 @@
 import { expect, test } from "vitest";
-import { proxyFor } from "../../../src/cli/doctor/network.ts";
+import { createWorld } from "../../vidgen.ts";
 
 const HTTPS_PROXY = "http://proxy.example:3128";
 const other = "http://other.example:80";
 type Env = Record<string, string>;
-const cases: [string, Env, string | undefined][] = [
-  ["https://api.video.example", { HTTPS_PROXY }, HTTPS_PROXY],
-  ["https://api.video.example", {}, undefined],
-  ["https://api.video.example", { HTTP_PROXY: other }, "http://other.example"],
-  ["https://api.video.example", { HTTPS_PROXY, https_proxy: other }, "http://other.example"],
-  ["https://api.video.example", { HTTPS_PROXY, https_proxy: "" }, HTTPS_PROXY],
-  ["https://api.video.example", { HTTPS_PROXY, NO_PROXY: "*" }, undefined],
-  ["https://api.video.example", { HTTPS_PROXY, NO_PROXY: "x.example, video.example" }, undefined],
-  ["https://api.video.example", { HTTPS_PROXY, no_proxy: "*.video.example" }, undefined],
-  ["https://api.video.example", { HTTPS_PROXY, NO_PROXY: "video.example:8443" }, HTTPS_PROXY],
-  ["https://api.video.example:8443", { HTTPS_PROXY, NO_PROXY: "video.example:8443" }, undefined],
-  ["https://myvideo.example", { HTTPS_PROXY, NO_PROXY: "video.example" }, HTTPS_PROXY],
-  ["https://127.0.0.1:8787", { HTTPS_PROXY }, undefined],
-  ["http://127.0.0.2:8787", { HTTP_PROXY: HTTPS_PROXY }, undefined],
-  ["http://localhost:8787", { HTTP_PROXY: other }, undefined],
-  ["https://api.video.example", { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" }, HTTPS_PROXY],
-  ["https://api.video.example", { HTTPS_PROXY: "not an address" }, "an invalid URL"],
+const cases: [string, Env, string, RegExp][] = [
+  ["https://api.video.example", {}, "not used", /^api.video.example resolves$/],
+  ["https://api.video.example", { HTTPS_PROXY }, `${HTTPS_PROXY}, from the environment`, /^resolved by the proxy$/],
+  ["https://api.video.example", { HTTP_PROXY: other }, "http://other.example, from the environment", /proxy/],
+  ["https://api.video.example", { HTTPS_PROXY, https_proxy: other }, "http://other.example, from the environment", /./],
+  ["https://api.video.example", { HTTPS_PROXY, NO_PROXY: "*" }, "not used", /^api.video.example resolves$/],
+  [
+    "https://api.video.example",
+    { HTTPS_PROXY, NO_PROXY: "x.example" },
+    `${HTTPS_PROXY}, from the environment; not for x.example (NO_PROXY)`,
+    /^api.video.example resolves, here or at the proxy$/,
+  ],
+  [
+    "https://api.video.example",
+    { HTTPS_PROXY: "http://ann:secret@proxy.example:3128" },
+    `${HTTPS_PROXY}, from the environment`,
+    /./,
+  ],
+  ["https://api.video.example", { HTTPS_PROXY: "not an address" }, "an invalid URL, from the environment", /./],
+  ["http://localhost:8787", { HTTP_PROXY: other }, "not used", /./],
 ];
-test.each(cases)("%s with %j goes through %s", (address, env, proxy) => {
-  expect(proxyFor(address, env)).toBe(proxy);
+test.each(cases)("%s with %j: doctor says that the proxy is %s", async (address, env, says, dns) => {
+  const world = await createWorld();
+  Object.assign(world.env, env);
+  const { stdout } = await world.vidgen("doctor", "--json", "--base-url", address);
+  const checks: { name: string; says: string }[] = JSON.parse(stdout).checks;
+  expect(checks.find(({ name }) => name === "proxy")?.says).toBe(says);
+  const found = checks.find(({ name }) => name === "dns");
+  if (found) expect(found.says).toMatch(dns);
 });

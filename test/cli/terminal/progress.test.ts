@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Output } from "../../../src/cli/terminal/output.ts";
-import { createProgressDisplay } from "../../../src/cli/terminal/progress.ts";
+import { createProgress } from "../../../src/cli/terminal/progress.ts";
 import { createVirtualClock } from "../../clock.ts";
 import { createWorld, isStart } from "../../vidgen.ts";
 
@@ -19,8 +19,20 @@ function createScene(isLive: boolean) {
     clearProgress: () => void rests++,
     redact: (text: string) => text.replaceAll(key, "[key]"),
   };
-  const display = createProgressDisplay(output as unknown as Output, clock);
-  return { clock, display, lines, rests: () => rests };
+  const show = createProgress(output as unknown as Output, clock);
+  const follow = (id: string, about: { model?: string; typicalMs?: number } = {}) => {
+    show({ event: "following", id, ...about });
+    return {
+      onState(status: string, percent?: number) {
+        show({ event: "percent", id, percent });
+        show({ event: "state", id, status });
+      },
+      onTrouble: (reason: string) => show({ event: "trouble", id, reason }),
+      onProgress: (received: number, total: number | null) => show({ event: "progress", id, received, total }),
+      stop: () => show({ event: "left", id }),
+    };
+  };
+  return { clock, display: { follow }, lines, rests: () => rests };
 }
 
 test("at a terminal it counts the time, and says how long it typically takes", async () => {
@@ -91,9 +103,9 @@ test("a download has its size, its speed and the time left", async () => {
   progress.onProgress(21_000_000, 40_000_000);
   expect(lines.at(-1)).toBe("Saving the video of 1b4e28ba  21.0 MB of 40.0 MB, 10.0 MB/s, 1 s left");
   // It begins anew, and nobody says how large it is.
-  progress.onProgress(500, undefined);
+  progress.onProgress(500, null);
   await clock.sleep(2_000);
-  progress.onProgress(400_500, undefined);
+  progress.onProgress(400_500, null);
   expect(lines.at(-1)).toBe("Saving the video of 1b4e28ba  401 kB, 200 kB/s");
   progress.stop();
 });

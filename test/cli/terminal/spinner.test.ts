@@ -11,7 +11,10 @@ function createScene(columns = 80) {
     done();
   };
   const terminal = {
-    ...{ isTTY: true, cursorTo: () => true, clearLine: () => true, moveCursor: () => true },
+    isTTY: true,
+    cursorTo: () => true,
+    clearLine: () => true,
+    moveCursor: () => true,
     get columns() {
       return scene.columns;
     },

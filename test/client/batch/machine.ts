@@ -7,7 +7,7 @@ import { keyRows, type Row } from "../../../src/client/batch/row.ts";
 import type { RunEnd, RunOptions } from "../../../src/client/batch/run.ts";
 import { readStatus } from "../../../src/client/batch/status.ts";
 import type { WorkOptions } from "../../../src/client/batch/work.ts";
-import { createClient } from "../../../src/client/client.ts";
+import { createServiceClient } from "../../../src/client/client.ts";
 import type { GenerationEvent } from "../../../src/client/events.ts";
 import { openJournal } from "../../../src/client/journal.ts";
 import { type FetchInit, systemMachine } from "../../../src/io.ts";
@@ -147,13 +147,16 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
         ...systemMachine,
         ...clock,
         date: () => clock.date(),
-        ...{ processes, unsettled: new Set<string>(), sleep: alive(clock.sleep), fetch: alive(service.fetch) },
+        processes,
+        unsettled: new Set<string>(),
+        sleep: alive(clock.sleep),
+        fetch: alive(service.fetch),
       };
       const notes: string[] = [];
       const onNote = (text: string) => void notes.push(text);
       const journal = openJournal(machine.journal, io);
       const { baseUrl = serviceUrl, apiKey = "canary-key-0123456789" } = options;
-      const client = createClient({ baseUrl, apiKey, journal, onNote }, io);
+      const client = createServiceClient({ baseUrl, apiKey, journal, onNote }, io);
       const source = { file: machine.rowsFile, total: rows.length, shard: null };
       const how = { results: machine.results, source, onNote, ...options };
       return { ...(await openBatch(keyRows(rows), how, { client, journal, io })), notes };

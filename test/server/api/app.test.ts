@@ -46,8 +46,11 @@ test("while it is processing, both links are null", async () => {
   const response = await service.status(id);
   expect(response.status).toBe(200);
   expect(await response.json()).toStrictEqual({
-    ...{ id, created_at, status: "processing" },
-    ...{ video_url: null, thumbnail_url: null },
+    id,
+    created_at,
+    status: "processing",
+    video_url: null,
+    thumbnail_url: null,
   });
 });
 
@@ -56,8 +59,11 @@ test("once it is completed, there is a link under the media address", async () =
   const { id, created_at } = (await readStart(await service.start())).data;
   await service.rest();
   expect(await (await service.status(id)).json()).toStrictEqual({
-    ...{ id, created_at, status: "completed" },
-    ...{ video_url: `${mediaUrl}/${id}.mp4`, thumbnail_url: `${mediaUrl}/${id}.png` },
+    id,
+    created_at,
+    status: "completed",
+    video_url: `${mediaUrl}/${id}.mp4`,
+    thumbnail_url: `${mediaUrl}/${id}.png`,
   });
 });
 
@@ -66,7 +72,11 @@ test("one that failed says why", async () => {
   const { id, created_at } = (await readStart(await service.start({ prompt: "a fox [fail]" }))).data;
   await service.rest();
   expect(await (await service.status(id)).json()).toStrictEqual({
-    ...{ id, created_at, status: "failed", video_url: null, thumbnail_url: null },
+    id,
+    created_at,
+    status: "failed",
+    video_url: null,
+    thumbnail_url: null,
     error: "the model run did not succeed (asked for by the prompt)",
   });
 });

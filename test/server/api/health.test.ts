@@ -11,7 +11,10 @@ const broken = { account: refuse };
 function createTestHealth(changes: Partial<HealthOptions> = {}) {
   const clock = createVirtualClock();
   const { routes, stop } = createHealth({
-    ...{ store: works, videos: { check: async () => {} }, engines: [fakeEngine()], clock },
+    store: works,
+    videos: { check: async () => {} },
+    engines: [fakeEngine()],
+    clock,
     ...changes,
   });
   const ask = (path: string, method = "GET") => Promise.resolve(routes.request(path, { method }, {}));

@@ -31,7 +31,9 @@ test("more images than an engine of the model takes are refused before anything 
   const single = fakeEngine({ ...real, maxImages: 1 });
   const given: number[] = [];
   const several = fakeEngine({
-    ...{ ...real, name: "http://gpu-2", models: ["sora-2"] },
+    ...real,
+    name: "http://gpu-2",
+    models: ["sora-2"],
     render(task, options) {
       given.push(task.images.length);
       return render(task, options);
@@ -51,7 +53,12 @@ test("more images than an engine of the model takes are refused before anything 
 
 describe("the fields of real models", () => {
   const extras = {
-    ...{ seed: 5, negative_prompt: "rain", num_frames: "81", fps: 16, num_inference_steps: 30, guidance_scale: 6.5 },
+    seed: 5,
+    negative_prompt: "rain",
+    num_frames: "81",
+    fps: 16,
+    num_inference_steps: 30,
+    guidance_scale: 6.5,
   };
 
   test("reach the engine as they were sent, and no other field does", async () => {

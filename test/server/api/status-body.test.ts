@@ -3,11 +3,23 @@ import { statusBody } from "../../../src/server/api/status-body.ts";
 import type { StoredGeneration } from "../../../src/server/store/store.ts";
 
 const completed: StoredGeneration = {
-  ...{ id: "1-2-3", account: "local", status: "completed", callback_url: null, error: null },
-  ...{ created_at: "2026-01-01T00:00:00.000Z", completed_at: "2026-01-01T00:01:00.000Z" },
+  id: "1-2-3",
+  account: "local",
+  status: "completed",
+  callback_url: null,
+  error: null,
+  created_at: "2026-01-01T00:00:00.000Z",
+  completed_at: "2026-01-01T00:01:00.000Z",
   request: {
-    ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
-    ...{ images: [], extras: {}, hasDirectives: true, isReal: false },
+    prompt: "a fox",
+    model: "sora-2",
+    aspectRatio: "16:9",
+    duration: 5,
+    resolution: "720p",
+    images: [],
+    extras: {},
+    hasDirectives: true,
+    isReal: false,
   },
   checkpoint: null,
   media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },
@@ -15,7 +27,10 @@ const completed: StoredGeneration = {
 
 test("a completed generation's status reply names its video, and no thumbnail when there is none", () => {
   expect(statusBody(completed, "https://media.example")).toStrictEqual({
-    ...{ id: "1-2-3", status: "completed", created_at: completed.created_at },
-    ...{ video_url: "https://media.example/1-2-3.mp4", thumbnail_url: null },
+    id: "1-2-3",
+    status: "completed",
+    created_at: completed.created_at,
+    video_url: "https://media.example/1-2-3.mp4",
+    thumbnail_url: null,
   });
 });

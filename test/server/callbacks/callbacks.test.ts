@@ -39,13 +39,11 @@ test("a completed generation is posted with the documented fields and nothing el
   await service.rest();
   expect(sent.map(({ body }) => JSON.parse(body))).toStrictEqual([
     {
-      ...{
-        id,
-        created_at,
-        status: "completed",
-        video_url: `${mediaUrl}/${id}.mp4`,
-        thumbnail_url: `${mediaUrl}/${id}.png`,
-      },
+      id,
+      created_at,
+      status: "completed",
+      video_url: `${mediaUrl}/${id}.mp4`,
+      thumbnail_url: `${mediaUrl}/${id}.png`,
       completed_at: endedAt,
     },
   ]);
@@ -57,7 +55,12 @@ test("a failed one adds the error", async () => {
   await service.rest();
   expect(sent.map(({ body }) => JSON.parse(body))).toStrictEqual([
     {
-      ...{ id, created_at, status: "failed", video_url: null, thumbnail_url: null, completed_at: created_at },
+      id,
+      created_at,
+      status: "failed",
+      video_url: null,
+      thumbnail_url: null,
+      completed_at: created_at,
       error: "the model run did not succeed (asked for by the prompt)",
     },
   ]);

@@ -3,8 +3,12 @@ import { type DeliveryEvent, deliveryLine, isGivenUp, newDelivery } from "../../
 import type { StoredGeneration } from "../../../src/server/store/store.ts";
 
 const event: DeliveryEvent = {
-  ...{ generation: "1-2-3", url: "https://receiver.example:8443/hook?token=secret#part", attempt: 1 },
-  ...{ outcome: "HTTP 204", isDelivered: true, nextMs: null },
+  generation: "1-2-3",
+  url: "https://receiver.example:8443/hook?token=secret#part",
+  attempt: 1,
+  outcome: "HTTP 204",
+  isDelivered: true,
+  nextMs: null,
 };
 const failed = { isDelivered: false, outcome: "HTTP 500" };
 const start = "callback for 1-2-3 to https://receiver.example:8443/hook:";
@@ -40,9 +44,16 @@ test("an invalid URL is not repeated", () => {
 });
 
 const generation: StoredGeneration = {
-  ...{ id: "1-2-3", account: "local", status: "completed", error: null, media: null, checkpoint: null },
-  ...{ created_at: "2026-01-01T00:00:00.000Z", completed_at: "2026-01-01T00:01:00.000Z" },
-  ...{ callback_url: event.url, request: { prompt: "a fox", model: "veo-3.1" } as StoredGeneration["request"] },
+  id: "1-2-3",
+  account: "local",
+  status: "completed",
+  error: null,
+  media: null,
+  checkpoint: null,
+  created_at: "2026-01-01T00:00:00.000Z",
+  completed_at: "2026-01-01T00:01:00.000Z",
+  callback_url: event.url,
+  request: { prompt: "a fox", model: "veo-3.1" } as StoredGeneration["request"],
 };
 
 test("a delivery is due at once and has an id of its own", () => {

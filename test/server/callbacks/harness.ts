@@ -83,7 +83,10 @@ export function createSender(options: SenderOptions): Sender {
   const lines: string[] = [];
   const troubles: string[] = [];
   const callbacks = createCallbackSender({
-    ...{ store, random, sign: createSigner(createSecret()), clock: { ...clock, sleep: clock.doze } },
+    store,
+    random,
+    sign: createSigner(createSecret()),
+    clock: { ...clock, sleep: clock.doze },
     onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
     post(url, request) {
       sent.push({ id: request.headers["webhook-id"] ?? "", host: new URL(url).host, at: clock.now() });

@@ -21,8 +21,14 @@ function anEngine(name: string, clock: Clock, { fault, jobs = 4 }: { fault?: Fau
   const noOpen = () => Promise.reject(new Error("there is no other host"));
   return createVideosEngine(
     {
-      ...{ url: `http://${name}.test`, upstreamModel: undefined, key: undefined, kind: undefined },
-      ...{ models: [model], concurrency: jobs, timeoutMs: 30 * minute, onNote: () => {} },
+      url: `http://${name}.test`,
+      upstreamModel: undefined,
+      key: undefined,
+      kind: undefined,
+      models: [model],
+      concurrency: jobs,
+      timeoutMs: 30 * minute,
+      onNote: () => {},
     },
     { ...clock, sleep: (clock as { doze?: Clock["sleep"] }).doze ?? clock.sleep, fetch: ioFetch(fake), open: noOpen },
   );

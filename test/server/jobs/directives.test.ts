@@ -83,7 +83,9 @@ test("[no-video] completes without an address", async () => {
   const id = await service.startId({ prompt: "a fox [no-video]" });
   await service.rest();
   expect(await (await service.status(id)).json()).toMatchObject({
-    ...{ status: "completed", video_url: null, thumbnail_url: null },
+    status: "completed",
+    video_url: null,
+    thumbnail_url: null,
   });
 });
 

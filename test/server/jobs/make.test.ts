@@ -30,7 +30,8 @@ function untilAborted(signal: AbortSignal): Promise<never> {
 /** An engine that keeps these checkpoints and is still at work when its process is killed. */
 function stuckEngine(name: string, ...checkpoints: Checkpoint[]): Engine {
   return fakeEngine({
-    ...{ name, isSimulation: false },
+    name,
+    isSimulation: false,
     async render(_, { checkpoint, signal }) {
       for (const state of checkpoints) await checkpoint(state);
       return untilAborted(signal);
@@ -95,7 +96,8 @@ describe("after a restart", () => {
   test("one that fails now leaves no file of an earlier process", async () => {
     const store = await aStore();
     const gpu = fakeEngine({
-      ...{ name: "http://gpu-1", isSimulation: false },
+      name: "http://gpu-1",
+      isSimulation: false,
       async render({ file }, { checkpoint, signal }) {
         writeFileSync(file, "half a video");
         await checkpoint(submitted);
@@ -151,18 +153,25 @@ describe("a generation without an engine", () => {
   const minutes = 60_000;
   const cases = [
     {
-      ...{ what: "whose job is at an engine that is gone", checkpoints: [submitted], models: ["sora-2"] },
+      what: "whose job is at an engine that is gone",
+      checkpoints: [submitted],
+      models: ["sora-2"],
       isSimulation: false,
       reason: "the local service no longer uses http://gpu-1, which makes this video",
     },
     {
-      ...{ what: "of a model that is served no more", checkpoints: [], models: ["another"] },
+      what: "of a model that is served no more",
+      checkpoints: [],
+      models: ["another"],
       isSimulation: false,
       reason: "no engine of the local service serves sora-2",
     },
     {
-      ...{ what: "of a real model that only the preview serves now", checkpoints: [], models: ["sora-2"] },
-      ...{ isSimulation: true, reason: "no engine of the local service serves sora-2" },
+      what: "of a real model that only the preview serves now",
+      checkpoints: [],
+      models: ["sora-2"],
+      isSimulation: true,
+      reason: "no engine of the local service serves sora-2",
     },
   ];
 
@@ -212,7 +221,9 @@ test("the least busy engine of a model takes the job, by how many it makes at on
   const given: string[] = [];
   const anEngine = (name: string, concurrency: number, model: string) =>
     fakeEngine({
-      ...{ name, concurrency, models: [model] },
+      name,
+      concurrency,
+      models: [model],
       render: async (_, { signal }) => {
         given.push(name);
         return untilAborted(signal);

@@ -20,11 +20,19 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     const nobody = () => Promise.reject(new Error("nobody is there"));
     const service = createService({
       store: opened.store,
-      ...{ engines, videos: await openFolder({ folder: await makeFolder() }), clock: systemClock, pace: "fast" },
-      ...{ hasRefunds: true, onNote: () => {} },
-      ...{ creditsPer: new Map(), hasDirectives: false, webhookSecret: createSecret() },
+      engines,
+      videos: await openFolder({ folder: await makeFolder() }),
+      clock: systemClock,
+      pace: "fast",
+      hasRefunds: true,
+      onNote: () => {},
+      creditsPer: new Map(),
+      hasDirectives: false,
+      webhookSecret: createSecret(),
       outbound: { post: nobody, get: nobody, open: nobody },
-      ...{ mediaUrl: () => "http://media.test", onDelivery: () => {}, onTrouble: () => {} },
+      mediaUrl: () => "http://media.test",
+      onDelivery: () => {},
+      onTrouble: () => {},
     });
     await service.start("all");
     onTestFinished(service.close);
@@ -35,7 +43,9 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
   function anEngine(model: string, concurrency: number) {
     const begun: number[] = [];
     const engine = fakeEngine({
-      ...{ name: `http://${model}`, models: [model], concurrency },
+      name: `http://${model}`,
+      models: [model],
+      concurrency,
       render(_, { signal }) {
         begun.push(performance.now());
         return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));

@@ -29,7 +29,8 @@ async function openAddress(place: string, env: Record<string, string> = {}) {
   const troubles: string[] = [];
   const handler = createMedia({
     store: { generation: async (asked) => (asked === id ? generation : undefined) },
-    ...{ videos, onTrouble: (what, error) => void troubles.push(`${what}: ${error}`) },
+    videos,
+    onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
   });
   const listening = await listen(handler, { host: "127.0.0.1", port: 0 }, { now: () => 0, sleep: async () => {} });
   onTestFinished(() => listening.close(0));
@@ -55,7 +56,8 @@ test("answers over S3 as over a folder", async () => {
   const asked = [
     ...[{ path: mp4 }, { path: mp4, method: "HEAD" }, { path: png }, { path: png, method: "HEAD" }],
     ...["bytes=0-3", "bytes=4-", "bytes=-5", "bytes=9-9", "bytes=8-99", "bytes=10-", "bytes=3-1"].map((Range) => ({
-      ...{ path: mp4, headers: { Range } },
+      path: mp4,
+      headers: { Range },
     })),
     { path: mp4, method: "HEAD", headers: { Range: "bytes=2-" } },
     { path: mp4, headers: { "If-None-Match": etag } },

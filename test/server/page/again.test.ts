@@ -9,8 +9,15 @@ const hostile = `it's "quoted" $HOME \`id\` \\ !! \n<b>🦊</b>`;
 
 function aGeneration(changes: Partial<StoredGeneration["request"]>, callback_url: string | null): StoredGeneration {
   const request = {
-    ...{ prompt: "a fox", model: "wan-2.5", aspectRatio: "16:9", duration: 5, resolution: "480p" as const },
-    ...{ images: [], extras: {}, hasDirectives: true, isReal: false },
+    prompt: "a fox",
+    model: "wan-2.5",
+    aspectRatio: "16:9",
+    duration: 5,
+    resolution: "480p" as const,
+    images: [],
+    extras: {},
+    hasDirectives: true,
+    isReal: false,
   };
   const blank = { completed_at: null, error: null, media: null, checkpoint: null, account: "local" } as const;
   const base = { id: "7d56", status: "processing", created_at: "2026-01-01T00:00:00.000Z" } as const;
@@ -58,7 +65,8 @@ test.each(cases)("$prompt $model: the lines send the same request again", async 
 test("an image that was sent in the request is not repeated in the lines", () => {
   const image = `data:image/png;base64,${"A".repeat(1_000_000)}`;
   const { json, curl, vidgen, hasData } = makeAgain(aGeneration({ images: [image] }, null), {
-    ...{ baseUrl: "http://localhost:8787", isLocal: true },
+    baseUrl: "http://localhost:8787",
+    isLocal: true,
   });
   expect(hasData).toBe(true);
   expect(vidgen).toContain("-i image-1.png");

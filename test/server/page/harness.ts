@@ -78,18 +78,21 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
   const open = async () => {
     const sessions = createSessions(apiKey);
     const service = createService({
-      ...{
-        store,
-        videos: await openFolder({ folder }),
-        engines: [engine],
-        creditsPer: new Map(),
-        hasDirectives: false,
-        pace: "fast",
-        hasRefunds: true,
-      },
+      store,
+      videos: await openFolder({ folder }),
+      engines: [engine],
+      creditsPer: new Map(),
+      hasDirectives: false,
+      pace: "fast",
+      hasRefunds: true,
       outbound: createOutbound({ allowLoopback: () => true, clock: systemClock }),
-      ...{ webhookSecret, sessions, assets: new URL("../../../dist/page/", import.meta.url), clock: systemClock },
-      ...{ publicUrl, mediaUrl: () => "https://media.video.example", onDelivery: () => {} },
+      webhookSecret,
+      sessions,
+      assets: new URL("../../../dist/page/", import.meta.url),
+      clock: systemClock,
+      publicUrl,
+      mediaUrl: () => "https://media.video.example",
+      onDelivery: () => {},
       onNote: () => {},
       onTrouble: (what, error) => {
         throw new Error(what, { cause: error });
@@ -126,7 +129,9 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
     return { id: data.id, running: await running };
   };
   return {
-    ...{ url, webhookSecret, start },
+    url,
+    webhookSecret,
+    start,
     get link() {
       return `${url}/?token=${token}`;
     },

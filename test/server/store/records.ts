@@ -5,11 +5,25 @@ export const cost = 10;
 
 export function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGeneration {
   return {
-    ...{ id: randomUUID(), account: "local", status: "processing", created_at: "2026-01-01T00:00:00.000Z" },
-    ...{ completed_at: null, error: null, callback_url: null, media: null, checkpoint: null },
+    id: randomUUID(),
+    account: "local",
+    status: "processing",
+    created_at: "2026-01-01T00:00:00.000Z",
+    completed_at: null,
+    error: null,
+    callback_url: null,
+    media: null,
+    checkpoint: null,
     request: {
-      ...{ prompt: "a fox", model: "sora-2", aspectRatio: "16:9", duration: 5, resolution: "720p" },
-      ...{ images: [], extras: {}, hasDirectives: true, isReal: false },
+      prompt: "a fox",
+      model: "sora-2",
+      aspectRatio: "16:9",
+      duration: 5,
+      resolution: "720p",
+      images: [],
+      extras: {},
+      hasDirectives: true,
+      isReal: false,
     },
     ...fields,
   };
@@ -25,11 +39,19 @@ export const completed = {
 export const failed = { status: "failed", completed_at: "2026-01-01T00:02:00.000Z", error: "no", media: null } as const;
 
 export const newDelivery = (id: string, generation: string, next_at = "2026-01-01T00:01:00.000Z"): Delivery => ({
-  ...{ id, generation, url: "https://hook.example/", body: '{"id":"1"}', attempts: 0, next_at },
+  id,
+  generation,
+  url: "https://hook.example/",
+  body: '{"id":"1"}',
+  attempts: 0,
+  next_at,
 });
 
 export const attempt = (outcome: string, fields: Partial<Attempt> = {}): Attempt => ({
-  ...{ at: "2026-01-01T00:01:00.000Z", outcome, delivered: false, reply: "" },
+  at: "2026-01-01T00:01:00.000Z",
+  outcome,
+  delivered: false,
+  reply: "",
   ...fields,
 });
 

@@ -256,8 +256,13 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const page = await store.list({ limit: 2 });
     expect(page.map(({ id }) => id)).toEqual([third.id, second.id]);
     expect(page[0]).toStrictEqual({
-      ...{ id: third.id, account: "local", created_at: third.created_at, ...failed, error: odd },
-      ...{ model: "sora-2", prompt: "x".repeat(300) },
+      id: third.id,
+      account: "local",
+      created_at: third.created_at,
+      ...failed,
+      error: odd,
+      model: "sora-2",
+      prompt: "x".repeat(300),
     });
     const idsOf = async (query: object) => (await store.list({ limit: 9, ...query })).map(({ id }) => id);
     expect(await idsOf({ limit: 2, before: second.id })).toEqual([first.id]);

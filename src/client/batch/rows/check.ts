@@ -19,10 +19,10 @@ import type { StartRequest } from "../../schema.ts";
 import type { Row } from "../row.ts";
 import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
+import type { ImageCheck } from "./image-check.ts";
 import { createOutputCheck } from "./outputs.ts";
-import type { ImageCheck } from "./pictures.ts";
 import { type Line, setCell, type Table } from "./table.ts";
-import { createTemplates } from "./words.ts";
+import { createTemplates } from "./templates.ts";
 
 /** What the flags give to rows that leave it out; `prompt` and `output` are templates. */
 export type RowFlags = Omit<RequestInput, "texts"> & {

@@ -7,7 +7,7 @@ import { guessColumn, isKnown, withColumnNames } from "./columns.ts";
 import { readEach } from "./each.ts";
 import { createFaults } from "./faults.ts";
 import { checkText, type Format, findFormat, readBytes } from "./file.ts";
-import { createImageCheck } from "./pictures.ts";
+import { createImageCheck } from "./image-check.ts";
 import { readTable, type Table } from "./table.ts";
 
 export type RowOptions = RowFlags & {

@@ -24,7 +24,12 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
   const { concurrency = availableParallelism() } = options;
   const decoding = createCapacity(maxMegapixels);
   return {
-    ...{ name: "preview", isSimulation: true, models, maxImages: 4, concurrency, timeoutMs: Number.POSITIVE_INFINITY },
+    name: "preview",
+    isSimulation: true,
+    models,
+    maxImages: 4,
+    concurrency,
+    timeoutMs: Number.POSITIVE_INFINITY,
     check: async () => "preview",
     async render(task, { resume, checkpoint, signal }) {
       const tries = triesOf(resume);

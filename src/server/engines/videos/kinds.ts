@@ -87,7 +87,9 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
     return {
       encoding: images.length > 0 ? "multipart" : dialect.encoding,
       fields: {
-        ...{ prompt: request.prompt, ...dialect.fields(request), ...request.extras },
+        prompt: request.prompt,
+        ...dialect.fields(request),
+        ...request.extras,
         ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
       },
       files: images.map((image) => ({ field: dialect.imageField, image })),

@@ -52,7 +52,10 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   let { kind } = options;
   let isReported = false;
   return {
-    ...{ ...options, io, headers, newsAt: io.now() },
+    ...options,
+    io,
+    headers,
+    newsAt: io.now(),
     async findKind(signal) {
       kind ??= await detectKind({ url, headers }, io, signal);
       if (!kind) throw new Error("what kind of server it is cannot be told; --engine-kind names it");

@@ -16,7 +16,12 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
   const { url, models, concurrency } = options;
   const server = createServer(options, io);
   return {
-    ...{ name: url, isSimulation: false, models, maxImages, concurrency, timeoutMs: options.timeoutMs },
+    name: url,
+    isSimulation: false,
+    models,
+    maxImages,
+    concurrency,
+    timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {
       if (resume?.state === "submitted") return finish({ job: resume.job }, task, server, rest);
       const outcome = await submit(task, server, rest);

@@ -1,4 +1,4 @@
-import { ageText } from "../words.ts";
+import { ageText } from "../formatting.ts";
 
 const everyMs = 5_000;
 

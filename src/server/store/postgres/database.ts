@@ -39,8 +39,12 @@ export async function openDatabase(
 ): Promise<Database> {
   const { default: pg } = await import("pg");
   const config: ClientConfig = {
-    ...{ connectionString: url, application_name: "vidgen", keepAlive: true, ...limits },
-    ...{ connectionTimeoutMillis: connectTimeoutMs, query_timeout: replyTimeoutMs },
+    connectionString: url,
+    application_name: "vidgen",
+    keepAlive: true,
+    ...limits,
+    connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: replyTimeoutMs,
   };
   const pool = new pg.Pool({ ...config, max: maxConnections });
   // A connection that breaks while nobody uses it is replaced by the next one.

@@ -112,7 +112,11 @@ function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
   const { error, media }: Pick<StoredGeneration, "error" | "media"> = JSON.parse(String(result));
   return {
-    ...{ ...generation, callback_url, error, media, checkpoint: JSON.parse(String(checkpoint)) },
+    ...generation,
+    callback_url,
+    error,
+    media,
+    checkpoint: JSON.parse(String(checkpoint)),
     request: {
       ...request,
       extras: request.extras ?? {},

@@ -114,7 +114,10 @@ describe("a preview", () => {
 
 /** A clip whose frames are of one luma each: 20 times the index; its left half is red. */
 const aClip = (frameCount: number, width = 64, height = 48) => ({
-  ...{ width, height, frameRate: 12, frameCount },
+  width,
+  height,
+  frameRate: 12,
+  frameCount,
   paint: (frame: Frame, index: number) => {
     frame.planes[0].bytes.fill(20 * index);
     frame.planes[1].bytes.fill(128);

@@ -12,14 +12,27 @@ import { createTensorRtLlm } from "./fakes/tensorrt-llm.ts";
 import { createVllmOmni } from "./fakes/vllm-omni.ts";
 
 const fox: RenderRequest = {
-  ...{ prompt: "ein Fuchs im Schnee, 狐狸", model: "wan-2.5", aspectRatio: "16:9", duration: 5, resolution: "720p" },
+  prompt: "ein Fuchs im Schnee, 狐狸",
+  model: "wan-2.5",
+  aspectRatio: "16:9",
+  duration: 5,
+  resolution: "720p",
   extras: {},
 };
 const extras = {
-  ...{ seed: 42, negative_prompt: "blur", num_frames: 81, fps: 16, num_inference_steps: 30, guidance_scale: 4.5 },
+  seed: 42,
+  negative_prompt: "blur",
+  num_frames: 81,
+  fps: 16,
+  num_inference_steps: 30,
+  guidance_scale: 4.5,
 };
 const extrasAsText = {
-  ...{ seed: "42", negative_prompt: "blur", num_frames: "81", fps: "16", num_inference_steps: "30" },
+  seed: "42",
+  negative_prompt: "blur",
+  num_frames: "81",
+  fps: "16",
+  num_inference_steps: "30",
   guidance_scale: "4.5",
 };
 const prompt = fox.prompt;
@@ -90,7 +103,8 @@ describe.each(kinds)("$title", (kind) => {
   test("reads an image and the fields that are passed on", async () => {
     const image = await imageFile();
     const { encoding, files, fields, isAccepted } = await create(kind, wanted.create(), {
-      ...{ request: { ...fox, extras }, images: [image] },
+      request: { ...fox, extras },
+      images: [image],
     });
     const bytes = new Uint8Array([137, 80, 78, 71, 0, 255]);
     expect({ encoding, isAccepted }).toEqual({ encoding: "multipart", isAccepted: true });

@@ -19,7 +19,9 @@ export const timeoutMs = 30 * 60_000;
 
 /** The fake of each kind. */
 export const fakes = {
-  ...{ "vllm-omni": createVllmOmni, sglang: createSglang, "tensorrt-llm": createTensorRtLlm },
+  "vllm-omni": createVllmOmni,
+  sglang: createSglang,
+  "tensorrt-llm": createTensorRtLlm,
   litellm: (options: FakeOptions) => createLiteLlm({ ...options, models: ["wan-2.5"] }),
 };
 export const kindIds = Object.keys(fakes) as (keyof typeof fakes)[];
@@ -61,8 +63,13 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
   const notes: string[] = [];
   const engine = createVideosEngine(
     {
-      ...{ url, upstreamModel: options.upstreamModel, key: options.key, models: ["wan-2.5"], concurrency: 16 },
-      ...{ kind: kinds.find(({ id }) => id === options.kind), timeoutMs: options.timeoutMs ?? timeoutMs },
+      url,
+      upstreamModel: options.upstreamModel,
+      key: options.key,
+      models: ["wan-2.5"],
+      concurrency: 16,
+      kind: kinds.find(({ id }) => id === options.kind),
+      timeoutMs: options.timeoutMs ?? timeoutMs,
       onNote: (text) => notes.push(text),
     },
     { ...clock, fetch, open },
@@ -82,7 +89,9 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
       .render(
         { request, images, file, thumbnail: `${file}.png` },
         {
-          ...{ resume, signal, progress: (percent) => void percents.push(percent) },
+          resume,
+          signal,
+          progress: (percent) => void percents.push(percent),
           checkpoint: async (kept) =>
             void checkpoints.push(kept?.state === "submitted" ? kept.job : (kept?.state ?? null)),
         },

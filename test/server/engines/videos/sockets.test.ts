@@ -65,7 +65,9 @@ test("a create to a server that cannot be reached is taken back", async () => {
   const { port } = closed.address() as AddressInfo;
   await new Promise((resolve) => closed.close(resolve));
   const { make } = await createTestEngine(createFetch({}), {
-    ...{ clock: systemClock, kind: "sglang", url: `http://127.0.0.1:${port}` },
+    clock: systemClock,
+    kind: "sglang",
+    url: `http://127.0.0.1:${port}`,
   });
   const { outcome, checkpoints } = await make();
   expect(outcome).toMatch(/^not taken: .*ECONNREFUSED/);

@@ -20,7 +20,11 @@ export type SglangOptions = FakeOptions & {
 const rules = {
   prompt: isText,
   size: isSize,
-  ...{ seconds: isInteger, fps: isInteger, num_frames: isInteger, seed: isInteger, num_inference_steps: isInteger },
+  seconds: isInteger,
+  fps: isInteger,
+  num_frames: isInteger,
+  seed: isInteger,
+  num_inference_steps: isInteger,
   guidance_scale: isNumber,
 };
 
@@ -51,16 +55,23 @@ export function createSglang(options: SglangOptions = {}): Fake {
   }
 
   const toBody = (job: Job, status: string) => ({
-    ...{ id: job.id, object: "video", model: job.create.fields.model ?? model, status },
-    ...{ progress: status === "completed" ? 100 : 0, created_at: unixSeconds(job.createdAtMs) },
-    ...{ size: job.create.fields.size ?? "", seconds: String(job.create.fields.seconds ?? 4), quality: "standard" },
+    id: job.id,
+    object: "video",
+    model: job.create.fields.model ?? model,
+    status,
+    progress: status === "completed" ? 100 : 0,
+    created_at: unixSeconds(job.createdAtMs),
+    size: job.create.fields.size ?? "",
+    seconds: String(job.create.fields.seconds ?? 4),
+    quality: "standard",
     url: status === "completed" ? urlOf(job) : null,
     remixed_from_video_id: null,
     completed_at: status === "completed" ? unixSeconds(job.end?.atMs ?? 0) : null,
     expires_at: null,
     error: job.end?.failure ? { message: job.end.failure.message } : null,
     file_path: bucket === undefined ? `/outputs/${job.id}.mp4` : null,
-    ...{ peak_memory_mb: null, inference_time_s: null },
+    peak_memory_mb: null,
+    inference_time_s: null,
   });
 
   return createFake(

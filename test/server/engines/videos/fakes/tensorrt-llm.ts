@@ -6,11 +6,17 @@ export type TensorRtLlmOptions = FakeOptions & { model?: string };
 const isPositive = (value: unknown, max: number) => isNumber(value) && Number(value) > 0 && Number(value) <= max;
 
 const rules = {
-  ...{ prompt: isText, model: isText, negative_prompt: isText },
+  prompt: isText,
+  model: isText,
+  negative_prompt: isText,
   size: (value: unknown) => /^(\d+x\d+|auto)$/.test(String(value)),
   seconds: (value: unknown) => isPositive(value, 60),
   fps: (value: unknown) => isPositive(value, 120),
-  ...{ width: isInteger, height: isInteger, num_frames: isInteger, num_inference_steps: isInteger, seed: isInteger },
+  width: isInteger,
+  height: isInteger,
+  num_frames: isInteger,
+  num_inference_steps: isInteger,
+  seed: isInteger,
   guidance_scale: isNumber,
 };
 const fileFields = ["image_reference", "video_reference", "audio_reference", "input_reference"];
@@ -20,8 +26,11 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
   const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers" } = options;
   const error = (status: number, message: string) =>
     json(status, {
-      ...{ object: "error", message, type: status === 404 ? "NotFoundError" : "BadRequestError" },
-      ...{ param: null, code: status },
+      object: "error",
+      message,
+      type: status === 404 ? "NotFoundError" : "BadRequestError",
+      param: null,
+      code: status,
     });
   const refuseUnknown = (field: string) =>
     error(422, `Unknown request field '${field}'. Pass model-specific parameters via 'extra_params' instead.`);
@@ -58,9 +67,17 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
         completed_at: end ? unixSeconds(end.atMs) : null,
         created_at: unixSeconds(createdAtMs),
         error: end?.failure?.message ?? null,
-        ...{ expires_at: null, id, model: fields.model ?? model, object: "video", progress: null },
-        ...{ prompt: fields.prompt, status, duration: Number(fields.seconds ?? 5), fps: Number(fields.fps ?? 24) },
-        ...{ size: fields.size ?? `${fields.width}x${fields.height}`, response_format: "file" },
+        expires_at: null,
+        id,
+        model: fields.model ?? model,
+        object: "video",
+        progress: null,
+        prompt: fields.prompt,
+        status,
+        duration: Number(fields.seconds ?? 5),
+        fps: Number(fields.fps ?? 24),
+        size: fields.size ?? `${fields.width}x${fields.height}`,
+        response_format: "file",
       }),
       noContent: ({ id }, status) =>
         status === "completed" ? undefined : error(400, `Video ${id} is not ready (status: ${status})`),

@@ -3,10 +3,11 @@ import { type BatchCounts, createCounts } from "../../client/batch/counts.ts";
 import type { GenerationEvent } from "../../client/events.ts";
 import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { formatNumber } from "./format.ts";
 import type { Output } from "./output.ts";
 
 /** Shows how far a batch is: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */
-export function createTally(
+export function createBatchProgress(
   plan: Plan,
   { output, isLocal }: { output: Output; isLocal: boolean },
   io: Pick<Io, "now">,
@@ -15,10 +16,10 @@ export function createTally(
   const start = io.now();
   let ended = 0;
   const draw = () =>
-    output.progress(describe(counts, { isLocal, leftMs: findLeftMs(counts, ended, io.now() - start) }));
+    output.progress(describeCounts(counts, { isLocal, leftMs: findLeftMs(counts, ended, io.now() - start) }));
   return {
     counts,
-    tell(event: GenerationEvent): void {
+    show(event: GenerationEvent): void {
       take(event);
       if (event.event === "ended") {
         const { id, error } = event;
@@ -48,7 +49,7 @@ function findLeftMs({ to_start, running }: BatchCounts, ended: number, elapsedMs
 }
 
 /** Such as "37 of 200 done, 4 running, 1 failed, 1,630 credits left, about 12 min". */
-export function describe(
+export function describeCounts(
   counts: BatchCounts,
   { isLocal, leftMs }: { isLocal: boolean; leftMs?: number | undefined },
 ): string {
@@ -63,14 +64,6 @@ export function describe(
     ...(leftMs === undefined || leftMs === 0 ? [] : [`about ${formatMinutes(leftMs)}`]),
   ];
   return parts.join(", ");
-}
-
-export function countRows(count: number): string {
-  return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
-}
-
-export function formatNumber(value: number): string {
-  return value.toLocaleString("en-US");
 }
 
 function formatMinutes(ms: number): string {

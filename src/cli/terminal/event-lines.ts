@@ -5,7 +5,7 @@ import type { Io } from "../../io.ts";
 export type PrintedEvent = (GenerationEvent | SummaryEvent) & { at: string };
 
 /** Dates the events of a command, prints each, and counts for the summary how the generations have ended. */
-export function createEventLog(print: (event: PrintedEvent) => void, { date }: Pick<Io, "date">) {
+export function createEventLines(print: (event: PrintedEvent) => void, { date }: Pick<Io, "date">) {
   const counts: EventCounts = { total: 0, done: 0, running: 0, failed: 0, refused: 0, unsent: 0, unknown: 0, lost: 0 };
   const running = new Set<string>();
   let given: EventCounts | undefined;

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { commandLine } from "../../src/cli/form.ts";
+import { commandLine } from "../../src/cli/interactive.ts";
 import { models } from "../../src/client/models.ts";
 import { createWorld, type World } from "../vidgen.ts";
 
@@ -55,7 +55,11 @@ test("what the command line says already is not asked again", async () => {
   );
   expect(run.code).toBe(0);
   expect(sent(world)).toEqual({
-    ...{ prompt: "a fox", model: "ray-3", aspectRatio: "1:1", duration: 8, imageUrl: "https://a.example/1.png" },
+    prompt: "a fox",
+    model: "ray-3",
+    aspectRatio: "1:1",
+    duration: 8,
+    imageUrl: "https://a.example/1.png",
   });
 });
 
@@ -81,7 +85,9 @@ test("a model that fuses images is given them, two at the least and four at the 
   const run = await world.vidgen("generate", "--no-color", "--no-wait");
   expect(run.code).toBe(0);
   expect(sent(world)).toEqual({
-    ...{ prompt: "a fox", model: "kling-1.6-elements", imageUrls: [one, two] },
+    prompt: "a fox",
+    model: "kling-1.6-elements",
+    imageUrls: [one, two],
   });
   expect(run.stderr).toContain(`--image ${one} --image ${two} --no-wait\n`);
 });

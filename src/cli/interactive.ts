@@ -16,7 +16,7 @@ import { checkPlace } from "./terminal/result.ts";
 /** What the command line gives already; `usualModel` is selected first. */
 type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; usualModel: string };
 
-type FormOptions = {
+type AskOptions = {
   local?: boolean;
   dryRun?: boolean;
   open?: boolean;
@@ -30,7 +30,7 @@ type FormOptions = {
  * Asks for what the command line does not give, shows a summary and the equivalent command, and asks for a yes. Throws `interrupted` at Ctrl-C
  * and without the yes. Flags and settings are checked first, so that no question is asked in vain.
  */
-export async function askForInput(known: KnownInput, options: FormOptions, { io, output }: Context) {
+export async function askForInput(known: KnownInput, options: AskOptions, { io, output }: Context) {
   const { local, dryRun, open = false } = options;
   await readImages(known.images);
   // Skips the check of the number of images, which are asked for below.
@@ -39,7 +39,7 @@ export async function askForInput(known: KnownInput, options: FormOptions, { io,
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set });
   if (!local && !dryRun) await resolveService(options.baseUrl, io);
 
-  const input = await fillForm(known, local ? maxLocalSeconds : undefined, io);
+  const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
   buildRequest({ ...input, images: await readImages(input.images) });
   const check = (place: string) => checkPlace(place, { output, open }, io);
   const place = options.isPlaceAsked ? await askPlace(check, io) : undefined;
@@ -53,7 +53,7 @@ export async function askForInput(known: KnownInput, options: FormOptions, { io,
 type Limits = { usualModel: string; maxSeconds: number | undefined };
 
 /** Asks for what is missing of an input; `maxSeconds` is the longest video, where that is known. */
-async function fillForm(
+async function askForFields(
   { usualModel, ...known }: KnownInput,
   maxSeconds: number | undefined,
   io: Io,

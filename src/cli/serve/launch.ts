@@ -8,7 +8,7 @@ import { databaseError } from "./database.ts";
 type Settings = Omit<OpenOptions, "folder" | "resume">;
 
 /** Opens the service of this machine's folder. */
-export async function openOwn(settings: Settings, { io, output }: Context): Promise<RunningService> {
+export async function launchOwn(settings: Settings, { io, output }: Context): Promise<RunningService> {
   const { openService } = await import("../../server/serve.ts");
   const { folder, note } = await findServiceFolder(io);
   if (note !== undefined) output.note(note);
@@ -20,7 +20,7 @@ export async function openOwn(settings: Settings, { io, output }: Context): Prom
 }
 
 /** Opens the service of a database that other processes may use, too. */
-export async function openShared(
+export async function launchShared(
   settings: Settings & { database: string; media: string | undefined },
   { io, output }: Context,
 ): Promise<SharedService> {

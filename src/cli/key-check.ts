@@ -5,7 +5,7 @@ import { describeReply, type Reply } from "../client/reply.ts";
 import { isTransient } from "../client/retry.ts";
 import type { Io } from "../io.ts";
 
-export type Probe = {
+export type KeyCheck = {
   /** `foreign`: no reply of this service; `unusual`: an error, but not because of the key. */
   verdict: "accepted" | "denied" | "unavailable" | "foreign" | "unusual";
   /** The reply in a few words. */
@@ -13,13 +13,13 @@ export type Probe = {
   httpStatus: number;
 };
 
-type ProbeOptions = { baseUrl: string; apiKey: string; limitMs: number };
+type TryOptions = { baseUrl: string; apiKey: string; limitMs: number };
 
 /**
  * Checks a key with one free request: the status of a made-up id (interface 4.2). A service that answers "not found" has accepted the key.
  * Rejects as `fetch` does, and when there is no reply within `limitMs`.
  */
-export async function probeService({ baseUrl, apiKey, limitMs }: ProbeOptions, io: Io): Promise<Probe> {
+export async function tryKey({ baseUrl, apiKey, limitMs }: TryOptions, io: Io): Promise<KeyCheck> {
   const limit = io.limit(limitMs, io.signal, new Error(`no response within ${limitMs / 1000} s`));
   try {
     const reply = await createApi({ baseUrl, apiKey, fetch: io.fetch }).status(randomUUID(), limit.signal);
@@ -31,7 +31,7 @@ export async function probeService({ baseUrl, apiKey, limitMs }: ProbeOptions, i
   }
 }
 
-function judge({ status, json }: Reply): Probe["verdict"] {
+function judge({ status, json }: Reply): KeyCheck["verdict"] {
   if (status === 401 || status === 403) return "denied";
   if (isTransient(status)) return "unavailable";
   if (isRecord(json) && (status < 300 || status === 404)) return "accepted";

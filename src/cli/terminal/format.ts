@@ -1,0 +1,25 @@
+import type { Io } from "../../io.ts";
+
+/** How long ago something was, rounded down, such as "40 s", "5 min", "13 h" or "3 d"; `at` is ISO 8601. */
+export function formatAge({ at }: { at: string }, { date }: Pick<Io, "date">): string {
+  const seconds = Math.max(0, Math.floor((date().getTime() - new Date(at).getTime()) / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} d`;
+}
+
+/** Such as "40 s" or "1 min 2 s". */
+export function formatTime(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+export function formatNumber(value: number): string {
+  return value.toLocaleString("en-US");
+}
+
+export function countRows(count: number): string {
+  return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
+}

@@ -1,0 +1,13 @@
+/** Whether a text can be a generation's id: up to 200 characters, none of them white space or a control character. */
+export function isUsableId(text: string): boolean {
+  return /^[^\s\p{C}]{1,200}$/u.test(text);
+}
+
+/** Whether two ids are the same one: letter case makes no difference in a UUID. */
+export function isSameId(a: string, b: string): boolean {
+  return a === b || (isUuid(a) && a.toLowerCase() === b.toLowerCase());
+}
+
+export function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text);
+}
