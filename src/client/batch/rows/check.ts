@@ -54,7 +54,7 @@ export function createRowCheck(
     if (wrongFlags.has(field) && !row.texts.has(field)) return;
     const whole = subject === undefined ? text : `${subject} ${text}`;
     if (field === "prompt" && !columns.has(field) && !eachNames.includes(field))
-      return faults.add("there is neither a column prompt nor --prompt");
+      return faults.add(`there is neither a column prompt nor --prompt; the columns are ${listColumns(columns)}`);
     if (subject === undefined && variant.some(([name]) => name === field))
       return faults.add(`--each ${field} ${whole}`);
     faults.add(whole, { line: row.line, where: columns.get(field) });
@@ -116,6 +116,10 @@ export function createRowCheck(
     const isSame = JSON.stringify(record) === JSON.stringify(request);
     return { id, line: line.line, record: isSame ? request : record, load: createKept(request), place };
   };
+}
+
+function listColumns(columns: Table["columns"]): string {
+  return shorten([...columns.keys()].join(", "));
 }
 
 const noImages = { recorded: [], isLocal: false };

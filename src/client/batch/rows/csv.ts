@@ -9,10 +9,11 @@ export type CsvFormat = "csv" | "tsv";
 /** The records of a CSV or TSV (RFC 4180), one after another, the header included. Blank lines are no records. */
 export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults): AsyncGenerator<CsvRecord> {
   const { parse } = await import("csv-parse");
-  const lineAt = createLineFinder(bytes);
+  // The parser skips a record before those ahead of it are read here, so each kind has a finder of its own.
+  const [lineAt, skippedLineAt] = [createLineFinder(bytes), createLineFinder(bytes)];
   const parser = parse({
     bom: true,
-    delimiter: format === "csv" ? "," : "\t",
+    delimiter: format === "csv" ? findSeparator(bytes) : "\t",
     record_delimiter: ["\r\n", "\n", "\r"],
     skip_empty_lines: true,
     relax_column_count: true,
@@ -20,7 +21,7 @@ export async function* readCsv(bytes: Buffer, format: CsvFormat, faults: Faults)
     info: true,
     on_skip: (error) => {
       if (!error) return undefined;
-      const line = lineAt(startOfText(bytes, Number(error.bytes)));
+      const line = skippedLineAt(startOfText(bytes, Number(error.bytes)));
       const where = `, column ${Number(error.column) + 1}`;
       faults.add(describeError(error.code), { line, where });
       return undefined;
@@ -39,6 +40,16 @@ type Found = { record: string[]; info: { bytes: number } };
 function* split(bytes: Buffer): Generator<Buffer> {
   const size = 2 ** 16;
   for (let start = 0; start < bytes.length; start += size) yield bytes.subarray(start, start + size);
+}
+
+/** What stands between the header's cells: Excel writes `;` where a comma is the decimal mark. */
+function findSeparator(bytes: Buffer): "," | ";" {
+  const [header = ""] = bytes
+    .toString("utf8", 0, 2 ** 16)
+    .trimStart()
+    .split(/[\r\n]/, 1);
+  const marks = header.replace(/"[^"]*"/g, "");
+  return marks.includes(";") && !marks.includes(",") ? ";" : ",";
 }
 
 function describeError(code: string): string {

@@ -7,8 +7,8 @@ type Position = { line: number; where?: string | undefined };
 export type Faults = {
   add(text: string, at?: Position): void;
   isEmpty(): boolean;
-  /** Throws `usage` with all faults, in the order of the lines. */
-  throwIfAny(): void;
+  /** Throws `usage` with all faults, in the order of the lines; `notes` may tell where they come from. */
+  throwIfAny(notes?: readonly string[]): void;
 };
 
 const maxShown = 50;
@@ -29,7 +29,7 @@ export function createFaults(name: string): Faults {
       else dropped++;
     },
     isEmpty: () => lines.size === 0,
-    throwIfAny() {
+    throwIfAny(notes = []) {
       if (lines.size === 0) return;
       const sorted = [...lines].sort(([, a], [, b]) => a - b).map(([text]) => text);
       const count = sorted.length + dropped;
@@ -38,7 +38,7 @@ export function createFaults(name: string): Faults {
         `${name}: ${count} ${count === 1 ? "fault" : "faults"}; nothing was sent.`,
         ...sorted.slice(0, maxShown),
       ];
-      throw usage([...shown, ...rest].join("\n"));
+      throw usage([...shown, ...rest].join("\n"), notes.join("\n") || undefined);
     },
   };
 }

@@ -10,13 +10,13 @@ export const formats = ["csv", "tsv", "jsonl", "txt"] as const;
 
 export type Format = (typeof formats)[number];
 
-/** The format by `--format`, else by the extension. Throws `usage` where neither tells. */
+/** The format by `--input-format`, else by the extension. Throws `usage` where neither tells. */
 export function findFormat(file: string, format: Format | undefined): Format {
   const extension = extname(file).slice(1).toLowerCase();
   const found = format ?? formats.find((known) => known === extension);
   if (found) return found;
-  const what = file === "-" ? "stdin needs --format" : `The extension of ${file} names no format`;
-  throw usage(`${what}: ${formats.join(", ")}.`, "Add --format csv, or another of these.");
+  const what = file === "-" ? "stdin needs --input-format" : `The extension of ${file} names no format`;
+  throw usage(`${what}: ${formats.join(", ")}.`, "Add --input-format csv, or another of these.");
 }
 
 /** Reads the file, or stdin for "-", at most 256 MB: a device may have no end. Throws `usage`. */

@@ -51,10 +51,11 @@ export async function readRows(
     }
     total++;
   }
-  faults.throwIfAny();
+  const slips = findSlips(table, used);
+  faults.throwIfAny(slips);
   if (total === 0)
     throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
-  return { rows, total, notes: [...findSlips(table, used), ...images.notes()] };
+  return { rows, total, notes: [...slips, ...images.notes()] };
 }
 
 /** The names that templates use. */

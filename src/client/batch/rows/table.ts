@@ -41,7 +41,8 @@ export function setCell(row: Line, column: string, text: string): void {
 
 function readPrompts(bytes: Buffer): Table {
   async function* lines(): AsyncGenerator<Line> {
-    for (const { line, text } of splitLines(bytes)) yield { line, texts: new Map([["prompt", text]]) };
+    for (const { line, text } of splitLines(bytes))
+      if (!text.startsWith("#")) yield { line, texts: new Map([["prompt", text]]) };
   }
   return { lines, columns: new Map([["prompt", ""]]) };
 }

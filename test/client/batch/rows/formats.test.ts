@@ -31,9 +31,28 @@ test("a text file has a prompt in each line that is not blank", async () => {
   ]);
 });
 
-test("--format has precedence over the extension, and is needed for stdin", async () => {
+test("a line of a text file that begins with # is a comment", async () => {
+  const { rows } = await readFile("prompts.txt", "# night shots\na fox\n  # an owl\nroom #7\n");
+  expect(rows.map(({ line, record }) => [line, record.prompt])).toEqual([
+    [2, "a fox"],
+    [4, "room #7"],
+  ]);
+});
+
+test.each([
+  ["id;prompt\n1;a fox, red\n", "a fox, red"],
+  ['"id, or name";prompt\r\n1;"a fox; red"\r\n', "a fox; red"],
+  ['id,"a;b",prompt\n1,x,a fox; red\n', "a fox; red"],
+])(
+  "a file with semicolons in place of commas is read, as Excel writes it in half of Europe: %j",
+  async (text, prompt) => {
+    expect((await readFile("shots.csv", text)).rows.map(({ record }) => record.prompt)).toEqual([prompt]);
+  },
+);
+
+test("--input-format has precedence over the extension, and is needed for stdin", async () => {
   expect((await readFile("shots.csv", "a fox, red\n", { format: "txt" })).rows).toHaveLength(1);
-  await expect(readRows("-", flags, io)).rejects.toThrow("stdin needs --format: csv, tsv, jsonl, txt.");
+  await expect(readRows("-", flags, io)).rejects.toThrow("stdin needs --input-format: csv, tsv, jsonl, txt.");
   await expect(readRows("shots.xlsx", flags, io)).rejects.toThrow(
     "The extension of shots.xlsx names no format: csv, tsv, jsonl, txt.",
   );
@@ -83,6 +102,14 @@ test.each([
     ],
   ],
   ['id,prompt\n1,a\n2,"a fox\n3,b\n', ["line 3, column 2: the cell's quote is not closed"]],
+  [
+    'id,prompt\n1,\n2,"two\nlines"\n3,\n4,"open\n5,x\n',
+    [
+      "line 2, column 2 (prompt): is empty",
+      "line 5, column 2 (prompt): is empty",
+      "line 6, column 2: the cell's quote is not closed",
+    ],
+  ],
 ])("the faults of %j are told with line and column", async (text, faults) => {
   expect(await faultsOf(read(text))).toEqual(expect.arrayContaining(faults));
 });

@@ -92,7 +92,9 @@ test("what is wrong with a flag is told once, and names the flag", async () => {
     "-o must be a file or a folder: stdout has no room for several videos",
     '--image: must be an http(s) URL, not "https://": the service itself fetches it',
   ]);
-  expect(await faultsOf(read("id\na\nb\n"))).toEqual(["there is neither a column prompt nor --prompt"]);
+  expect(await faultsOf(read("id\na\nb\n"))).toEqual([
+    "there is neither a column prompt nor --prompt; the columns are id",
+  ]);
 });
 
 test("50 faults are shown, and how many more there are; a cell is cut and stays on its line", async () => {
@@ -111,6 +113,18 @@ test.each([
 ])("the id %j is a fault", async (id, fault) => {
   expect(await faultsOf(read(`id,prompt\n${id},a\n`))).toEqual([`line 2, column 1 (id): ${fault}`]);
 });
+
+test.each(['{"prompt":"a fox"}\n{"promt":"an owl"}\n', '{"promt":"a fox"}\n'])(
+  "a wrong column of JSONL is named beside the faults that it makes: %j",
+  async (text) => {
+    const error = await read(text, { format: "jsonl" }).catch((error) => error);
+    expect(error).toMatchObject({
+      exit: 2,
+      message: expect.stringContaining("prompt"),
+      hint: "Nothing uses the column promt; did you mean prompt?",
+    });
+  },
+);
 
 test("a column that nothing uses, with a name like a known one, gets a note", async () => {
   const { notes } = await read("prompt,modle,durations,animal\na,veo-3.1,8,fox\n", { output: "{durations}.mp4" });
