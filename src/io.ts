@@ -93,6 +93,8 @@ export type Io = {
   stdin: Readable & Terminal;
   stdout: Writable & Terminal;
   stderr: Writable & Terminal;
+  /** Whether stdout and stderr are the same terminal, file or pipe: then nobody can tell one from the other. */
+  isOneStream: boolean;
   env: Readonly<Record<string, string | undefined>>;
   platform: string;
   /** Such as "20.18.1". */

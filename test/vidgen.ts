@@ -42,6 +42,8 @@ export type World = {
   isTerminal: boolean;
   /** How wide the terminal is. */
   columns: number;
+  /** Whether stdout and stderr go to the same place, as with `2>&1`. */
+  isOneStream: boolean;
   answers: [question: string, keys: string][];
   faults: Fault[];
   /** What was sent, in order. */
@@ -159,6 +161,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     stdin: Readable.from([]),
     stdout: new PassThrough(),
     stderr: new PassThrough(),
+    isOneStream: false,
     env: { VIDGEN_HOME: home, VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey },
     platform: "linux",
     nodeVersion: "20.18.1",
@@ -189,6 +192,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
     stdin: undefined,
     isTerminal: false,
     columns: 80,
+    isOneStream: false,
     answers: [],
     faults: [],
     requests: [],
@@ -225,6 +229,7 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
       const code = await main(argv, {
         ...oneProcess(),
         env: world.env,
+        isOneStream: world.isOneStream,
         stdin: Object.assign(isTTY ? keyboard : piped, { isTTY }),
         stdout: Object.assign(
           collect((text) => (run.stdout += text)),

@@ -44,15 +44,15 @@ async function explain(error: unknown, argv: readonly string[], context: Context
   const name = commandOf(argv);
   const help = name === undefined ? "See `vidgen --help` for the commands." : `See \`vidgen ${name} --help\`.`;
   if (error instanceof CommanderError)
-    return explainUsageError(error, { program: await createProgram([], context), argv, help });
+    return explainUsageError(error, { program: await createProgram([], context), argv, name, help });
   const known = asVidgenError(error);
   return known.code === "usage" && known.hint === undefined ? known.with({ hint: help }) : known;
 }
 
-type Typed = { program: CommandUnknownOpts; argv: readonly string[]; help: string };
+type Typed = { program: CommandUnknownOpts; argv: readonly string[]; name: string | undefined; help: string };
 
 /** commander's error as a usage error: what is wrong, and what to type next. */
-function explainUsageError({ code, message }: CommanderError, { program, argv, help }: Typed): VidgenError {
+function explainUsageError({ code, message }: CommanderError, { program, argv, name, help }: Typed): VidgenError {
   const { operands, rest } = readCommandLine(program, argv);
   const asPrompt = (words: string[]) => {
     const text = words.join(" ");
@@ -62,12 +62,14 @@ function explainUsageError({ code, message }: CommanderError, { program, argv, h
   };
   if (code === "commander.excessArguments" && message.includes("'generate'"))
     return usage("Too many words.", `Quote the prompt: ${asPrompt(operands.slice(1))}`);
-  const [what = "", guess] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
+  const [what = "", similar] = message.replace(/^error: /, "").split(/\n\((Did you mean .*\?)\)$/);
+  const flag = code === "commander.unknownOption" ? /'([^'=]+)/.exec(what)?.[1] : undefined;
+  const longer = flag === undefined ? [] : findLongerFlags(flag, program, name);
+  const guess = longer.length === 0 ? similar : `Did you mean ${longer.join(" or ")}?`;
   // Several words, or one with a space, read as a prompt.
   if (code === "commander.unknownCommand" && guess === undefined && /\s/.test(operands.join(" ")))
     return usage(`Unknown command '${operands[0]}'.`, `To make a video of it: ${asPrompt(operands)}`);
   const sentence = rephrase(what) ?? `${what.charAt(0).toUpperCase()}${what.slice(1)}`.replace(/\.?$/, ".");
-  const flag = code === "commander.unknownOption" ? /'([^'=]+)/.exec(what)?.[1] : undefined;
   const owners = program.commands.filter(({ options }) =>
     options.some(({ short, long }) => flag !== undefined && [short, long].includes(flag)),
   );
@@ -76,6 +78,14 @@ function explainUsageError({ code, message }: CommanderError, { program, argv, h
     guess === undefined ? sentence : `${sentence} ${guess}`,
     names === "" ? help : `${flag} is a flag of ${names}. ${help}`,
   );
+}
+
+/** The flags of a command with all words of a shorter one, such as "--aspect-ratio" for "--aspect"; commander finds those with similar letters. */
+function findLongerFlags(typed: string, program: CommandUnknownOpts, name: string | undefined): string[] {
+  const words = typed.replace(/^-+/, "").split("-");
+  const options = program.commands.find((command) => command.name() === name)?.options ?? [];
+  const flags = options.flatMap(({ long, hidden }) => (long && !hidden ? long : []));
+  return flags.filter((long) => words.every((word) => long.slice(2).split("-").includes(word)));
 }
 
 /** commander's message about a wrong value, in the words of vidgen's own checks; `undefined` for other messages. */

@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import { fstatSync } from "node:fs";
 import { constants, homedir } from "node:os";
 import { createRedaction } from "../client/credentials.ts";
 import { createFetch } from "../client/http.ts";
@@ -18,6 +19,7 @@ export function systemIo(): Io {
     stdin: process.stdin,
     stdout: process.stdout,
     stderr: process.stderr,
+    isOneStream: isOneStream(),
     env: process.env,
     platform: process.platform,
     nodeVersion: process.versions.node,
@@ -59,6 +61,15 @@ function abort(error: VidgenError, unsettled: ReadonlySet<string>): void {
   for (const key of findKeys({ env: process.env, home: findHome(), platform: process.platform })) hide(key);
   process.stderr.write(`error: ${redact(message)}\n`);
   endProcess(exit);
+}
+
+function isOneStream(): boolean {
+  try {
+    const [stdout, stderr] = [fstatSync(1), fstatSync(2)];
+    return stdout.ino > 0 && stdout.ino === stderr.ino && stdout.dev === stderr.dev;
+  } catch {
+    return false;
+  }
 }
 
 /** In some containers the system does not know the user, and `homedir` throws. */

@@ -229,7 +229,17 @@ test("so in a batch: its rows, its results and its status; and no row is paid fo
     `${"i".repeat(50)}${apiKey},a hare,y`,
   ];
   let cells = ["id,prompt,word", ...rows, ""].join("\n");
-  const argv = ["batch", "-", "--format", "csv", "--results", `${place}/shots.jsonl`, "-y", "--set", `note=${apiKey}`];
+  const argv = [
+    "batch",
+    "-",
+    "--input-format",
+    "csv",
+    "--results",
+    `${place}/shots.jsonl`,
+    "-y",
+    "--set",
+    `note=${apiKey}`,
+  ];
   const run = async (...more: string[]) => {
     world.stdin = cells;
     const ran = await world.vidgen(...argv, ...more);

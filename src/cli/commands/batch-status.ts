@@ -10,10 +10,15 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
     .command("status")
     .summary("what the results files of a batch say")
     .description("Counts the rows in the results files of a batch or of its shards, and names those that are not done.")
-    .argument("<results...>", "results files")
-    .action(async (paths) => {
+    .argument("<results...>", "results files, or the file with the rows for all that it has")
+    .action(async (typed) => {
       const { readStatus } = await import("../../client/batch/status.ts");
-      const status = await readStatus(paths, io);
+      const { findResultsOf } = await import("../../client/batch/rows-file.ts");
+      const { findJournal } = await import("../services.ts");
+      const { journal } = await findJournal(false, { ...io, onNote: output.note });
+      const entries = await journal.entries();
+      const paths = await Promise.all(typed.map((path) => findResultsOf(path, entries, io.disk)));
+      const status = await readStatus([...new Set(paths.flat())], io);
       await output.result(describe(status), status);
       const error = endOf(status);
       if (error) throw error;
@@ -21,7 +26,9 @@ export function addBatchStatus(batch: CommandUnknownOpts, { io, output }: Contex
   // Its help would show the flags of `batch` as flags of every command.
   const shared = batch.createHelp().visibleGlobalOptions(batch);
   command.configureHelp({ ...batch.configureHelp(), visibleGlobalOptions: () => shared });
-  withDetails(command, { examples: ["vidgen batch status shots.csv.*.results.jsonl"] });
+  withDetails(command, {
+    examples: ["vidgen batch status shots.csv", "vidgen batch status shots.csv.*.results.jsonl"],
+  });
 }
 
 function describe({ rows, open, shards, double_rows, ...counts }: BatchStatus): string {

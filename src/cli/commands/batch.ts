@@ -2,6 +2,7 @@ import { setFlagsFromString } from "node:v8";
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import type { Batch, Plan } from "../../client/batch/batch.ts";
 import { knownColumns } from "../../client/batch/rows/columns.ts";
+import { formats } from "../../client/batch/rows/file.ts";
 import type { GenerationEvent } from "../../client/events.ts";
 import { defaultModel } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
@@ -34,19 +35,14 @@ export function addBatch(program: CommandUnknownOpts, context: Context): void {
 }
 
 function declare(program: CommandUnknownOpts) {
-  const format = new Option("--format <name>", "how to read it, whatever its name").choices([
-    "csv",
-    "tsv",
-    "jsonl",
-    "txt",
-  ]);
+  const format = new Option("--input-format <name>", "how to read it, whatever its name").choices(formats);
   const bare = program
     .command("batch")
     .summary("start a generation for each row of a file")
     .description(
       `Starts a generation for each row of a file, and saves the videos. Killed at any moment and run again, it goes on: no row is paid for twice. Columns: ${knownColumns.join(", ")}, set.<field>; any other column is a word for templates in braces.`,
     )
-    .argument("<file>", '.csv, .tsv, .jsonl, or .txt with a prompt a line; "-" reads stdin')
+    .argument("<file>", '.csv, .tsv, .jsonl, or .txt with a prompt a line and # for a comment; "-" reads stdin')
     .addOption(format)
     .option("--prompt <template>", 'the prompt of rows without one, e.g. "a {animal} in {place}"')
     .option(
@@ -82,7 +78,7 @@ function declare(program: CommandUnknownOpts) {
       "vidgen batch shots.csv --dry-run",
       "vidgen batch animals.csv --prompt 'a {animal} in {place}' --each model=wan-2.5,ray-3 -o '{animal}-{model}.mp4'",
       "vidgen batch shots.csv --shard 2/8 -o clips/",
-      "vidgen batch status shots.csv.results.jsonl",
+      "vidgen batch status shots.csv",
     ],
   });
 }
@@ -108,8 +104,8 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
     throw usage("--write-info-json needs -o: the file goes beside the video.");
   const { texts, images } = readFieldFlags(context.command);
   const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
-  const { set = [], each = [] } = options;
-  const flags = { ...options, texts: { ...texts, model }, images, set, each, output: place };
+  const { set = [], each = [], inputFormat: format } = options;
+  const flags = { ...options, texts: { ...texts, model }, images, format, set, each, output: place };
   const { rows, notes } = await readRows(file, flags, io);
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
@@ -124,7 +120,7 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
     { client: session.client, journal: session.journal, io },
   );
   defer(opened.close);
-  const text = describePlan(opened, { results, isLocal: session.isLocal });
+  const text = describePlan(opened, { results, isLocal: session.isLocal, budget: limits });
   if (options.dryRun) return output.result(text, { ...opened.plan, results });
   output.note(text);
   await confirm(opened.plan, options, context);

@@ -27,7 +27,7 @@ export function createBatchProgress(
         if (error && isSignal(error)) return;
         // What was not accepted took no time worth counting.
         if (id !== null) ended++;
-        if (!output.isLive || error !== null) output.note(rowLine(event, counts));
+        if ((!output.isLive && !output.hasLines) || error !== null) output.note(rowLine(event, counts));
       }
       if (output.isLive && (event.event === "ended" || event.event === "started")) draw();
     },

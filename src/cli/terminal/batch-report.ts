@@ -1,5 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Batch } from "../../client/batch/batch.ts";
+import type { Budget, Costs } from "../../client/batch/costs.ts";
 import type { BatchCounts } from "../../client/batch/counts.ts";
 import type { PlannedRow } from "../../client/batch/plan.ts";
 import type { ResultLine } from "../../client/batch/results.ts";
@@ -13,8 +14,8 @@ import { programName } from "./output.ts";
 
 /** What a batch will do, as a person reads it before it does so. */
 export function describePlan(
-  { plan, rows }: Batch,
-  { results, isLocal }: { results: string; isLocal: boolean },
+  { plan, rows, costs }: Pick<Batch, "plan" | "rows" | "costs">,
+  { results, isLocal, budget }: { results: string; isLocal: boolean; budget: Budget },
 ): string {
   const { done, running, failed, unknown, lost, to_start, models, credits, remaining_credits } = plan;
   const parts: [string, number][] = [
@@ -32,13 +33,33 @@ export function describePlan(
   );
   const left = remaining_credits === null ? "" : `; ${formatNumber(remaining_credits)} credits left`;
   const total = isLocal || to_start === 0 ? [] : [`Cost: ${formatCost(credits, "unknown")}${left}.`];
+  const limit = isLocal ? undefined : describeLimit(rows, costs, budget);
   const unclear = rows.flatMap(({ line, state }) =>
     state.kind === "unknown" || state.kind === "lost" ? [{ ...state.attempt, line }] : [],
   );
   const shown = unclear.slice(0, maxShown).map(describeUnclear);
   const more = unclear.length > maxShown ? [`  ... and ${unclear.length - maxShown} more`] : [];
-  const notes = [...shown, ...more];
+  const notes = [...(limit === undefined ? [] : [limit]), ...shown, ...more];
   return [`${countRows(rows.length)}: ${counts.join(", ")} (${results})`, ...starts, ...total, ...notes].join("\n");
+}
+
+/** How far the credits go, where they are known not to be enough for all rows. */
+function describeLimit(rows: readonly PlannedRow[], costs: Costs, budget: Budget): string | undefined {
+  const { maxCredits = Number.POSITIVE_INFINITY, keepCredits = 0 } = budget;
+  const toStart = rows.filter(({ state }) => state.kind === "new");
+  let spent = costs.spent();
+  let left = costs.remaining() ?? Number.POSITIVE_INFINITY;
+  for (const [started, { record }] of toStart.entries()) {
+    const cost = costs.dearest(record.model) ?? 0;
+    spent += cost;
+    left -= cost;
+    if (spent <= maxCredits && left >= keepCredits) continue;
+    const kept = keepCredits > 0 ? `, with --keep-credits ${keepCredits},` : "";
+    const what = spent > maxCredits ? `--max-credits ${maxCredits} is` : `The credits that are left${kept} are`;
+    const far = `about ${formatNumber(started)} of ${formatNumber(toStart.length)} rows`;
+    return `${what} not enough for all rows: the batch will stop after ${far}.`;
+  }
+  return undefined;
 }
 
 const maxShown = 10;
@@ -108,21 +129,18 @@ export function endOfBatch(
   const words = `${programName(io.env)} ${typed}`;
   const isOpen = running + unsent + to_start > 0;
   const isBlocked = needsMore(end, io);
+  const solution = isBlocked ? end.stopped?.hint : undefined;
+  // The most urgent first: more than a few lines are not read.
   const hints = [
-    `What became of each row: ${programName(io.env)} batch status ${quote(results)}`,
-    ...(unknown > 0 ? ["Check your account for the rows that may have been charged; they are left alone."] : []),
-    ...(lost > 0 ? ["The lost rows were charged, and are left alone; `vidgen wait <id>` asks for one again."] : []),
     ...(unknown + lost > 0
-      ? [
-          "After `vidgen list --dismiss <attempt>` one of these is started, and charged, again; all of them with:",
-          `  ${words} --retry-unknown`,
-        ]
+      ? [`Check your account; what was charged, or may have been, is left alone until: ${words} --retry-unknown`]
       : []),
-    ...(failed + refused > 0 ? ["Failed rows are started, and charged, again with:", `  ${words} --retry-failed`] : []),
-    ...(isBlocked && end.stopped?.hint ? [end.stopped.hint] : []),
+    ...(solution === undefined ? [] : [solution]),
     ...(isOpen ? [`Go on${isBlocked ? ", once that is solved," : ""} with: ${words}`] : []),
+    ...(failed + refused > 0 ? [`Start failed rows again, and pay again, with: ${words} --retry-failed`] : []),
+    `What became of each row: ${programName(io.env)} batch status ${quote(results)}`,
   ];
-  return new VidgenError(code, message, { hint: hints.join("\n"), cause: end.stopped });
+  return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), cause: end.stopped });
 }
 
 /** Whether the same command would stop at once, for want of credits, a key or a connection. */

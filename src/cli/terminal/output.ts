@@ -20,6 +20,8 @@ export type OutputFlags = {
 export type Output = OutputFlags & {
   /** Whether progress is one line that is redrawn, as at a terminal; else each state is printed as a line. */
   isLive: boolean;
+  /** Whether what `line` prints is seen among the notes, so that these need not repeat it. */
+  hasLines: boolean;
   /**
    * Prints the result of a command: `text`, as a link to `href` where the terminal shows links; with `--json` the document.
    * With `--events` it prints nothing. Throws `output` when stdout cannot be written.
@@ -59,9 +61,9 @@ export type Output = OutputFlags & {
   flush(): Promise<void>;
 };
 
-type OutputIo = Pick<Io, "stdout" | "stderr" | "env" | "date">;
+type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "date">;
 
-export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: OutputIo): Output {
+export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, env, date }: OutputIo): Output {
   const { hide, reveal, redact } = createRedaction();
   // With --json a program reads stderr, so only the error's document goes there, unless stderr is a terminal.
   const isQuiet = flags.quiet || (flags.json && !stderr.isTTY);
@@ -95,6 +97,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, env, date }: 
   return {
     ...flags,
     isLive,
+    hasLines: isOneStream && !flags.json && !flags.events,
     async result(text, document, href) {
       spinner.stop();
       if (flags.events) return;

@@ -154,7 +154,10 @@ export async function readResults(path: string, disk: Disk, { mustExist = false 
         if (source.results !== undefined) names.add(source.results);
       } else if (line === undefined && isTorn(text)) tornNumber ??= number;
       else if (source === undefined && attempts.size === 0)
-        throw usage(`${path} is not a results file of \`vidgen batch\`.`);
+        throw usage(
+          `${path} is not a results file of \`vidgen batch\`.`,
+          "If it has the rows, there are no results of it yet.",
+        );
       else throw unreadableError(path, number);
     }
   } catch (error) {

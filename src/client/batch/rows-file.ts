@@ -20,6 +20,18 @@ export async function findRowsFile(file: string, disk: Disk): Promise<RowsFile |
 }
 
 /**
+ * The results files of a rows file, by their real paths: see `findOtherResults`; those that are gone are left out. Any other path, such as
+ * that of a results file itself, is returned as it is.
+ */
+export async function findResultsOf(path: string, entries: readonly Entry[], disk: Disk): Promise<string[]> {
+  const rowsFile = await findRowsFile(path, disk);
+  const found: string[] = [];
+  for (const results of rowsFile ? await findOtherResults("", rowsFile, entries, disk) : [])
+    if (await identify(results, disk).catch(() => undefined)) found.push(results);
+  return found.length === 0 ? [path] : found.sort();
+}
+
+/**
  * The other results files of a rows file, by their real paths. These are
  * - those that lie beside it and are named after it, as without `--results`;
  * - any other `.jsonl` file beside it, or beside this results file, whose first run was about it, whatever its name was then;

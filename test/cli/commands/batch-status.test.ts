@@ -1,4 +1,4 @@
-import { copyFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import * as z from "zod";
@@ -55,8 +55,24 @@ test("each row that is not done has a line, and --json follows the schema of hel
   expect(document).toMatchObject({ rows: 4, failed: 1, unknown: 1, shards: { of: 2, missing: [], double: [] } });
 });
 
+test("the file with the rows stands for all of its results, wherever they are", async () => {
+  const { world, file, part } = await createShards();
+  const whole = { code: 0, stderr: "", stdout: "4 rows: 4 done, 0 running, 0 failed, 0 unknown, 0 missing\n" };
+  expect(await status(world, file)).toEqual(whole);
+  expect(await status(world, file, part(1))).toEqual(whole);
+  const own = join(world.folder, "elsewhere/owls.csv");
+  mkdirSync(join(world.folder, "elsewhere"));
+  writeFileSync(own, "prompt\nan owl\n");
+  await world.vidgen("batch", own, "--results", join(world.folder, "owls.jsonl"));
+  expect((await status(world, own)).stdout).toContain("1 row: 1 done");
+  rmSync(join(world.folder, "owls.jsonl"));
+  expect(await status(world, own)).toMatchObject({ code: 2, stderr: expect.stringContaining("no results of it yet") });
+});
+
 test("a file that is no results file, or does not exist", async () => {
-  const { world, file } = await createShards();
+  const { world, file: shots } = await createShards();
+  const file = join(world.folder, "notes.txt");
+  copyFileSync(shots, file);
   expect(await status(world, file)).toMatchObject({ code: 2, stderr: expect.stringContaining("not a results file") });
   expect(await status(world, `${file}.x`)).toMatchObject({
     code: 2,

@@ -79,6 +79,59 @@ test("--dry-run prints the plan with what is known of the cost, sends nothing an
   expect([world.requests.length, readdirSync(world.folder)]).toEqual([sent, ["shots.csv"]]);
 });
 
+test.each([
+  [
+    ["--max-credits", "25"],
+    "--max-credits 25 is not enough for all rows: the batch will stop after about 2 of 3 rows.",
+  ],
+  [
+    ["--keep-credits", "965"],
+    "The credits that are left, with --keep-credits 965, are not enough for all rows: the batch will stop after about 1 of 3 rows.",
+  ],
+  [["--max-credits", "30", "--keep-credits", "950"], ""],
+])("the plan says that a budget is too small, where the cost is known: %j", async (argv, says) => {
+  const { world, batch } = await createBatch();
+  for (const prompt of ["a bear", "a bear cub"]) await world.vidgen("generate", prompt, "--no-wait");
+  const plan = await batch("--dry-run", ...argv);
+  expect(lines(plan.stdout).slice(3)).toEqual(says === "" ? [] : [says]);
+  const run = await batch(...argv);
+  expect([run.code, run.stderr.includes(says)]).toEqual([says === "" ? 0 : 7, true]);
+  expect(starts(world)).toHaveLength(2 + Number(/about (\d)/.exec(says)?.[1] ?? 3));
+});
+
+test.each([
+  [true, 1],
+  [false, 2],
+])("stdout and stderr in one file (%s): each video is named %d times", async (isOneStream, times) => {
+  const { world, clip, batch } = await createBatch();
+  world.isOneStream = isOneStream;
+  const { stdout, stderr } = await batch();
+  expect(lines(`${stdout}${stderr}`).filter((line) => line.includes(clip("owl")))).toHaveLength(times);
+  expect(stdout).toContain(clip("owl"));
+});
+
+test("a flag that has become another one, or that is cut short, is guessed", async () => {
+  const { batch, world } = await createBatch();
+  expect(await batch("--format", "csv")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("Unknown option '--format'. Did you mean --input-format?"),
+  });
+  for (const command of ["batch", "generate"])
+    expect((await world.vidgen(command, "x", "--aspect", "1:1")).stderr).toContain("Did you mean --aspect-ratio?");
+  expect((await batch("--credits", "5")).stderr).toContain("Did you mean --max-credits or --keep-credits?");
+});
+
+test("at most three lines tell what to do next", async () => {
+  const rows = ["a,[http: 500]", "b,[fail]", "c,[http: 401]", "d,a fox"];
+  const { batch } = await createBatch(rows);
+  const { code, stderr } = await batch("--jobs", "1");
+  const hints = stderr.slice(stderr.indexOf("error: ")).trimEnd().split("\n").slice(1);
+  expect([code, hints]).toEqual([
+    6,
+    [/--retry-unknown$/, /./, /Go on, .*vidgen batch/].map((line) => expect.stringMatching(line)),
+  ]);
+});
+
 test.each<[string, string[], string | undefined, number, number]>([
   ["y", [], "y\r", 0, 1],
   ["Enter", [], "\r", 130, 0],
@@ -263,7 +316,7 @@ test("a failed and an unknown row are left alone until the printed commands star
   expect(left.stderr).toMatch(/2 rows: 1 done, 1 unknown, 0 to start.*\n {2}line 2 may have been charged: attempt/);
   expect([left.code, starts(world).length]).toEqual([6, 2]);
   expect(left.stderr).not.toContain("--retry-failed");
-  const printed = /^ +vidgen (.* --retry-unknown)$/m.exec(left.stderr)?.[1] ?? "";
+  const printed = /: vidgen (.* --retry-unknown)$/m.exec(left.stderr)?.[1] ?? "";
   expect(await world.vidgen(...wordsOf(printed))).toMatchObject({ code: 0 });
   expect(starts(world)).toHaveLength(3);
 });
@@ -288,7 +341,7 @@ const badFlags: [string[], string][] = [
   [["--max-credits", "0"], "--max-credits must be a whole number, at least 1"],
   [["--keep-credits", "-1"], "--keep-credits must be a whole number, at least 0"],
   ...["3/2", "0/2", "2"].map((value): [string[], string] => [["--shard", value], "--shard must be such as 2/8"]),
-  [["--format", "xml"], "--format must be one of csv, tsv, jsonl, txt"],
+  [["--input-format", "xml"], "--input-format must be one of csv, tsv, jsonl, txt"],
   [["--results", ""], "--results is empty"],
   [["--each", "model"], "--each must be field=value,value"],
   [["--events", "--dry-run"], "--events and --dry-run cannot be combined"],
@@ -307,16 +360,19 @@ test("every fault of the file is told with its line, and nothing is sent", async
   expect(run.stderr).toMatch(/shots\.csv: 4 faults; nothing was sent\.\n(line 3.*\n){3}line 4, column 3: .*3 cells/);
 });
 
-test("stdin needs --format and --results", async () => {
+test("stdin needs --input-format and --results", async () => {
   const { world, clip, place } = await createBatch();
   const results = join(world.folder, "r.jsonl");
   const run = (...argv: string[]): Promise<Run> => {
     world.stdin = "id,prompt\nfox,a fox\n";
     return world.vidgen("batch", "-", "-o", place, ...argv);
   };
-  expect((await run("--format", "csv")).stderr).toContain("--results is missing");
-  expect((await run("--results", results)).stderr).toContain("stdin needs --format");
-  expect(await run("--format", "csv", "--results", results)).toMatchObject({ code: 0, stdout: `${clip("fox")}\n` });
+  expect((await run("--input-format", "csv")).stderr).toContain("--results is missing");
+  expect((await run("--results", results)).stderr).toContain("stdin needs --input-format");
+  expect(await run("--input-format", "csv", "--results", results)).toMatchObject({
+    code: 0,
+    stdout: `${clip("fox")}\n`,
+  });
 });
 
 test("words, --each and an image: each row is its own request, with its info beside the video", async () => {

@@ -41,7 +41,8 @@ function createScene(scene: Scene = {}) {
   const { isTTY: _, columns: __, env = {}, failing: ___, isSlow: ____, ...given } = scene;
   const { written, writes, streams } = createStreams(scene);
   const flags = { json: false, events: false, quiet: false, verbose: false, color: undefined, ...given };
-  return { output: createOutput(flags, { ...streams, env, date: () => new Date(0) }), written, writes };
+  const io = { ...streams, isOneStream: false, env, date: () => new Date(0) };
+  return { output: createOutput(flags, io), written, writes };
 }
 
 test.each([
