@@ -76,6 +76,29 @@ export function isSignal({ code }: { code: ErrorCode }): boolean {
   return code === "interrupted" || code === "terminated" || code === "hung_up";
 }
 
+/** From the worst to the least, for a command that several things went wrong in. */
+const severities: readonly ErrorCode[] = [
+  "unknown",
+  "interrupted",
+  "terminated",
+  "hung_up",
+  "auth",
+  "credits",
+  "not_found",
+  "failed",
+  "output",
+  "network",
+  "bug",
+  "usage",
+  "rejected",
+  "pending",
+];
+
+/** Compares two errors for `sort`, the worse one first: its code is that of the command. */
+export function compareSeverity(a: { code: ErrorCode }, b: { code: ErrorCode }): number {
+  return severities.indexOf(a.code) - severities.indexOf(b.code);
+}
+
 /** A usage error: exit 2. */
 export function usage(message: string, hint?: string): VidgenError {
   return new VidgenError("usage", message, { hint });

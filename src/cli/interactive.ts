@@ -11,7 +11,7 @@ import { fieldAttributes } from "./field-flags.ts";
 import { resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
-import { checkPlace } from "./terminal/result.ts";
+import { checkPlace, notePlace } from "./terminal/result.ts";
 
 /** What the command line gives already; `usualModel` is selected first. */
 type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; usualModel: string };
@@ -45,6 +45,7 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const place = options.isPlaceAsked ? await askPlace(check, io) : undefined;
   const flags = options.flags({ ...fieldAttributes(input), ...(place === undefined ? {} : { output: place }) });
   const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
+  notePlace(place, output);
   output.note(`\n${summarize(input)}\n\nEquivalent command:\n  ${command}\n`);
   if (!dryRun) await askYes(local ? "Start it?" : "Start it? It costs credits.", io);
   return { input, place };

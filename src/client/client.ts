@@ -9,11 +9,12 @@ import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { type Completed, failedError, follow, readTimes } from "./follow.ts";
-import { accountOf, type Entry, isOpen, type Line, recordOf } from "./history.ts";
+import { accountOf, type Entry, isOpen, isPaidBy, type Line, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
 import { guessModel } from "./models.ts";
 import { pollUntilAnswered } from "./poll.ts";
+import { creditsOf, findFalls } from "./price.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start } from "./start.ts";
@@ -167,13 +168,10 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   /** Appends a line about what has happened already, so a failure to write is only a note. */
   const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
-  /** Whether an attempt was started with the key of this client; yes where an earlier version has written nothing about that. */
-  const isOwnAccount = (entry: Entry) => entry.account === undefined || entry.account === account;
-
   /** A 404 means something for what this key has started alone: it is lost then, and stays so until it is found or started again. */
   async function explainNotFound(error: VidgenError, id: string, entry: Entry | undefined): Promise<VidgenError> {
     if (error.code !== "not_found" || entry === undefined) return error;
-    if (!isOwnAccount(entry)) {
+    if (!isPaidBy(account, entry)) {
       const message = `The service has no generation ${id} for this key (account ${account}); it was started with another one (account ${entry.account}).`;
       const hint = "Nothing was changed: use the key that it was started with.";
       return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
@@ -189,7 +187,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const isNew = fresh.has(id);
     const entry = await find(id).catch(() => undefined);
-    const isKnown = entry !== undefined && isOwnAccount(entry);
+    const isKnown = entry !== undefined && isPaidBy(account, entry);
     let isWatched = isNew;
     const onState = (status: string, percent?: number) => {
       isWatched = true;
@@ -243,9 +241,19 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const downloaded = { ...completed, file, content };
     if (target.place === "-") return downloaded;
     await record({ kind: "saved", id, file: resolve(file), ...content });
-    const known = { id, entry, generation: completed.generation, credits: how.credits };
-    if (how.infoJson) await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
+    if (how.infoJson) {
+      const known = { id, ...(await forInfo(id, entry)), generation: completed.generation };
+      const credits = how.credits ?? known.credits;
+      await writeInfo(file, { ...known, credits }, { overwrite: how.overwrite, redact }, io);
+    }
     return downloaded;
+  }
+
+  /** What the journal tells of a generation for its info file; where it cannot, what was known before. */
+  async function forInfo(id: string, before?: Entry) {
+    const entry = (await find(id).catch(() => undefined)) ?? before;
+    const newest = entry && (await entries(() => false).catch(() => []));
+    return { entry, credits: newest && creditsOf(entry.attempt, findFalls(newest, account)) };
   }
 
   return {
@@ -260,7 +268,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     async status(id, { signal }) {
       const entry = await find(id).catch(() => undefined);
       const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch((error) => {
-        const isOther = entry !== undefined && !isOwnAccount(entry);
+        const isOther = entry !== undefined && !isPaidBy(account, entry);
         // One look tells too little to call it lost.
         throw isOther ? explainNotFound(asVidgenError(error), id, entry) : error;
       });
@@ -291,7 +299,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       // The journal knows enough when the service cannot be asked.
       const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(() => undefined);
       signal.throwIfAborted();
-      await writeInfo(file, { id, entry: await find(id), generation }, { redact }, io);
+      await writeInfo(file, { id, ...(await forInfo(id)), generation }, { redact }, io);
     },
   };
 }

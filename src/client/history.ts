@@ -314,6 +314,11 @@ export function accountOf(baseUrl: string, apiKey: string): string {
     .slice(0, 12);
 }
 
+/** Whether an account pays for an attempt; yes where an earlier version has written nothing about that. */
+export function isPaidBy(account: string, each: { account?: string | undefined }): boolean {
+  return each.account === undefined || each.account === account;
+}
+
 /** A median of fewer says little. */
 const minSamples = 3;
 

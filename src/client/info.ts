@@ -97,10 +97,15 @@ function infoOf({ id, entry, generation, credits }: InfoSources) {
     request: entry?.request ?? null,
     started_at: entry?.at ?? null,
     created_at: generation?.created_at ?? null,
-    completed_at: generation?.completed_at ?? null,
+    completed_at: generation?.completed_at ?? (entry && endOf(entry)) ?? null,
     credits: credits ?? null,
     remaining_credits: entry?.remaining_credits ?? null,
   };
+}
+
+/** When it ended, where this machine polled it until then: the service tells that to callbacks alone. */
+function endOf({ at, took_ms }: Entry): string | undefined {
+  return took_ms === undefined ? undefined : new Date(Date.parse(at) + took_ms).toISOString();
 }
 
 function infoError(cause: unknown, video: string): VidgenError {

@@ -82,6 +82,14 @@ export function checkTemplate(place: string): void {
   if (hasIdInFolder(place)) throw usage(`-o ${idInFolder}`);
 }
 
+const otherVideos = /\.(3gp|avi|flv|gif|mkv|mov|mpe?g|ogv|webm|webp|wmv)$/i;
+
+/** What to know about a place that has the extension of another format; `undefined` where there is nothing. */
+export function findExtensionNote(place: string): string | undefined {
+  const [extension] = otherVideos.exec(place) ?? [];
+  return extension && `The service makes .mp4 files, and vidgen converts nothing: ${place} would hold an .mp4.`;
+}
+
 /** What is wrong with the names in braces, after the name of the flag or column with the template. */
 export function findNameFault(template: string, known: readonly string[]): { text: string; hint: string } | undefined {
   const unknown = namesIn(template).find((name) => !known.includes(name));

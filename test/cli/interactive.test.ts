@@ -167,6 +167,17 @@ test("where it is saved is asked too, and stands in the command line", async () 
   expect(existsSync(run.stdout.trim())).toBe(true);
 });
 
+test("a name that promises another format is pointed out before the yes", async () => {
+  const world = await createDesk(
+    ...questions.slice(0, 4),
+    ["Where to save", `clip.webm${enter}`],
+    ["Start it?", enter],
+  );
+  const { code, stderr } = await world.vidgen("generate", "--no-color");
+  expect([code, stderr]).toEqual([130, expect.stringMatching(/clip\.webm would hold an \.mp4\.[\s\S]*Start it\?/)]);
+  expect(stderr.match(/would hold/g)).toHaveLength(1);
+});
+
 test("without an answer the ratio and the length are the service's own, and a length is a number of seconds", async () => {
   const wrong = ["0", "-5", "5 m", "long"].map((answer, i): [string, string] => [
     i === 0 ? "How long" : "a number of seconds",

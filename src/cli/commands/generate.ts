@@ -35,6 +35,7 @@ import {
   checkPlace,
   collectedResult,
   earlierDocument,
+  notePlace,
   printResult,
   savedResult,
 } from "../terminal/result.ts";
@@ -165,14 +166,17 @@ function howEarlier({ again, reuse }: Options): Earlier {
 }
 
 /** Where the video goes; `undefined` when it is not to be saved. */
-function choosePlace(options: Options, { io, output }: Context): string | undefined {
+function choosePlace(options: Options, { io, output, command }: GenerateContext): string | undefined {
   const { wait, open = false } = options;
   const asked = options.output ?? (options.download ? "." : undefined);
   if (!wait && asked !== undefined)
     throw usage("--no-wait cannot be combined with -o: save the video later with `vidgen wait <id> -o ...`.");
   if (!wait && open)
     throw usage("--no-wait cannot be combined with --open: open the video later with `vidgen wait <id> --open`.");
+  if (!wait && command.getOptionValueSource("timeout") === "cli")
+    throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkPlace(asked, { open, output }, io);
+  notePlace(asked, output);
   return asked ?? (options.local && wait ? "." : undefined);
 }
 

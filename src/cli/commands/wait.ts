@@ -1,6 +1,6 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { isDistinct } from "../../client/naming.ts";
-import { usage, type VidgenError } from "../../errors.ts";
+import { compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
@@ -25,6 +25,7 @@ import {
   checkInfoPlace,
   checkPlace,
   collectedResult,
+  notePlace,
   printResult,
   type Result,
   savedResult,
@@ -39,7 +40,7 @@ function declare(program: CommandUnknownOpts) {
     .command("wait")
     .summary("wait for generations already started")
     .description(
-      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. If there are several exit codes, the highest wins.",
+      "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. If several fail, the worst decides the exit code.",
     )
     .argument("[id...]", "ids of generations (default: the newest running one)")
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
@@ -60,7 +61,7 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Follows existing generations concurrently, and saves them with `-o`. Throws the error with the highest exit code. */
+/** Follows existing generations concurrently, and saves them with `-o`. Throws the worst error. */
 async function wait(typed: string[], options: Options, context: Context): Promise<void> {
   const { io, output, defer } = context;
   const { all, open = false } = options;
@@ -68,6 +69,7 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   if (typed.includes("")) throw usage("An id is empty.");
   checkPlace(options.output, { output, open }, io);
   checkInfoPlace(options.output, options);
+  notePlace(options.output, output);
   readTimes(options);
   const { openServices } = await import("../services.ts");
   const { locateGenerations } = await import("../generations.ts");
@@ -139,7 +141,7 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
 type Outcome = { id: string; document: object; error?: VidgenError };
 type Failure = { id: string; error: VidgenError };
 
-/** Prints what went wrong, each message once, and throws the error with the highest exit code, with one command that resumes all. */
+/** Prints what went wrong, each message once, and throws the worst error, with one command that resumes all. */
 async function failAll(failures: Failure[], { options, io, output }: Waiting): Promise<void> {
   const isSame = (a: VidgenError, b: VidgenError) => a.message === b.message && a.hint === b.hint;
   const distinct = failures.filter((one, i) => failures.findIndex(({ error }) => isSame(error, one.error)) === i);
@@ -147,7 +149,7 @@ async function failAll(failures: Failure[], { options, io, output }: Waiting): P
     const ids = failures.filter((failure) => isSame(failure.error, error)).map(({ id }) => id);
     return output.json ? error : error.about(ids.join(", "));
   });
-  const [worst, ...others] = errors.sort((a, b) => b.exit - a.exit);
+  const [worst, ...others] = errors.sort(compareSeverity);
   if (!worst) return;
   if (!output.json) for (const error of others) await output.fail(error);
   const left = failures.filter(({ error }) => !isOver(error)).map(({ id }) => id);

@@ -5,7 +5,7 @@ import type { BatchCounts } from "../../client/batch/counts.ts";
 import type { PlannedRow } from "../../client/batch/plan.ts";
 import type { ResultLine } from "../../client/batch/results.ts";
 import type { RunEnd } from "../../client/batch/run.ts";
-import { asVidgenError, type ErrorCode, VidgenError } from "../../errors.ts";
+import { asVidgenError, compareSeverity, type ErrorCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
 import { quote } from "../command-line.ts";
@@ -76,19 +76,6 @@ function formatCost(credits: number | null, unknown: string): string {
   return credits === null ? unknown : `about ${formatNumber(credits)} credits`;
 }
 
-/** When several apply, the first of these decides the exit code. */
-const order: readonly ErrorCode[] = [
-  "unknown",
-  "auth",
-  "credits",
-  "not_found",
-  "failed",
-  "output",
-  "network",
-  "rejected",
-  "pending",
-];
-
 type Ended = { end: RunEnd; counts: BatchCounts };
 
 type How = {
@@ -157,10 +144,11 @@ function codeOf(rows: readonly PlannedRow[], { stopped, failures }: RunEnd, { si
     return state.kind === "failed" ? codeOfRow(state.attempt.error?.code) : [];
   });
   const codes = [...before, ...ofRun, ...(stopped ? [codeOfRow(stopped.code)] : [])];
-  return order.find((code) => codes.includes(code)) ?? "pending";
+  const [worst] = codes.map((code) => ({ code })).sort(compareSeverity);
+  return worst?.code ?? "pending";
 }
 
-/** As one of those that decide. */
+/** A row whose image has changed is no fault of the command line, and a bug is reported as such only where it ends the command. */
 function codeOfRow(code: ErrorCode | undefined): ErrorCode {
-  return code !== undefined && order.includes(code) ? code : "rejected";
+  return code === undefined || code === "usage" || code === "bug" ? "rejected" : code;
 }

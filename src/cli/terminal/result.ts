@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
 import type { StartedEntry } from "../../client/attempts.ts";
-import { checkTemplate } from "../../client/naming.ts";
+import { checkTemplate, findExtensionNote } from "../../client/naming.ts";
 import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Collected } from "../session.ts";
@@ -87,6 +87,12 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
   if (output.json) throw usage("--json and -o - cannot be combined: both write to stdout.");
   if (io.stdout.isTTY)
     throw usage("-o - writes the video to stdout, which is a terminal: pipe it, or save it to a file.");
+}
+
+/** Says before anything is paid what to know about a place. */
+export function notePlace(place: string | undefined, { note }: Pick<Output, "note">): void {
+  const text = place === undefined ? undefined : findExtensionNote(place);
+  if (text !== undefined) note(text);
 }
 
 /** Throws `usage` when `--write-info-json` has no saved file that it could write beside. */

@@ -1,5 +1,6 @@
 import { VidgenError } from "../../errors.ts";
-import type { Entry } from "../history.ts";
+import { type Entry, isPaidBy } from "../history.ts";
+import { findFalls, median } from "../price.ts";
 import type { ResultLine } from "./results.ts";
 import { isUnclear } from "./status.ts";
 
@@ -45,7 +46,6 @@ export function createCosts(
   entries: readonly Entry[],
   { account, now }: { account: string; now: Date },
 ): Costs {
-  const isOwn = (each: { account?: string | undefined }) => each.account === undefined || each.account === account;
   /** By how much the balance fell for each model; a fall that comes twice is its price. */
   const falls = new Map<string, number[]>();
   const fallsOf = (model: string) => {
@@ -53,11 +53,7 @@ export function createCosts(
     falls.set(model, known);
     return known;
   };
-  const told = entries.filter((entry) => entry.remaining_credits !== undefined && isOwn(entry)).reverse();
-  for (const [i, { request, remaining_credits = 0 }] of told.entries()) {
-    const fell = (told[i - 1]?.remaining_credits ?? 0) - remaining_credits;
-    if (fell > 0) fallsOf(request.model).push(fell);
-  }
+  for (const { model, credits } of findFalls(entries, account)) fallsOf(model).push(credits);
   const fellOf = ({ credits, balance_fell }: ResultLine) => credits ?? balance_fell ?? undefined;
   for (const line of earlier) {
     const fell = fellOf(line) ?? 0;
@@ -86,9 +82,9 @@ export function createCosts(
   for (const { model, credits, balance_fell } of paid)
     count(model, { credits: credits ?? undefined, balance_fell: balance_fell ?? undefined });
   for (const line of earlier)
-    if (line.remaining_credits !== null && isOwn(line))
+    if (line.remaining_credits !== null && isPaidBy(account, line))
       balance = { credits: line.remaining_credits, at: line.started_at };
-  const last = told.at(-1);
+  const last = entries.find((entry) => entry.remaining_credits !== undefined && isPaidBy(account, entry));
   if (last && (balance === undefined || last.at > balance.at))
     balance = { credits: last.remaining_credits ?? 0, at: last.at };
   let remaining = balance?.credits;
@@ -123,10 +119,6 @@ export function createCosts(
     remaining: () => remaining && since.reduce((left, model) => left - (dearest(model) ?? 0), remaining),
     isOpen: () => isOpen || (remaining === undefined && charged > 0),
   };
-}
-
-function median(values: readonly number[]): number | undefined {
-  return [...values].sort((a, b) => a - b)[Math.floor((values.length - 1) / 2)];
 }
 
 /** The error that a start would go beyond the budget; the first row of a model is started to see what it costs. */

@@ -7,6 +7,34 @@ import { apiKey, baseUrl, createWorld, failure, goneReply, isStart, mediaUrl, on
 const uuid = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
 const video = (prompt: string) => Buffer.from(tinyMp4(prompt));
 
+test.each([
+  ["generate", ["generate", "a fox"]],
+  ["wait", ["wait", "123e4567-e89b-12d3-a456-426614174000"]],
+])("%s says that -o clip.webm would hold an .mp4 before it sends anything", async (_, argv) => {
+  const world = await createWorld();
+  let before = "";
+  world.faults = [
+    () => {
+      before ||= world.printed.stderr;
+      return undefined;
+    },
+  ];
+  const clip = join(world.folder, "clip.webm");
+  await world.vidgen(...argv, "-o", clip);
+  expect(before).toContain(`vidgen converts nothing: ${clip} would hold an .mp4.`);
+  for (const place of ["clip.mp4", "v2.5", "clips.mov/", "{slug}"])
+    expect((await world.vidgen(...argv, "-o", join(world.folder, place))).stderr).not.toContain("converts");
+});
+
+test("--no-wait with --timeout is a usage error: nothing is waited for", async () => {
+  const world = await createWorld();
+  expect(await world.vidgen("generate", "a fox", "--no-wait", "--timeout", "5m")).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/--no-wait cannot be combined with --timeout: .*`vidgen wait <id> --timeout/),
+  });
+  expect(world.requests).toEqual([]);
+});
+
 describe("the result", () => {
   test("is the url, and nothing else is on stdout", async () => {
     const world = await createWorld();

@@ -37,7 +37,7 @@ test("the info beside a video tells the whole request without its secrets, the t
     request: { prompt: "a fox", model: "wan-2.5", duration: 8, callback_url, seed: 7 },
     started_at: "2026-01-01T00:00:00.000Z",
     created_at,
-    completed_at: null,
+    completed_at: expect.stringMatching(/^2026-01-01T00:00:3\d/),
     credits: null,
     remaining_credits: 990,
   });
@@ -46,6 +46,25 @@ test("the info beside a video tells the whole request without its secrets, the t
   expect(text).not.toContain("canary");
   expect(readdirSync(world.folder).sort()).toEqual(["fox.mp4", "fox.mp4.json"]);
   expect(readFileSync(file)).toEqual(Buffer.from(tinyMp4("a fox")));
+});
+
+test("the credits are told once the price of the model is known, by generate, wait and what is added later", async () => {
+  const { world, info, generate } = await createArchive();
+  for (const prompt of ["a bear", "a cub"]) await world.vidgen("generate", prompt, "--no-wait");
+  await world.vidgen(...generate);
+  const { id, ...first } = read(info);
+  expect(first).toMatchObject({ credits: 10, remaining_credits: 970 });
+  rmSync(info);
+  await world.vidgen("wait", id, "-o", join(world.folder, "fox.mp4"), "--write-info-json");
+  expect(read(info)).toEqual({ id, ...first });
+});
+
+test("when it ended is null where nobody watched it", async () => {
+  const { world, file, info } = await createArchive();
+  const id = (await world.vidgen("generate", "a fox", "--no-wait")).stdout.trim();
+  await world.io.sleep(100_000);
+  await world.vidgen("wait", id, "-o", file, "--write-info-json");
+  expect(read(info)).toMatchObject({ id, completed_at: null, credits: null });
 });
 
 test("in a folder each video of wait has its own, and what another machine started has what the service says", async () => {

@@ -61,6 +61,24 @@ test("several ids with --json are one array, in the order of the ids, and the ex
   expect(JSON.parse(run.stderr)).toMatchObject({ error: { code: "not_found", id: unknownId } });
 });
 
+const noMedia: World["faults"][number] = (request) =>
+  request.url.startsWith(mediaUrl) ? new Response("", { status: 418 }) : undefined;
+
+test.each<[string[], World["faults"], number]>([
+  [["[fail]", "a fox"], [noMedia], 4],
+  [["[fail]", "[slow: 90s]"], [], 4],
+])("the same two failures, %j, end wait and batch with the same code", async (prompts, faults, code) => {
+  const world = await createWorld();
+  const ids = [];
+  for (const prompt of prompts) ids.push(await start(world, prompt));
+  world.faults = faults;
+  const how = ["-o", join(world.folder, "{id}.mp4"), "--timeout", "60s"];
+  const file = join(world.folder, "shots.txt");
+  writeFileSync(file, prompts.join("\n"));
+  const runs = [await world.vidgen("wait", ...ids, ...how), await world.vidgen("batch", file, ...how)];
+  expect(runs.map((run) => run.code)).toEqual([code, code]);
+});
+
 test("each message is printed once, with the generations that it is about", async () => {
   const world = await createWorld();
   const ids = [await start(world, "[fail] one"), await start(world, "[fail] two"), unknownId];

@@ -1,6 +1,6 @@
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
-import { namesIn } from "../../naming.ts";
+import { findExtensionNote, namesIn } from "../../naming.ts";
 import type { Row } from "../row.ts";
 import { createRowCheck, type RowFlags } from "./check.ts";
 import { guessColumn, isKnown, withColumnNames } from "./columns.ts";
@@ -55,7 +55,12 @@ export async function readRows(
   faults.throwIfAny(slips);
   if (total === 0)
     throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
-  return { rows, total, notes: [...slips, ...images.notes()] };
+  return { rows, total, notes: [...slips, ...findPlaceNotes(rows), ...images.notes()] };
+}
+
+/** One row stands for all. */
+function findPlaceNotes(rows: readonly Row[]): string[] {
+  return rows.flatMap(({ place = "" }) => findExtensionNote(place) ?? []).slice(0, 1);
 }
 
 /** The names that templates use. */
