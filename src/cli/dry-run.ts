@@ -1,3 +1,4 @@
+import { findDoubts } from "../client/fields.ts";
 import type { StartRequest } from "../client/schema.ts";
 import type { Context } from "./context.ts";
 import { localBaseUrl } from "./local.ts";
@@ -18,6 +19,7 @@ export async function printDryRun(
 ): Promise<void> {
   const { local = false, reuse } = options;
   const baseUrl = local ? undefined : await findBaseUrl(options.baseUrl, io);
+  for (const doubt of findDoubts(request)) output.note(doubt);
   if (!local && baseUrl === undefined) output.note("No base URL is set; without --dry-run this would fail.");
   if (reuse) {
     const { findJournal } = await import("./services.ts");

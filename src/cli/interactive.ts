@@ -8,7 +8,7 @@ import type { Io } from "../io.ts";
 import { quote } from "./command-line.ts";
 import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
-import { resolveService } from "./services.ts";
+import { findTypicalCredits, resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkPlace, notePlace } from "./terminal/result.ts";
@@ -37,7 +37,7 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const set = ["imageUrl=", ...known.set];
   const { model = defaultModel } = known.texts;
   buildRequest({ ...known, texts: { ...known.texts, model, prompt: "still to come" }, set });
-  if (!local && !dryRun) await resolveService(options.baseUrl, io);
+  const service = local || dryRun ? undefined : await resolveService(options.baseUrl, io);
 
   const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
   buildRequest({ ...input, images: await readImages(input.images) });
@@ -47,7 +47,9 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
   notePlace(place, output);
   output.note(`\n${summarize(input)}\n\nEquivalent command:\n  ${command}\n`);
-  if (!dryRun) await askYes(local ? "Start it?" : "Start it? It costs credits.", io);
+  const credits = service && (await findTypicalCredits(input.texts.model, service, io));
+  const cost = service === undefined ? "" : ` It costs ${credits === undefined ? "" : `about ${credits} `}credits.`;
+  if (!dryRun) await askYes(`Start it?${cost}`, io);
   return { input, place };
 }
 

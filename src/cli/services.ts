@@ -1,5 +1,7 @@
 import { isAbsolute } from "node:path";
+import { accountOf } from "../client/history.ts";
 import { type Journal, type JournalIo, openJournal } from "../client/journal.ts";
+import { readPrices } from "../client/price.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
@@ -45,7 +47,7 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
       if (local || other === localBaseUrl) return openOnce(localBaseUrl, () => openLocalService(output.note, io));
       const service = await (other === undefined
         ? resolveService(typed, io)
-        : { baseUrl: other, apiKey: await resolveOwnKey(other, io) });
+        : { baseUrl: other, ...(await resolveOwnKey(other, io)) });
       return openOnce(`${service.baseUrl} ${service.apiKey}`, async () => service);
     },
     async close(isDone) {
@@ -62,7 +64,19 @@ async function openLocalService(onNote: (text: string) => void, io: Io): Promise
 /** The remote service and its key, from flag, environment or saved file. Throws `usage` without a base URL, `auth` without a key. */
 export async function resolveService(flag: string | undefined, io: Io) {
   const baseUrl = await resolveBaseUrl(flag, io, ", save one with `vidgen login`, or use --local");
-  return { baseUrl, apiKey: await resolveApiKey(baseUrl, io) };
+  return { baseUrl, ...(await resolveApiKey(baseUrl, io)) };
+}
+
+/** What a model typically costs at a service, in credits; `undefined` where the journal does not tell. */
+export async function findTypicalCredits(
+  model: string,
+  { baseUrl, apiKey }: Pick<Service, "baseUrl" | "apiKey">,
+  io: Io,
+): Promise<number | undefined> {
+  const { journal } = await findJournal(false, { ...io, onNote: () => {} });
+  const entries = await journal.entries(() => false).catch(() => []);
+  const own = entries.filter(({ base_url }) => base_url === baseUrl);
+  return readPrices(own, accountOf(baseUrl, apiKey)).typical(model);
 }
 
 /** The user's journal. `note` is set when the journal, or with `isLocal` the local service's state, is not in its usual folder. */

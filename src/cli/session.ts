@@ -21,7 +21,7 @@ export type SessionOptions = {
 };
 
 /** Where a session sends its requests; `local` for the local service. */
-export type Service = { baseUrl: string; apiKey: string; local?: Local };
+export type Service = { baseUrl: string; apiKey: string; keyHint?: string; local?: Local };
 
 /** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
@@ -58,11 +58,11 @@ type CollectOptions = {
 export type Collected = Completed & { file: string | undefined };
 
 export function createSession(service: Service, options: SessionOptions & { journal: Journal }, io: Io): Session {
-  const { baseUrl, apiKey, local } = service;
+  const { baseUrl, apiKey, keyHint, local } = service;
   const { output, journal } = options;
   output.hide(apiKey);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
-  const client = createServiceClient({ baseUrl, apiKey, journal, onNote: output.note }, { ...io, fetch });
+  const client = createServiceClient({ baseUrl, apiKey, keyHint, journal, onNote: output.note }, { ...io, fetch });
   /** The newest entries, which tell enough of a model's time. */
   let recent: Promise<Entry[]> | undefined;
 

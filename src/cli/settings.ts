@@ -38,10 +38,16 @@ export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, o
   );
 }
 
+/** A key, and what to do when the service rejects it. */
+type FoundKey = { apiKey: string; keyHint: string };
+
 /** The key for a base URL: VIDGEN_API_KEY > the one saved for its origin. Throws `auth` when there is none. */
-export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<string> {
-  const key = io.env.VIDGEN_API_KEY || (await readSaved(io)).keys?.[new URL(baseUrl).origin];
-  if (key) return checkApiKey(key);
+export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
+  const { VIDGEN_API_KEY } = io.env;
+  const fromVariable = "It came from VIDGEN_API_KEY, which overrides a saved key: set a valid one, or unset it.";
+  if (VIDGEN_API_KEY) return { apiKey: checkApiKey(VIDGEN_API_KEY), keyHint: fromVariable };
+  const key = (await readSaved(io)).keys?.[new URL(baseUrl).origin];
+  if (key) return { apiKey: checkApiKey(key), keyHint: savedKeyHint("vidgen login", io) };
   throw new VidgenError("auth", `No API key for ${new URL(baseUrl).origin}.`, {
     hint: "Save one with `vidgen login`, set VIDGEN_API_KEY, or use --local, which needs none.",
   });
@@ -51,16 +57,21 @@ export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<st
  * The key of the service that a generation was started at. VIDGEN_API_KEY belongs to the service that the settings name, and is sent to no
  * other that only the journal names. Throws `auth` when there is none.
  */
-export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<string> {
+export async function resolveOwnKey(baseUrl: string, io: SettingsIo): Promise<FoundKey> {
   const { origin } = new URL(baseUrl);
   const usual = await findBaseUrl(undefined, io);
   if (usual !== undefined && new URL(usual).origin === origin) return resolveApiKey(baseUrl, io);
   const key = (await readSaved(io)).keys?.[origin];
-  if (key) return checkApiKey(key);
+  const login = `vidgen login --base-url ${baseUrl}`;
+  if (key) return { apiKey: checkApiKey(key), keyHint: savedKeyHint(login, io) };
   const toUse = io.env.VIDGEN_API_KEY ? `, or add --base-url ${baseUrl} to use VIDGEN_API_KEY there` : "";
   throw new VidgenError("auth", `No API key for ${origin}, where it was started.`, {
-    hint: `Save one with \`vidgen login --base-url ${baseUrl}\`${toUse}.`,
+    hint: `Save one with \`${login}\`${toUse}.`,
   });
+}
+
+function savedKeyHint(login: string, io: SettingsIo): string {
+  return `It came from ${configPath(io)}: \`${login}\` saves another one there.`;
 }
 
 /**

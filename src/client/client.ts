@@ -8,13 +8,13 @@ import { type BeginOptions, begin, beginNew, type NewAttempt, type ResumedAttemp
 import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
+import { findDoubts } from "./fields.ts";
 import { type Completed, failedError, follow, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type Line, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
-import { guessModel } from "./models.ts";
 import { pollUntilAnswered } from "./poll.ts";
-import { creditsOf, findFalls } from "./price.ts";
+import { type Prices, readPrices } from "./price.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start } from "./start.ts";
@@ -27,6 +27,8 @@ export type ClientOptions = {
   /** The service's address; https, except on this machine. */
   baseUrl: string;
   apiKey: string;
+  /** Where the key came from and how to replace it, for the error when the service rejects it. */
+  keyHint?: string | undefined;
   /** Where each start is written down before it is sent; without one nothing is written down. */
   journal?: Omit<Journal, "path"> | undefined;
   /** Called with news for the user, such as a model that looks like a slip. */
@@ -41,7 +43,11 @@ export type ReadyStart = NewAttempt & {
   sendUntilKnown(options: SendOptions): Promise<End>;
 };
 
-export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow"> & Partial<Pick<StartOptions, "leave">>;
+export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow"> &
+  Partial<Pick<StartOptions, "leave">> & {
+    /** Whether a note says what is probably wrong in the request; a batch has told it in its plan. */
+    tellsDoubts?: boolean;
+  };
 
 export type SentStart = Started & { attempt: string };
 
@@ -95,6 +101,8 @@ export type Client = {
   download(id: string, place: string | Claim, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
+  /** What starts cost, as far as the newest part of the journal tells. Never rejects. */
+  prices(): Promise<Prices>;
   /** Where the video of a generation is saved already, if `place` would save it there. */
   findSaved(id: string, place: string): Promise<string | undefined>;
   /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
@@ -104,7 +112,7 @@ export type Client = {
 /** For this long after a generation has completed its video may be downloaded, however little of the time to wait is left. */
 const downloadMs = 5 * 60_000;
 
-/** How many generations that nobody follows a client remembers to have started, and how many models that a note was given about. */
+/** How many generations that nobody follows a client remembers to have started, and how many doubts it has told. */
 const maxRemembered = 1_000;
 
 /** A client of the service, for the CLI and for the library. Throws `usage` for an address or a key that cannot be used. */
@@ -122,22 +130,22 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
   const fresh = new Map<string, Entry>();
   const claims = createClaims(journal, io);
-  /** The models that a note was given about: a batch sends the same one a thousand times. */
+  /** The doubts that were told: the same request may be started a thousand times. */
   const doubted = new Map<string, true>();
 
   async function sendUntilKnown(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {
     const { attempt, at } = begun;
-    const guess = guessModel(request.model);
-    if (guess !== undefined && !doubted.has(request.model))
-      onNote(`Unknown model "${request.model}"; did you mean ${guess}? Sent as typed.`);
-    remember(doubted, request.model, true);
+    for (const doubt of how.tellsDoubts === false ? [] : findDoubts(request)) {
+      if (!doubted.has(doubt)) onNote(`${doubt} Sent as typed.`);
+      remember(doubted, doubt, true);
+    }
     const leave = how.leave ?? new AbortController().signal;
     const record = redactValue(recordOf(request), redact);
     const isOther = (entry: Entry) => !isOwnAccount(entry) || !isDeepStrictEqual(entry.request, record);
     const isForeign = async (id: string) =>
       (await entriesOf(id)).some((entry) => entry.attempt !== attempt && isOther(entry));
     const end = await start(api, request, { ...how, leave, attempt, isForeign, journal, onNote }, io);
-    if (end.kind !== "accepted") return end;
+    if (end.kind !== "accepted") return { ...end, error: explainKey(end.error) };
     const { generation, remaining_credits } = end.started;
     const entry = { attempt, at, base_url: service, account, request: record, remaining_credits };
     remember(fresh, generation.id, { ...entry, id: generation.id, status: "processing" });
@@ -168,6 +176,11 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   /** Appends a line about what has happened already, so a failure to write is only a note. */
   const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
+  const explainKey = (error: VidgenError) =>
+    error.code === "auth" && options.keyHint !== undefined
+      ? new VidgenError(error.code, error.message, { ...error, hint: options.keyHint, cause: error.cause })
+      : error;
+
   /** A 404 means something for what this key has started alone: it is lost then, and stays so until it is found or started again. */
   async function explainNotFound(error: VidgenError, id: string, entry: Entry | undefined): Promise<VidgenError> {
     if (error.code !== "not_found" || entry === undefined) return error;
@@ -197,7 +210,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const options = { timeoutMs, intervalMs, isNew, isKnown, signal: how.signal, onState, onTrouble, onNote };
     const completed = await follow(api, id, options, io)
       .catch(async (thrown) => {
-        const error = asVidgenError(thrown);
+        const error = explainKey(asVidgenError(thrown));
         if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
         throw await explainNotFound(error, id, entry);
       })
@@ -249,11 +262,12 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return downloaded;
   }
 
+  const prices = async () => readPrices(await entries(() => false).catch(() => []), account);
+
   /** What the journal tells of a generation for its info file; where it cannot, what was known before. */
   async function forInfo(id: string, before?: Entry) {
     const entry = (await find(id).catch(() => undefined)) ?? before;
-    const newest = entry && (await entries(() => false).catch(() => []));
-    return { entry, credits: newest && creditsOf(entry.attempt, findFalls(newest, account)) };
+    return { entry, credits: entry && (await prices()).of(entry.attempt) };
   }
 
   return {
@@ -267,10 +281,11 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
     async status(id, { signal }) {
       const entry = await find(id).catch(() => undefined);
-      const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch((error) => {
+      const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(async (thrown) => {
+        const error = explainKey(asVidgenError(thrown));
         const isOther = entry !== undefined && !isPaidBy(account, entry);
         // One look tells too little to call it lost.
-        throw isOther ? explainNotFound(asVidgenError(error), id, entry) : error;
+        throw isOther ? await explainNotFound(error, id, entry) : error;
       });
       const { status } = generation;
       if (status !== "completed" && status !== "failed") return generation;
@@ -290,6 +305,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
+    prices,
     async findSaved(id, place) {
       const entry = await find(id);
       return entry && claims.findSaved({ ...entry, id }, place);

@@ -1,5 +1,5 @@
 import { shorten } from "./credentials.ts";
-import { aspectRatios, defaultModel, models } from "./models.ts";
+import { aspectRatios, defaultModel, guessModel, models } from "./models.ts";
 
 /** A field of the start request (interface 4.1): all that flags, columns, questions, tools and commands know of it. */
 type Entry = {
@@ -21,6 +21,8 @@ type Entry = {
   suggestions?: readonly (readonly [value: string, description: string])[];
   /** What is wrong with a value, after the name of the field; by default a blank one is empty. */
   findFault?(text: string): string | undefined;
+  /** What makes a value a probable slip, as a sentence. The service may know better: it is sent all the same. */
+  findDoubt?(text: string): string | undefined;
   /** What to do about a fault. */
   hint?: string;
   /** The value as it is sent; by default the text. */
@@ -55,6 +57,7 @@ const table = [
     isRequired: true,
     subject: "The model",
     suggestions: models.map(({ id, characteristic }) => [id, characteristic] as const),
+    findDoubt: findModelDoubt,
     hint: "`vidgen models` lists them.",
     label: "Model",
     question: "Which model?",
@@ -66,7 +69,7 @@ const table = [
     agentAbout: 'Width:height, such as "16:9".',
     takes: "text",
     suggestions: aspectRatios.map((ratio) => [ratio, ""] as const),
-    findFault: (text) => (isRatio(text) ? undefined : `must be width:height, such as 16:9, not "${shorten(text)}"`),
+    findFault: findRatioFault,
     label: "Ratio",
     question: "Which aspect ratio?",
   },
@@ -77,6 +80,7 @@ const table = [
     agentAbout: "The length in seconds, such as 8.",
     takes: "number",
     findFault: findDurationFault,
+    findDoubt: findDurationDoubt,
     toWire: readDuration,
     label: "Length",
     question: "How long, in seconds?",
@@ -134,6 +138,14 @@ export function findValueFault(field: Field, text: string): string | undefined {
   return isBlank(text) ? "is empty" : undefined;
 }
 
+/** What is probably wrong in a request as it is sent, a sentence for each such value. */
+export function findDoubts(request: Readonly<Record<string, unknown>>): string[] {
+  return fields.flatMap(({ name, findDoubt }) => {
+    const value = request[name];
+    return value === undefined ? [] : (findDoubt?.(String(value)) ?? []);
+  });
+}
+
 /** A value as it is sent. */
 export function wireValue({ toWire }: Field, text: string): unknown {
   return toWire ? toWire(text) : text;
@@ -156,6 +168,19 @@ function findDurationFault(text: string): string | undefined {
   return /^-\d/.test(text) ? `must be a length in seconds, e.g. 8, not "${shorten(text)}"` : undefined;
 }
 
+function findDurationDoubt(text: string): string | undefined {
+  const seconds = readDuration(text);
+  if (typeof seconds === "number" && seconds > 0) return undefined;
+  const [guess] = typeof seconds === "number" ? [] : (/[1-9]\d*/.exec(text) ?? []);
+  const end = guess === undefined ? ", such as 8." : `; did you mean ${guess}?`;
+  return `The duration "${shorten(text)}" is not a length in seconds${end}`;
+}
+
+function findModelDoubt(text: string): string | undefined {
+  const guess = guessModel(text);
+  return guess && `Unknown model "${shorten(text)}"; did you mean ${guess}?`;
+}
+
 function findSecondsFault(text: string, { maxSeconds }: { maxSeconds: number | undefined }): string | undefined {
   const seconds = readDuration(text);
   if (typeof seconds === "number" && seconds > 0 && seconds <= (maxSeconds ?? seconds)) return undefined;
@@ -175,6 +200,21 @@ function findUrlFault(text: string, use: "fetches" | "calls"): string | undefine
 function isBlank(text: string): boolean {
   return text.trim() === "";
 }
+
+function findRatioFault(text: string): string | undefined {
+  if (isRatio(text)) return undefined;
+  const guess = shapes.get(text.trim().toLowerCase()) ?? text.replace(/[^\d.]+/g, ":");
+  return `must be width:height, such as ${isRatio(guess) ? guess : "16:9"}, not "${shorten(text)}"`;
+}
+
+const shapes = new Map([
+  ["landscape", "16:9"],
+  ["wide", "16:9"],
+  ["widescreen", "16:9"],
+  ["portrait", "9:16"],
+  ["vertical", "9:16"],
+  ["square", "1:1"],
+]);
 
 function isRatio(text: string): boolean {
   const [, width, height] = /^(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)$/.exec(text) ?? [];

@@ -41,7 +41,14 @@ export function checkModel(id: string): string {
 /** The known model that was probably meant by an unknown one; `undefined` for a known one, and where none is similar. */
 export function guessModel(id: string): string | undefined {
   const ids = models.map((model) => model.id);
-  return ids.includes(id) ? undefined : findSimilar(id, ids);
+  return ids.includes(id) ? undefined : (findSimilar(id, ids) ?? findLonger(id, ids));
+}
+
+/** The first candidate that begins with a word of three letters or more, such as "veo-3.1" with "Veo". */
+function findLonger(word: string, candidates: readonly string[]): string | undefined {
+  const flatten = (text: string) => text.toLowerCase().replace(/[^a-z0-9]/g, "");
+  const begin = flatten(word);
+  return begin.length < 3 ? undefined : candidates.find((candidate) => flatten(candidate).startsWith(begin));
 }
 
 /** The candidate that was probably meant by a mistyped word; `undefined` when none is at most two letters away. */

@@ -12,16 +12,25 @@ export function findFalls(entries: readonly Entry[], account: string): Fall[] {
   });
 }
 
-/** What a model typically costs: the median of its falls, in credits; `undefined` where there is none. */
-export function typicalCredits(model: string, falls: readonly Fall[]): number | undefined {
-  return median(falls.filter((fall) => fall.model === model).map(({ credits }) => credits));
-}
+/** What starts cost on an account, in credits; `undefined` where nothing tells. */
+export type Prices = {
+  /** The median of what a model has cost. */
+  typical(model: string): number | undefined;
+  /** What an attempt has cost: a fall that its model has had twice is the price. */
+  of(attempt: string): number | undefined;
+};
 
-/** What a start has cost, in credits: a fall that its model has had twice is its price. `undefined` where that is not known. */
-export function creditsOf(attempt: string, falls: readonly Fall[]): number | undefined {
-  const own = falls.find((fall) => fall.attempt === attempt);
-  const same = falls.filter(({ model, credits }) => model === own?.model && credits === own.credits);
-  return same.length > 1 ? own?.credits : undefined;
+/** The prices by the journal's entries of a service, newest first. */
+export function readPrices(entries: readonly Entry[], account: string): Prices {
+  const falls = findFalls(entries, account);
+  return {
+    typical: (model) => median(falls.filter((fall) => fall.model === model).map(({ credits }) => credits)),
+    of(attempt) {
+      const own = falls.find((fall) => fall.attempt === attempt);
+      const same = falls.filter(({ model, credits }) => model === own?.model && credits === own.credits);
+      return same.length > 1 ? own?.credits : undefined;
+    },
+  };
 }
 
 export function median(values: readonly number[]): number | undefined {

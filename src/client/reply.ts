@@ -47,7 +47,7 @@ export function refusal(reply: Reply): VidgenError {
     return new VidgenError("credits", `Not enough credits: ${said}`, { httpStatus, hint });
   }
   if (httpStatus === 401 || httpStatus === 403) {
-    const hint = "Save a valid key with `vidgen login`; VIDGEN_API_KEY, if set, overrides it.";
+    const hint = "Use a key that is valid for this service.";
     return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, hint });
   }
   if (httpStatus >= 300 && httpStatus < 400) {

@@ -167,6 +167,16 @@ test("where it is saved is asked too, and stands in the command line", async () 
   expect(existsSync(run.stdout.trim())).toBe(true);
 });
 
+test("the price is in the last question, once it is known", async () => {
+  const world = await createDesk();
+  world.isTerminal = false;
+  for (const prompt of ["a bear", "a cub"]) await world.vidgen("generate", prompt, "--no-wait");
+  world.isTerminal = true;
+  world.answers = [...questions.slice(0, -1), ["Start it? It costs about 10 credits.", enter]];
+  expect((await world.vidgen("generate", "--no-color")).code).toBe(130);
+  expect(world.answers).toEqual([]);
+});
+
 test("a name that promises another format is pointed out before the yes", async () => {
   const world = await createDesk(
     ...questions.slice(0, 4),

@@ -36,6 +36,8 @@ async function modeOf(path: string): Promise<string> {
 }
 
 const linux = "/home/ann/.config/vidgen /home/ann/.local/share/vidgen";
+const apiKeyFor = async (...where: Parameters<typeof resolveApiKey>) => (await resolveApiKey(...where)).apiKey;
+
 test.each([
   ["linux", {}, linux],
   ["freebsd", {}, linux],
@@ -93,7 +95,7 @@ test.each([
   ["the saved file", {}, { keys: { [one]: "saved-key" } }, "saved-key"],
   ["the saved file, the variable being empty", { VIDGEN_API_KEY: "" }, { keys: { [one]: "saved-key" } }, "saved-key"],
 ])("the key is from %s", async (_, env: Env, saved, found) => {
-  expect(await resolveApiKey(one, await createWorld({ env, saved }))).toBe(found);
+  expect(await apiKeyFor(one, await createWorld({ env, saved }))).toBe(found);
 });
 
 test.each([
@@ -107,9 +109,9 @@ test.each([
 test("a saved key is for its origin and no other", async () => {
   const world = await createWorld();
   await saveLogin(`${one}/v1`, key, world);
-  expect(await resolveApiKey(`${one}/v2`, world)).toBe(key);
+  expect(await apiKeyFor(`${one}/v2`, world)).toBe(key);
   for (const other of [two, `${one}:8443`, "https://api.one.example", "http://one.example"])
-    await expect(resolveApiKey(other, world)).rejects.toMatchObject({ code: "auth", exit: 3 });
+    await expect(apiKeyFor(other, world)).rejects.toMatchObject({ code: "auth", exit: 3 });
 });
 
 test("two logins are both kept, and a logout forgets one", async () => {
@@ -117,11 +119,11 @@ test("two logins are both kept, and a logout forgets one", async () => {
   expect(await saveLogin(one, "key-1", world)).toBe(configPath(world));
   await saveLogin(two, "key-2", world);
   expect(await findBaseUrl(undefined, world)).toBe(two);
-  expect([await resolveApiKey(one, world), await resolveApiKey(two, world)]).toEqual(["key-1", "key-2"]);
+  expect([await apiKeyFor(one, world), await apiKeyFor(two, world)]).toEqual(["key-1", "key-2"]);
   expect(await removeLogin(one, world)).toBe(true);
   expect(await removeLogin(one, world)).toBe(false);
-  await expect(resolveApiKey(one, world)).rejects.toMatchObject({ code: "auth" });
-  expect(await resolveApiKey(two, world)).toBe("key-2");
+  await expect(apiKeyFor(one, world)).rejects.toMatchObject({ code: "auth" });
+  expect(await apiKeyFor(two, world)).toBe("key-2");
   expect(await readFile(configPath(world), "utf8")).not.toContain("key-1");
 });
 
@@ -154,7 +156,7 @@ test("reading leaves the modes as they are, and a login makes its own file priva
   await chmod(configPath(world), 0o644);
   await chmod(world.env.VIDGEN_HOME, 0o2775);
   const modes = async () => [await modeOf(configPath(world)), await modeOf(world.env.VIDGEN_HOME)];
-  await resolveApiKey(one, world);
+  await apiKeyFor(one, world);
   expect(await modes()).toEqual(["644", "2775"]);
   await saveLogin(two, key, world);
   expect(await modes()).toEqual(["600", "2775"]);
@@ -177,7 +179,7 @@ test.each(corrupt)("a saved file that holds %j is reported with its path, and le
   const world = await createWorld({ saved });
   const error = { code: "usage", message: expect.stringContaining(configPath(world)) };
   await expect(findBaseUrl(undefined, world)).rejects.toMatchObject(error);
-  await expect(resolveApiKey(one, world)).rejects.toMatchObject(error);
+  await expect(apiKeyFor(one, world)).rejects.toMatchObject(error);
   await expect(saveLogin(one, key, world)).rejects.toMatchObject(error);
   await expect(removeLogin(one, world)).rejects.toMatchObject(error);
   expect(await readFile(configPath(world), "utf8")).toBe(saved);
@@ -187,7 +189,7 @@ test.each(corrupt)("a saved file that holds %j is reported with its path, and le
 test.each(corrupt)("with all from the environment, a saved file that holds %j is in nobody's way", async (saved) => {
   const world = await createWorld({ saved, env: { VIDGEN_API_KEY: key, VIDGEN_BASE_URL: one } });
   expect(await resolveBaseUrl(undefined, world)).toBe(one);
-  expect(await resolveApiKey(one, world)).toBe(key);
+  expect(await apiKeyFor(one, world)).toBe(key);
   expect(await findModelSetting(world)).toBe(undefined);
 });
 
@@ -205,9 +207,9 @@ test("a place that cannot be written to is an output error", async () => {
 
 test("a key of the environment or the saved file is checked as a typed one is", async () => {
   const fromEnv = await createWorld({ env: { VIDGEN_API_KEY: "sec ret" } });
-  await expect(resolveApiKey(one, fromEnv)).rejects.toMatchObject({ code: "usage" });
+  await expect(apiKeyFor(one, fromEnv)).rejects.toMatchObject({ code: "usage" });
   const fromFile = await createWorld({ saved: { keys: { [one]: "sec\nret" } } });
-  await expect(resolveApiKey(one, fromFile)).rejects.toMatchObject({ code: "usage" });
+  await expect(apiKeyFor(one, fromFile)).rejects.toMatchObject({ code: "usage" });
   const padded = await createWorld({ env: { VIDGEN_API_KEY: `${key}\n` } });
-  expect(await resolveApiKey(one, padded)).toBe(key);
+  expect(await apiKeyFor(one, padded)).toBe(key);
 });

@@ -26,6 +26,7 @@ import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
 import { createBatchProgress, describeCounts } from "../terminal/batch-progress.ts";
 import { describePlan, endOfBatch } from "../terminal/batch-report.ts";
+import { formatNumber } from "../terminal/format.ts";
 import { addBatchStatus } from "./batch-status.ts";
 
 export function addBatch(program: CommandUnknownOpts, context: Context): void {
@@ -123,7 +124,7 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
   const text = describePlan(opened, { results, isLocal: session.isLocal, budget: limits });
   if (options.dryRun) return output.result(text, { ...opened.plan, results });
   output.note(text);
-  await confirm(opened.plan, options, context);
+  await confirm(opened.plan, { yes: options.yes, isLocal: session.isLocal }, context);
   await run(opened, { ...limits, results, file, options, session }, context);
 }
 
@@ -170,10 +171,13 @@ function pickPlanning({ overwrite, retryFailed, retryUnknown, dryRun }: Options)
   return { overwrite, retryFailed, retryUnknown, isDryRun: dryRun };
 }
 
-async function confirm({ to_start }: Plan, { yes }: Options, context: Context): Promise<void> {
+type Confirming = { yes: boolean | undefined; isLocal: boolean };
+
+async function confirm({ to_start, credits }: Plan, { yes, isLocal }: Confirming, context: Context): Promise<void> {
   const { canAsk, askYes } = await import("../terminal/prompts.ts");
   if (yes || to_start === 0 || !canAsk(context, context.io)) return;
-  await askYes(`Start ${to_start === 1 ? "1 generation" : `${to_start} generations`}?`, context.io);
+  const cost = isLocal || credits === null ? "" : ` for about ${formatNumber(credits)} credits`;
+  await askYes(`Start ${to_start === 1 ? "1 generation" : `${to_start} generations`}${cost}?`, context.io);
 }
 
 function readLimits({ jobs, maxCredits, keepCredits, ...times }: Options) {

@@ -212,6 +212,7 @@ async function startOnce(
   if (end.kind !== "accepted")
     throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
   const { generation, remaining_credits } = end.started;
+  const cost = session.isLocal ? undefined : (await session.client.prices()).of(begun.attempt);
   reporter.tell({
     event: "started",
     id: generation.id,
@@ -219,8 +220,10 @@ async function startOnce(
     model: request.model,
     resumed: false,
     remaining_credits,
+    credits: cost,
   });
-  const credits = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
+  const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
+  const credits = `${cost === undefined ? "" : `, for ${cost} credits`}${left}`;
   output.note(`Started ${generation.id} (${request.model}${session.isLocal ? ", free" : credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
 }

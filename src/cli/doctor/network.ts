@@ -25,7 +25,7 @@ export async function checkSettings(flag: string | undefined, io: Io): Promise<S
     return { checks: [failWith("base URL", error, fix)], baseUrl, apiKey };
   }
   try {
-    apiKey = await resolveApiKey(baseUrl, io);
+    ({ apiKey } = await resolveApiKey(baseUrl, io));
     checks.push(pass("key", `${shorten(apiKey)}, from ${sourceOf("VIDGEN_API_KEY", io)}`));
   } catch (error) {
     checks.push(failWith("key", error, "Correct VIDGEN_API_KEY, or save the key again with `vidgen login`."));

@@ -3,6 +3,7 @@ import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts
 import type { Disk, Machine } from "../../io.ts";
 import type { Client } from "../client.ts";
 import { createEventFilter, type GenerationEvent } from "../events.ts";
+import { findDoubts } from "../fields.ts";
 import type { Entry } from "../history.ts";
 import type { Journal } from "../journal.ts";
 import { checkOutputs } from "./collisions.ts";
@@ -110,6 +111,7 @@ export async function openBatch(
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, attempts.open, options.onNote);
     noteOtherAccounts(planned, client.account, options.onNote);
+    noteDoubts(planned, options.onNote);
     const costs = createCosts(attempts.all, entries, { account: client.account, now: io.date() });
     return {
       plan: sumUp(planned, costs),
@@ -254,6 +256,20 @@ function noteOtherAccounts(rows: PlannedRow[], account: string, onNote: BatchOpt
   onNote(
     `${count} started with another key (account ${accounts}, not ${account}): only that one collects them. Nothing is paid for them again.`,
   );
+}
+
+/** Tells what is probably wrong in the rows that are to be started, once for all rows with the same. */
+function noteDoubts(rows: readonly PlannedRow[], onNote: BatchOptions["onNote"]): void {
+  const lines = new Map<string, number[]>();
+  for (const { state, record, line } of rows) {
+    for (const doubt of state.kind === "new" ? findDoubts(record) : []) {
+      const known = lines.get(doubt);
+      if (known) known.push(line);
+      else lines.set(doubt, [line]);
+    }
+  }
+  for (const [doubt, [first, ...others]] of lines)
+    onNote(`Line ${first}${others.length > 0 ? ` and ${others.length} more` : ""}: ${doubt}`);
 }
 
 /** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */

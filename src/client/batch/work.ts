@@ -112,7 +112,7 @@ export function createWork(
         await begun.release();
         throw error;
       }
-      const sent = await begun.sendUntilKnown({ signal, leave, retriesNotNow: false });
+      const sent = await begun.sendUntilKnown({ signal, leave, retriesNotNow: false, tellsDoubts: false });
       if (sent.kind === "accepted") {
         const { generation, remaining_credits } = sent.started;
         const cost = costs.started(line.model, remaining_credits);

@@ -99,6 +99,27 @@ test.each([
   expect(starts(world)).toHaveLength(2 + Number(/about (\d)/.exec(says)?.[1] ?? 3));
 });
 
+test("the plan doubts what cannot be right, once for all rows with it, and the question has the cost", async () => {
+  const { world, batch } = await createBatch(
+    ["a,a fox,ray3,8", "b,an owl,ray3,8", "c,a hare,,abc"],
+    "id,prompt,model,duration",
+  );
+  const doubts = [
+    'Line 2 and 1 more: Unknown model "ray3"; did you mean ray-3?',
+    'Line 4: The duration "abc" is not a length in seconds, such as 8.',
+  ];
+  expect(lines((await batch("--dry-run")).stderr)).toEqual(doubts);
+  const { stderr } = await batch();
+  expect(lines(stderr).slice(0, 2)).toEqual(doubts);
+  expect(stderr).not.toContain("Sent as typed");
+  for (const prompt of ["a bear", "a cub"]) await world.vidgen("generate", prompt, "--no-wait");
+  world.isTerminal = true;
+  world.answers = [["Start 1 generation for about 10 credits?", "\r"]];
+  writeFileSync(join(world.folder, "more.txt"), "a bear\n");
+  expect(await world.vidgen("batch", join(world.folder, "more.txt"))).toMatchObject({ code: 130 });
+  expect(world.answers).toEqual([]);
+});
+
 test.each([
   [true, 1],
   [false, 2],

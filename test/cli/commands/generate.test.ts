@@ -26,6 +26,67 @@ test.each([
     expect((await world.vidgen(...argv, "-o", join(world.folder, place))).stderr).not.toContain("converts");
 });
 
+test.each([
+  [["-m", "ray3"], 'Unknown model "ray3"; did you mean ray-3?'],
+  [["-m", "Veo"], 'Unknown model "Veo"; did you mean veo-3.1?'],
+  [["-d", "abc"], 'The duration "abc" is not a length in seconds, such as 8.'],
+  [["-d", "8 seconds"], 'The duration "8 seconds" is not a length in seconds; did you mean 8?'],
+  [["--set", "duration=0"], 'The duration "0" is not a length in seconds, such as 8.'],
+])("%j is doubted at --dry-run, and when it is sent as it was typed", async (flags, doubt) => {
+  const world = await createWorld();
+  const generate = ["generate", "a fox", "--no-wait", ...flags];
+  expect((await world.vidgen(...generate, "--dry-run")).stderr).toBe(`${doubt}\n`);
+  expect((await world.vidgen(...generate)).stderr).toContain(`${doubt} Sent as typed.\n`);
+});
+
+test.each([
+  ["16x9", "16:9"],
+  ["9 / 16", "9:16"],
+  ["portrait", "9:16"],
+  ["square", "1:1"],
+  ["tall", "16:9"],
+])("the ratio %j is refused, such as %s is taken", async (typed, meant) => {
+  const world = await createWorld();
+  const { code, stderr } = await world.vidgen("generate", "a fox", "-a", typed);
+  expect([code, / such as (\S+), not/.exec(stderr)?.[1], world.requests]).toEqual([2, meant, []]);
+});
+
+test("what it cost is said as soon as the price of the model is known", async () => {
+  const world = await createWorld();
+  const said = [];
+  for (const prompt of ["a fox", "an owl", "a hare"])
+    said.push(/Started \S+ (.*)\.$/m.exec((await world.vidgen("generate", prompt, "--no-wait")).stderr)?.[1]);
+  expect(said).toEqual([
+    "(wan-2.5, 990 credits left)",
+    "(wan-2.5, 980 credits left)",
+    "(wan-2.5, for 10 credits, 970 credits left)",
+  ]);
+  const { stdout } = await world.vidgen("generate", "a bear", "--events");
+  expect(JSON.parse(stdout.split("\n")[0] ?? "")).toMatchObject({ event: "started", credits: 10 });
+});
+
+test("a key that is rejected: where it came from, and how to replace it", async () => {
+  const world = await createWorld();
+  world.faults = [() => Response.json({ error: "no" }, { status: 401 })];
+  const variable = "  It came from VIDGEN_API_KEY, which overrides a saved key: set a valid one, or unset it.\n";
+  for (const argv of [
+    ["generate", "a fox"],
+    ["status", "gen-7"],
+    ["wait", "gen-7"],
+  ])
+    expect(await world.vidgen(...argv)).toMatchObject({ code: 3, stderr: expect.stringContaining(variable) });
+  world.env.VIDGEN_API_KEY = undefined;
+  const saved = { base_url: baseUrl, keys: { [baseUrl]: "saved-key-0123456789" } };
+  mkdirSync(world.home, { recursive: true });
+  writeFileSync(join(world.home, "config.json"), JSON.stringify(saved));
+  const { code, stderr } = await world.vidgen("generate", "a fox");
+  const file = join(world.home, "config.json");
+  expect([code, stderr]).toEqual([
+    3,
+    expect.stringContaining(`  It came from ${file}: \`vidgen login\` saves another`),
+  ]);
+});
+
 test("--no-wait with --timeout is a usage error: nothing is waited for", async () => {
   const world = await createWorld();
   expect(await world.vidgen("generate", "a fox", "--no-wait", "--timeout", "5m")).toMatchObject({

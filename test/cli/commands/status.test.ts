@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createWorld, failure, isStart, mediaUrl } from "../../vidgen.ts";
+import { createWorld, failure, goneReply, isStart, mediaUrl } from "../../vidgen.ts";
 
 const unknownId = "123e4567-e89b-12d3-a456-426614174000";
 
@@ -58,6 +58,16 @@ test("an unknown id is exit 10", async () => {
     code: 10,
     stdout: "",
     stderr: `error: The service has no generation ${unknownId}.\n  \`vidgen list\` shows what was started here.\n`,
+  });
+});
+
+test("another key says that the generation was started with another one", async () => {
+  const { world, id } = await withGeneration();
+  world.env.VIDGEN_API_KEY = "another-key-0123456789";
+  world.faults = [goneReply];
+  expect(await world.vidgen("status", id)).toMatchObject({
+    code: 10,
+    stderr: expect.stringMatching(/no generation \S+ for this key \(account \w+\); it was started with another one/),
   });
 });
 
