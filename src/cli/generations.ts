@@ -1,6 +1,7 @@
 import type { StartedEntry } from "../client/attempts.ts";
 import { type Entry, isOpen } from "../client/history.ts";
 import { isUuid } from "../client/id.ts";
+import type { Journal } from "../client/journal.ts";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { listHint } from "./resume.ts";
@@ -14,7 +15,8 @@ export type LocatedGeneration = { id: string; open(): Promise<Session> };
 export type Generations = {
   /**
    * The generation that a typed id, or the beginning of a UUID, stands for: that of the journal, at the service where it was started, else
-   * the id itself at the service of the settings. Throws `usage` when several begin so.
+   * the id itself at the service of the settings. "last" is the newest one of the journal. Throws `usage` when several begin so, and
+   * `not_found` for "last" where nothing was started.
    */
   find(typed: string): Promise<LocatedGeneration>;
   /** The newest generation that has not ended. Throws `not_found` when there is none. */
@@ -22,6 +24,9 @@ export type Generations = {
   /** The generations that have not ended, or are still to be saved; the oldest first. */
   findOpen(): Promise<LocatedGeneration[]>;
 };
+
+/** Stands for the newest generation, where an id is asked for. */
+export const last = "last";
 
 /** What was started before that runs no more: a long journal is not read to its beginning for it. */
 const longestRunMs = 7 * 24 * 3600_000;
@@ -34,11 +39,11 @@ export async function locateGenerations(
 ): Promise<Generations> {
   const isNamed = local || baseUrl !== undefined;
   const named = isNamed ? (await open()).client.baseUrl : undefined;
+  const isNamedStart = (entry: Entry): entry is StartedEntry =>
+    hasId(entry) && (named === undefined || entry.base_url === named);
   const entries = async (goOn?: (part: Entry[]) => boolean): Promise<StartedEntry[]> => {
     const all = await journal.entries(goOn);
-    return all.filter((entry): entry is StartedEntry => {
-      return entry.id !== undefined && (named === undefined || entry.base_url === named);
-    });
+    return all.filter(isNamedStart);
   };
   const locate = ({ id, base_url }: StartedEntry): LocatedGeneration => ({ id, open: () => open(base_url) });
   /** Read once, however many ids were typed; an id needs no journal that can be read. */
@@ -46,6 +51,7 @@ export async function locateGenerations(
 
   return {
     async find(typed) {
+      if (typed === last) return locate(await findLast(journal, isNamedStart));
       known ??= entries().catch(() => []);
       const lower = typed.toLowerCase();
       const isMeant = ({ id }: StartedEntry) => id === typed || (isUuid(id) && id.toLowerCase().startsWith(lower));
@@ -72,6 +78,20 @@ export async function locateGenerations(
         .map(locate)
         .reverse(),
   };
+}
+
+/** The newest generation of the journal, among those that are meant. Throws `not_found` where there is none. */
+export async function findLast(
+  journal: Pick<Journal, "entries">,
+  isMeant: (entry: Entry) => entry is StartedEntry = hasId,
+): Promise<StartedEntry> {
+  const [newest] = (await journal.entries((part) => !part.some(isMeant))).filter(isMeant);
+  if (newest) return newest;
+  throw new VidgenError("not_found", "No generation was started here yet.");
+}
+
+function hasId(entry: Entry): entry is StartedEntry {
+  return entry.id !== undefined;
 }
 
 /** Each generation once: attempts with the same Idempotency-Key have the same one. */

@@ -4,7 +4,7 @@ import { shorten } from "../../client/credentials.ts";
 import type { Entry } from "../../client/history.ts";
 import type { Io } from "../../io.ts";
 import type { Suggestion } from "../command.ts";
-import type { Candidates } from "../completion/candidates.ts";
+import type { Candidates, JournalNames } from "../completion/candidates.ts";
 import type { Context } from "../context.ts";
 import { findStorage, journalIn } from "../storage.ts";
 import { plainLine } from "../terminal/output.ts";
@@ -23,23 +23,34 @@ export function addComplete(program: CommandUnknownOpts, { io, output }: Context
 }
 
 async function readRows(found: Candidates, current: string, io: Io): Promise<readonly Suggestion[]> {
-  if (found === "ids") return readRecentIds(io);
-  return found === "@files" ? listFiles(current) : found;
+  if (typeof found !== "string") return found;
+  return found === "@files" ? listFiles(current) : readNames(found, io);
 }
 
-const maxIds = 30;
+const maxNames = 30;
 
-/** The newest ids in the journal, each with its status, model and prompt. Ids that a shell would have to quote are left out. */
-async function readRecentIds(io: Io): Promise<Suggestion[]> {
+/** How an entry of the journal is called, by what is asked for; `undefined` for one that does not fit. */
+const nameOf: Record<JournalNames, (entry: Entry) => string | undefined> = {
+  ids: ({ id }) => id,
+  "open ids": ({ id, status, file }) =>
+    status === "processing" || (status === "completed" && file === undefined) ? id : undefined,
+  "saved ids": ({ id, file }) => (file === undefined || file === "-" ? undefined : id),
+  "unclear attempts": ({ attempt, status }) => (["unknown", "starting", "lost"].includes(status) ? attempt : undefined),
+};
+
+/** The newest names in the journal, each with its status, model and prompt. Those that a shell would have to quote are left out. */
+async function readNames(wanted: JournalNames, io: Io): Promise<Suggestion[]> {
   const { openJournal } = await import("../../client/journal.ts");
   const { folder } = await findStorage("state", io);
   const entries = await openJournal(journalIn(folder), io).entries(() => false);
-  const words = entries.flatMap(({ id, status, request }: Entry): Suggestion[] =>
-    id !== undefined && /^\w[\w.-]{0,99}$/.test(id)
-      ? [[id, `${status} ${shorten(plainLine(`${request.model} ${request.prompt}`))}`.trimEnd()]]
-      : [],
-  );
-  return words.slice(0, maxIds);
+  const words = entries.flatMap((entry): Suggestion[] => {
+    const { status, request } = entry;
+    const name = nameOf[wanted](entry) ?? "";
+    return /^\w[\w.-]{0,99}$/.test(name)
+      ? [[name, `${status} ${shorten(plainLine(`${request.model} ${request.prompt}`))}`.trimEnd()]]
+      : [];
+  });
+  return words.slice(0, maxNames);
 }
 
 /** The files that begin like the typed `@path`, each after its `@`. Names that a shell would have to quote are left out. */

@@ -7,6 +7,7 @@ import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { findLast, last } from "../generations.ts";
 import { localBaseUrl } from "../local.ts";
 import { formatAge } from "../terminal/format.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
@@ -25,10 +26,11 @@ function declare(program: CommandUnknownOpts) {
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
     .option("-L, --limit <number>", "maximum number of generations", "30")
     .addOption(localOption("local generations only"))
+    .option("--open <id>", 'open the saved video of a generation; "last" is the newest')
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
     .option("--forget <id>", "remove a generation or an attempt from the journal")
     .option("-y, --yes", "with --forget, also one that may have been charged and whose video is not saved");
-  const examples = ["vidgen list", "vidgen list --status unknown", "vidgen list --dismiss <attempt>"];
+  const examples = ["vidgen list", "vidgen list --open last", "vidgen list --status unknown"];
   return withDetails(command, { examples });
 }
 
@@ -36,11 +38,15 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Prints what this machine has started, newest first, from the journal. Asks no service. */
 async function list(options: Options, { io, output }: Context): Promise<void> {
-  const { dismiss, forget, yes } = options;
-  if (dismiss !== undefined && forget !== undefined) throw usage("--dismiss and --forget cannot be combined.");
+  const { open, dismiss, forget, yes } = options;
+  const [first, second] = Object.entries({ open, dismiss, forget }).flatMap(([name, value]) =>
+    value === undefined ? [] : name,
+  );
+  if (second !== undefined) throw usage(`--${first} and --${second} cannot be combined.`);
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../services.ts");
   const { journal } = await findJournal(false, { ...io, onNote: output.note });
+  if (open !== undefined) return openSaved(open, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });
   if (!/^[1-9]\d{0,8}$/.test(options.limit))
@@ -64,6 +70,33 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
 function emptyNote({ status, local }: Options): string {
   if (status === undefined && !local) return "No generations have been started on this machine yet.";
   return `No generation that was started here ${[local ? "is local" : "", status ? `is ${status}` : ""].filter(Boolean).join(" and ")}.`;
+}
+
+/** Opens a saved video in the default player, and prints its path. Throws `output` where there is no such file. */
+async function openSaved(
+  typed: string,
+  journal: Journal,
+  { io, output }: Pick<Context, "io" | "output">,
+): Promise<void> {
+  const entry = typed === last ? await findLast(journal) : await findEntry(typed, journal);
+  const { id, status, file } = entry;
+  if (file === undefined || file === "-")
+    throw new VidgenError(
+      "output",
+      `${id ?? entry.attempt} is ${status}, and its video was not saved to a file here.`,
+      {
+        hint: id && `\`vidgen wait ${id} -o <file> --open\` saves and opens it.`,
+      },
+    );
+  const isThere = await io.disk.stat(file).then(
+    (found) => found.isFile(),
+    () => false,
+  );
+  if (!isThere) throw new VidgenError("output", `The video of ${id} is not at ${file} any more.`);
+  const { openPlace } = await import("../terminal/opener.ts");
+  await output.result(file, { id, file });
+  const reason = await openPlace(file, io);
+  if (reason !== undefined) output.note(`Not opened: ${reason}.`);
 }
 
 const unclearNote =

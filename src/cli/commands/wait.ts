@@ -42,7 +42,7 @@ function declare(program: CommandUnknownOpts) {
     .description(
       "Waits until generations have ended, at the service where each was started. Prints each URL; with -o, saves the videos and prints where. If several fail, the worst decides the exit code.",
     )
-    .argument("[id...]", "ids of generations (default: the newest running one)")
+    .argument("[id...]", 'ids of generations, "last" for the newest (default: the newest running one)')
     .option("--all", "every unfinished generation, plus finished ones not yet saved")
     .addOption(saveOption())
     .option("--overwrite", "replace the file if it exists")
@@ -55,7 +55,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(localOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
-    examples: ["vidgen wait <id> -o fox.mp4", "vidgen wait --all -o clips/"],
+    examples: ["vidgen wait <id> -o fox.mp4", "vidgen wait last --open", "vidgen wait --all -o clips/"],
   });
 }
 

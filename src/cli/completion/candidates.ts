@@ -2,8 +2,11 @@ import type { Argument, CommandUnknownOpts, Option } from "@commander-js/extra-t
 import { type Suggestion, suggestionsFor } from "../command.ts";
 import { readCommandLine, readFlag } from "../command-line.ts";
 
-/** What can be offered: known words, none where any value is possible, the ids in the journal, or the files that `@path` can name. */
-export type Candidates = readonly Suggestion[] | "ids" | "@files";
+/** What can be offered: known words, none where any value is possible, names of the journal, or the files that `@path` can name. */
+export type Candidates = readonly Suggestion[] | JournalNames | "@files";
+
+/** Ids of generations: all, those that can be waited for, those with a file; or attempts that can be dismissed. */
+export type JournalNames = "ids" | "open ids" | "saved ids" | "unclear attempts";
 
 /** Makes the script complete file names itself; none of vidgen's own words begins with a colon. */
 const files: readonly Suggestion[] = [[":files", ""]];
@@ -16,20 +19,25 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   if (lastFlag && lastFlag.value === undefined) return valuesOf(lastFlag.option);
   const [assigned] = /^--[^=]*=/.exec(current) ?? [];
   if (assigned !== undefined && !isLiteral) return withPrefix(assigned, valuesOf(readFlag(program, current)?.option));
-  if (current.startsWith("-") && !isLiteral) return flagsOf(program, command);
-  if (command === undefined) return commandsOf(program);
   const top = program.commands.find((each) => each.name() === command);
   const below = top?.commands.find((each) => each.name() === first);
+  if (current.startsWith("-") && !isLiteral) return flagsOf(program, below ?? top);
+  if (command === undefined) return commandsOf(program);
   const parameter = (below ?? top)?.registeredArguments[0];
   if (!parameter || (first !== undefined && !parameter.variadic)) return [];
-  return parameter.name() === "prompt" && current.startsWith("@") ? "@files" : valuesOf(parameter);
+  if (parameter.name() === "prompt" && current.startsWith("@")) return "@files";
+  return parameter.name() === "id" && command === "wait" ? "open ids" : valuesOf(parameter);
 }
 
 function valuesOf(parameter: Option | Argument | undefined): Candidates {
   if (parameter === undefined) return [];
   const known = suggestionsFor(parameter) ?? parameter.argChoices?.map((choice): Suggestion => [choice, ""]);
   if (known) return known;
-  if ("flags" in parameter) return /<(place|file|.*\|file)>/.test(parameter.flags) ? files : [];
+  if ("flags" in parameter) {
+    if (parameter.flags.includes("<attempt>")) return "unclear attempts";
+    if (parameter.flags.includes("<id>")) return parameter.long === "--open" ? "saved ids" : "ids";
+    return /<(place|file|.*\|file)>/.test(parameter.flags) ? files : [];
+  }
   if (["file", "results"].includes(parameter.name())) return files;
   return parameter.name() === "id" ? "ids" : [];
 }
@@ -41,9 +49,8 @@ function withPrefix(prefix: string, values: Candidates): Candidates {
 }
 
 /** The flags of a command, then those of every command. */
-function flagsOf(program: CommandUnknownOpts, name: string | undefined): Suggestion[] {
+function flagsOf(program: CommandUnknownOpts, command: CommandUnknownOpts | undefined): Suggestion[] {
   const helper = program.createHelp();
-  const command = helper.visibleCommands(program).find((each) => each.name() === name);
   const own = command ? helper.visibleOptions(command) : [];
   const shared = helper.visibleOptions(program).filter(({ long }) => !command || long !== "--help");
   return [...own, ...shared].flatMap(({ long, description }): Suggestion[] => (long ? [[long, description]] : []));

@@ -18,6 +18,30 @@ test("the newest ids come first, each with its status, model and prompt", async 
   });
 });
 
+test("only names that fit are offered: to wait for, to open, to dismiss, to forget", async () => {
+  const world = await createWorld();
+  const idOf = async (...argv: string[]) => (await world.vidgen("generate", ...argv, "--no-wait")).stdout.trim();
+  const saved = JSON.parse(
+    (await world.vidgen("generate", "a fox", "-o", join(world.folder, "a.mp4"), "--json")).stdout,
+  );
+  const unsaved = JSON.parse((await world.vidgen("generate", "an owl", "--json")).stdout);
+  await world.vidgen("generate", "[fail]");
+  await world.vidgen("generate", "[http: 500]");
+  const attempt = world.requests.at(-1)?.headers.get("Idempotency-Key");
+  const running = await idOf("a hare");
+  const names = async (...words: string[]) =>
+    (await world.vidgen("__complete", "--", ...words)).stdout.split("\n").flatMap((line) => line.split("\t")[0] || []);
+  expect(await names("wait")).toEqual([running, unsaved.id]);
+  expect(await names("list", "--open")).toEqual([saved.id]);
+  expect(await names("list", "--dismiss")).toEqual([attempt]);
+  for (const words of [["status"], ["list", "--forget"]]) expect(await names(...words)).toHaveLength(4);
+});
+
+test("a command below another one has its own flags", async () => {
+  const own = await offered("batch", "status", "--");
+  expect([own.includes("--json"), own.includes("--max-credits")]).toEqual([true, false]);
+});
+
 test("nothing is offered where nothing was started, and nothing is said", async () => {
   const world = await createWorld();
   expect(await world.vidgen("__complete", "--", "status")).toEqual({ code: 0, stdout: "", stderr: "" });

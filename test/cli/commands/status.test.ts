@@ -61,6 +61,31 @@ test("an unknown id is exit 10", async () => {
   });
 });
 
+test("last is the newest generation, also one that has ended, for status, wait and list --open", async () => {
+  const { world, id } = await withGeneration();
+  for (const argv of [["status"], ["wait"], ["list", "--open"]])
+    expect(await (await createWorld()).vidgen(...argv, "last")).toMatchObject({ code: 10, stdout: "" });
+  await world.io.sleep(31_000);
+  expect((await world.vidgen("status", "last")).stdout).toContain(`${id}\tcompleted`);
+  expect(await world.vidgen("list", "--open", "last")).toMatchObject({
+    code: 9,
+    stderr: expect.stringContaining(`\`vidgen wait ${id} -o <file> --open\``),
+  });
+  const file = join(world.folder, "fox.mp4");
+  expect(await world.vidgen("wait", "last", "-o", file)).toMatchObject({ code: 0, stdout: `${file}\n` });
+  world.env.DISPLAY = ":0";
+  for (const name of ["last", id]) {
+    expect(await world.vidgen("list", "--open", name)).toMatchObject({ code: 0, stdout: `${file}\n`, stderr: "" });
+    expect(world.launched.pop()).toEqual(["xdg-open", [file]]);
+  }
+  await rm(file);
+  expect(await world.vidgen("list", "--open", "last")).toMatchObject({
+    code: 9,
+    stderr: expect.stringContaining(file),
+  });
+  expect(world.launched).toEqual([]);
+});
+
 test("another key says that the generation was started with another one", async () => {
   const { world, id } = await withGeneration();
   world.env.VIDGEN_API_KEY = "another-key-0123456789";
