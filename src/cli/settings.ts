@@ -53,6 +53,13 @@ export async function resolveApiKey(baseUrl: string, io: SettingsIo): Promise<Fo
   });
 }
 
+/** Whether there is a base URL, and a key for it. Throws `usage` for settings that cannot be used. */
+export async function hasKey(flag: string | undefined, io: SettingsIo): Promise<boolean> {
+  const baseUrl = await findBaseUrl(flag, io);
+  if (baseUrl === undefined) return false;
+  return Boolean(io.env.VIDGEN_API_KEY || (await readSaved(io)).keys?.[new URL(baseUrl).origin]);
+}
+
 /**
  * The key of the service that a generation was started at. VIDGEN_API_KEY belongs to the service that the settings name, and is sent to no
  * other that only the journal names. Throws `auth` when there is none.

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { commandLine } from "../../src/cli/interactive.ts";
 import { models } from "../../src/client/models.ts";
-import { createWorld, type World } from "../vidgen.ts";
+import { apiKey, baseUrl, createWorld, type World } from "../vidgen.ts";
 
 const [enter, down, ctrlC, ctrlD, clear] = ["\r", "\u001b[B", "\u0003", "\u0004", "\u0015"];
 
@@ -144,13 +144,48 @@ test("--dry-run asks, and needs no yes", async () => {
 
 test.each([
   ["a flag that is wrong", ["-d", "-5"], {}, 2],
-  ["no key", [], { VIDGEN_API_KEY: undefined }, 3],
-  ["no base URL", [], { VIDGEN_BASE_URL: undefined }, 2],
+  ["a base URL that is none", [], { VIDGEN_BASE_URL: "video" }, 2],
 ])("%s is said before anything is asked", async (_, flags, env, code) => {
   const world = await createDesk();
   Object.assign(world.env, env);
   const run = await world.vidgen("generate", ...flags);
   expect(run).toMatchObject({ code, stderr: expect.not.stringContaining("What should") });
+});
+
+test.each([
+  ["no key", { VIDGEN_API_KEY: undefined }],
+  ["no base URL", { VIDGEN_API_KEY: undefined, VIDGEN_BASE_URL: undefined }],
+])("without a login (%s) a local preview is one of two answers, and stands in the command line", async (_, env) => {
+  const world = await createDesk(["You are not logged in", down + enter], ...questions.slice(0, -1), [
+    "Start it?",
+    enter,
+  ]);
+  Object.assign(world.env, env);
+  const run = await world.vidgen("generate", "--no-color");
+  expect(run).toMatchObject({ code: 130, stderr: expect.stringMatching(/^ {2}vidgen generate 'a fox' .*--local$/m) });
+  expect(world.requests).toEqual([]);
+});
+
+test("without a login the other answer is to log in, and it goes on with what was typed", async () => {
+  const world = await createDesk(
+    ["You are not logged in", enter],
+    ["base URL:", `${baseUrl}${enter}`],
+    ["API key for", `${apiKey}${enter}`],
+  );
+  Object.assign(world.env, { VIDGEN_API_KEY: undefined, VIDGEN_BASE_URL: undefined });
+  const run = await world.vidgen("generate", "a fox", "--no-wait");
+  expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/) });
+  expect(run.stderr).toContain("The service accepted the key.");
+  expect(world.requests.map(({ method }) => method)).toEqual(["GET", "POST"]);
+});
+
+test("without a login nothing is asked where nobody sits, or nothing is sent", async () => {
+  const world = await createWorld();
+  Object.assign(world.env, { VIDGEN_API_KEY: undefined });
+  expect((await world.vidgen("generate", "a fox")).code).toBe(3);
+  world.isTerminal = true;
+  expect((await world.vidgen("generate", "a fox", "--no-input")).code).toBe(3);
+  expect((await world.vidgen("generate", "a fox", "--dry-run")).code).toBe(0);
 });
 
 test("where it is saved is asked too, and stands in the command line", async () => {

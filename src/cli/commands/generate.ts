@@ -23,6 +23,7 @@ import {
 import type { Context } from "../context.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import { explainLocalCredits } from "../local.ts";
+import { withService } from "../onboarding.ts";
 import { withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
@@ -86,11 +87,13 @@ function declare(program: CommandUnknownOpts) {
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Starts a generation, waits for it, and saves it with `-o`. Prints the address, the saved file, or with `--no-wait` the id. */
-async function generate(typed: string | undefined, options: Options, context: GenerateContext): Promise<void> {
+async function generate(typed: string | undefined, given: Options, context: GenerateContext): Promise<void> {
   const { io, output, reporter } = context;
-  const ready = await prepare(typed, options, context).catch((error) => {
+  const stop = (error: unknown) => {
     throw beforePaying(error);
-  });
+  };
+  const options = await withService(given, context).catch(stop);
+  const ready = await prepare(typed, options, context).catch(stop);
   if (!ready) return;
   const { session, target, place, times } = ready;
   const { id, document } = await ready.startOrResume();

@@ -8,7 +8,10 @@ import { configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.
 import { askSecret, askText, canAsk, checkedBy, readStdin } from "../terminal/prompts.ts";
 
 export function addLogin(program: CommandUnknownOpts, context: Context): void {
-  declare(program).action((options) => login(options, context));
+  declare(program).action(async (options) => {
+    const baseUrl = await login(options, context);
+    await context.output.result("", { ok: true, base_url: baseUrl });
+  });
 }
 
 function declare(program: CommandUnknownOpts) {
@@ -27,8 +30,8 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Asks for a key, checks it with the service, and saves it. Prints nothing; with `--json` the base URL. */
-async function login(options: Options, context: Context): Promise<void> {
+/** Asks for a key, checks it with the service, and saves it. Returns the base URL. */
+export async function login(options: Options, context: Context): Promise<string> {
   const { io, output } = context;
   const baseUrl = await chooseBaseUrl(options, context);
   const key = await readKey(options, baseUrl, context);
@@ -36,9 +39,9 @@ async function login(options: Options, context: Context): Promise<void> {
   const { traceFetch } = await import("../terminal/trace.ts");
   const verdict = await checkKey(baseUrl, key, { ...io, fetch: traceFetch(io.fetch, baseUrl, output, io) });
   const path = await saveLogin(baseUrl, key, io);
-  await output.result("", { ok: true, base_url: baseUrl });
   output.note(`${verdict} Saved in plain text in ${path}, which only you can read.`);
   if (io.env.VIDGEN_API_KEY) output.note("VIDGEN_API_KEY is set and overrides the saved key.");
+  return baseUrl;
 }
 
 const checkLimitMs = 30_000;
