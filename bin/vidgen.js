@@ -16,9 +16,14 @@ function load() {
   try {
     run(require("../dist/cli.cjs"));
   } catch ({ message }) {
+    const { existsSync } = require("node:fs");
+    const root = require("node:path").dirname(__dirname);
     const [reason] = message.split("\n");
+    const isUnbuilt = existsSync(`${root}/src/build.mjs`) && !existsSync(`${root}/dist/cli.cjs`);
     process.stderr.write(
-      `error: Cannot load vidgen: ${reason}. Nothing was sent.\n  Reinstall vidgen; in a clone, run npm run build.\n`,
+      isUnbuilt
+        ? `error: vidgen is not built yet. Build it with: cd "${root}" && npm ci && npm run build\n`
+        : `error: Cannot load vidgen: ${reason}. Nothing was sent.\n  Reinstall vidgen.\n`,
     );
   }
 }

@@ -1,6 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -109,8 +118,14 @@ test("without the built program it says so, and what to do", async () => {
   writeFileSync(join(bare, "package.json"), '{"type":"module"}');
   const { code, stderr } = await spawnProcess(process.execPath, [join(bare, "bin/vidgen.js"), "models"], {}, bare)
     .ended;
-  const line = /^error: Cannot load vidgen: .*cli\.cjs.*\n {2}Reinstall vidgen; in a clone, run npm run build\.\n$/;
+  const line = /^error: Cannot load vidgen: .*cli\.cjs.*\n {2}Reinstall vidgen\.\n$/;
   expect([code, stderr]).toEqual([1, expect.stringMatching(line)]);
+  // As in a fresh clone after `npm install -g .`.
+  mkdirSync(join(bare, "src"));
+  writeFileSync(join(bare, "src/build.mjs"), "");
+  const clone = await spawnProcess(process.execPath, [join(bare, "bin/vidgen.js"), "models"], {}, bare).ended;
+  const advice = `error: vidgen is not built yet. Build it with: cd "${realpathSync(bare)}" && npm ci && npm run build\n`;
+  expect(clone).toMatchObject({ code: 1, stderr: advice });
 });
 
 test("a real round trip: generate, status, wait", async () => {

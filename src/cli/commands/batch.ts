@@ -41,7 +41,7 @@ function declare(program: CommandUnknownOpts) {
     .command("batch")
     .summary("start a generation for each row of a file")
     .description(
-      `Starts a generation for each row of a file, and saves the videos. Killed at any moment and run again, it goes on: no row is paid for twice. Columns: ${knownColumns.join(", ")}, set.<field>; any other column is a word for templates in braces.`,
+      `Starts a generation for each row of a file, and saves the videos. Safe to interrupt: run it again to resume; no row is paid for twice. Columns: ${knownColumns.join(", ")}, set.<field>; other columns can be used as {name} in templates.`,
     )
     .argument("<file>", '.csv, .tsv, .jsonl, or .txt with a prompt a line and # for a comment; "-" reads stdin')
     .addOption(format)
@@ -59,13 +59,13 @@ function declare(program: CommandUnknownOpts) {
     .option("--overwrite", "replace files that exist")
     .addOption(infoJsonOption())
     .option("-j, --jobs <n>", "how many generations run at once", "4")
-    .option("--max-credits <n>", "stop before the batch, over all its runs, spends more")
-    .option("--keep-credits <n>", "stop before fewer are left on the account")
+    .option("--max-credits <n>", "stop before the batch, over all its runs, spends more than n")
+    .option("--keep-credits <n>", "stop before the balance falls below n")
     .option("--fail-fast", "start nothing more once a row was refused or failed")
     .option("--retry-failed", "start refused and failed rows again")
     .option("--retry-unknown", "start rows again that may have been charged")
     .option("--results <file>", "where results are written (default: <file>.results.jsonl)")
-    .option("--shard <i/n>", "only the i-th of n parts, for n machines")
+    .option("--shard <i/n>", "process shard i of n, for n machines")
     .option("-y, --yes", "do not ask before starting")
     .option("--dry-run", "print the plan, send nothing")
     .addOption(timeoutOption())

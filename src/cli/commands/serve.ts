@@ -61,7 +61,7 @@ function declare(program: CommandUnknownOpts) {
       "vllm-omni, sglang, tensorrt-llm or litellm, if the server is not recognized; may be repeated",
       collectValues,
     )
-    .option("--engine-timeout <time>", "how long a server may give no answer, or make no progress", "30m")
+    .option("--engine-timeout <time>", "fail a job after this long without progress", "30m")
     .option(
       "--jobs <number>",
       "videos that each engine makes at once (default: 16; preview: one per processor); with --database, 0 for the API alone",
@@ -72,7 +72,7 @@ function declare(program: CommandUnknownOpts) {
       collectValues,
     )
     .option("--no-refunds", "give no credits back when a generation fails for a reason of the service")
-    .option("--directives", "obey the words that simulate failures with real models too");
+    .option("--directives", "apply test directives to real engines too");
   return withDetails(command, {
     examples: [
       "vidgen serve",
