@@ -141,7 +141,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     }
     const leave = how.leave ?? new AbortController().signal;
     const record = redactValue(recordOf(request), redact);
-    const isOther = (entry: Entry) => !isOwnAccount(entry) || !isDeepStrictEqual(entry.request, record);
+    const isOther = (entry: Entry) => !isPaidBy(account, entry) || !isDeepStrictEqual(entry.request, record);
     const isForeign = async (id: string) =>
       (await entriesOf(id)).some((entry) => entry.attempt !== attempt && isOther(entry));
     const end = await start(api, request, { ...how, leave, attempt, isForeign, journal, onNote }, io);

@@ -28,7 +28,7 @@ import { withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
 import { formatAge } from "../terminal/format.ts";
-import { createProgress, ringAfter } from "../terminal/progress.ts";
+import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
@@ -209,9 +209,7 @@ async function startOnce(
   { session, begun, request }: { session: Session; begun: ReadyStart; request: StartRequest },
   { io, output, reporter }: GenerateContext,
 ): Promise<StartResult> {
-  // Without a terminal the first line is the one with the id.
-  if (output.isLive) output.progress("Starting...");
-  const end = await begun.sendUntilKnown(io).finally(output.clearProgress);
+  const end = await begun.sendUntilKnown(io).finally(showStart(output, io));
   if (end.kind !== "accepted")
     throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
   const { generation, remaining_credits } = end.started;

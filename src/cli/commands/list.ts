@@ -11,6 +11,7 @@ import { findLast, last } from "../generations.ts";
 import { localBaseUrl } from "../local.ts";
 import { formatAge } from "../terminal/format.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
+import { cutMark } from "../terminal/text.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => list(options, context));
@@ -62,7 +63,10 @@ async function list(options: Options, { io, output }: Context): Promise<void> {
   const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
   // Redacted before it is laid out and cut: half of a key would not be recognised.
   const show = (text: string) => output.redact(plainLine(text));
-  await output.result((await formatEntries(entries, { width, date: io.date, show })).join("\n"), documents);
+  await output.result(
+    (await formatEntries(entries, { width, mark: cutMark(io.env), date: io.date, show })).join("\n"),
+    documents,
+  );
   if (entries.length === 0) output.note(emptyNote(options));
   if (entries.some(({ status }) => status === "unknown")) output.note(unclearNote);
 }
@@ -179,10 +183,15 @@ async function findEntry(typed: string, journal: Journal): Promise<Entry> {
 }
 
 /** `show` makes a text fit to be shown: one line without keys. */
-type Layout = { width: number | undefined; date: Io["date"]; show(text: string): string };
+type Layout = {
+  width: number | undefined;
+  mark: ReturnType<typeof cutMark>;
+  date: Io["date"];
+  show(text: string): string;
+};
 
 /** One line per entry. A terminal gets a table of its width, with short ids; a script gets all of each entry, with tabs in between. */
-async function formatEntries(entries: Entry[], { width, date, show }: Layout): Promise<string[]> {
+async function formatEntries(entries: Entry[], { width, mark, date, show }: Layout): Promise<string[]> {
   const cells = entries.map((entry) => {
     const { attempt, id = `(${attempt.slice(0, 8)})`, base_url, request, file, reason = "" } = entry;
     const isLocal = base_url === localBaseUrl;
@@ -198,7 +207,9 @@ async function formatEntries(entries: Entry[], { width, date, show }: Layout): P
   const column = (index: number) => cells.map((row) => row[index] ?? "");
   // Of a path the end is kept.
   const results = entries.map(({ file, reason = "" }) =>
-    file === undefined ? cut(show(reason), shareOf(width)) : cut(show(file), shareOf(width), "start"),
+    file === undefined
+      ? cut(show(reason), shareOf(width), { mark })
+      : cut(show(file), shareOf(width), { position: "start", mark }),
   );
   const isOneService = new Set(entries.map(({ base_url }) => base_url)).size < 2;
   return formatTable(
@@ -213,6 +224,7 @@ async function formatEntries(entries: Entry[], { width, date, show }: Layout): P
       { header: "PROMPT", cells: column(7) },
     ],
     width,
+    { mark },
   );
 }
 

@@ -125,7 +125,7 @@ export function endOfBatch(
     ...(solution === undefined ? [] : [solution]),
     ...(isOpen ? [`Go on${isBlocked ? ", once that is solved," : ""} with: ${words}`] : []),
     ...(failed + refused > 0 ? [`Start failed rows again, and pay again, with: ${words} --retry-failed`] : []),
-    `What became of each row: ${programName(io.env)} batch status ${quote(results)}`,
+    `Row details: ${programName(io.env)} batch status ${quote(results)}`,
   ];
   return new VidgenError(code, message, { hint: hints.slice(0, 3).join("\n"), cause: end.stopped });
 }

@@ -1,10 +1,11 @@
-import { Chalk, type ChalkInstance } from "chalk";
+import { Chalk } from "chalk";
 import { createRedaction, plain, redactValue } from "../../client/credentials.ts";
 import { type EventCounts, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
 import { asVidgenError, isSignal, systemCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { createEventLines } from "./event-lines.ts";
 import { createSpinner } from "./spinner.ts";
+import { cutMark, isAscii, wrapWords } from "./text.ts";
 
 /** The global flags that control what is printed. */
 export type OutputFlags = {
@@ -61,6 +62,9 @@ export type Output = OutputFlags & {
   flush(): Promise<void>;
 };
 
+/** On a narrower terminal hardly a word has room beside another. */
+const minColumns = 20;
+
 type OutputIo = Pick<Io, "stdout" | "stderr" | "isOneStream" | "env" | "date">;
 
 export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, env, date }: OutputIo): Output {
@@ -71,12 +75,17 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, 
   const isPlain = stderr.columns === 0 || env.TERM === "dumb" || Boolean(env.CI) || isQuiet || flags.events;
   const isLive = stderr.isTTY === true && !isPlain;
   const color = new Chalk({ level: colorLevel(flags, stderr, env) });
-  const spinner = createSpinner(stderr, color.level > 0);
+  const spinner = createSpinner(stderr, { hasColor: color.level > 0, isAscii: isAscii(env) });
   const withLink = (text: string, href: string | undefined) => {
     const isLink = href !== undefined && isPlainUrl(href) && redact(href) === href && stdout.isTTY && showsLinks(env);
     return isLink ? `\u001b]8;;${href}\u001b\\${text}\u001b]8;;\u001b\\` : text;
   };
   const show = (text: string) => redact(asTyped(text, env));
+  /** A text for a person: broken between words at a terminal, and in ASCII where the locale has nothing else. */
+  const layOut = (text: string) => {
+    const shown = show(text).replaceAll("\u2026", cutMark(env));
+    return stderr.isTTY && (stderr.columns ?? 0) >= minColumns ? wrapWords(shown, stderr.columns ?? 0) : shown;
+  };
   const writeLine = (text: string) => void stderr.write(`${show(plain(text))}\n`);
   let printed: Promise<unknown> = Promise.resolve();
   let lastState = "";
@@ -89,7 +98,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, 
   const events = createEventLines((event) => keepFailure(writeOne(stdout, jsonText(event, show), "Events")), { date });
   const report = (error: VidgenError) => {
     if (flags.json) stderr.write(`${jsonText(errorDocument(error), show, 2)}\n`);
-    else stderr.write(show(errorText(error, color)));
+    else stderr.write(layOut(errorText(error)).replace(/^error: /, (label) => color.red(label)));
     if (flags.verbose && error.code === "bug" && error.cause instanceof Error) writeLine(error.cause.stack ?? "");
     return error.exit;
   };
@@ -127,7 +136,7 @@ export function createOutput(flags: OutputFlags, { stdout, stderr, isOneStream, 
     print: (text) => keepFailure(write(flags.events ? stderr : stdout, redact(text))),
     printed: async () => void (await printed),
     note(text) {
-      if (!isQuiet) writeLine(text);
+      if (!isQuiet) stderr.write(`${layOut(plain(text))}\n`);
     },
     progress(state) {
       if (isQuiet) return;
@@ -172,10 +181,10 @@ export function errorDocument(error: VidgenError) {
   return { error: errorFieldsOf(error) };
 }
 
-function errorText(error: VidgenError, color: ChalkInstance): string {
+function errorText(error: VidgenError): string {
   const label = isSignal(error) ? "" : "error: ";
   const hint = error.hint === undefined ? "" : `${plain(error.hint).replace(/^/gm, "  ")}\n`;
-  return `${color.red(label)}${plain(error.message)}\n${hint}`;
+  return `${label}${plain(error.message)}\n${hint}`;
 }
 
 /** The text without control characters, on one line. */

@@ -116,6 +116,41 @@ export function createProgress(output: Output, io: Pick<Io, "now" | "sleep">): (
   };
 }
 
+/** From here on a person is told why the request is waited for. */
+const longStartMs = 10_000;
+
+/**
+ * Shows that a start request is out, until the returned function is called: at a terminal how long, elsewhere a line every 30 s. `--timeout`
+ * begins when the id is known: without the id, the video that is paid for could not be found.
+ */
+export function showStart(
+  output: Pick<Output, "isLive" | "note" | "progress" | "clearProgress">,
+  io: Pick<Io, "now" | "sleep">,
+): () => void {
+  const startedAt = io.now();
+  const over = new AbortController();
+  const draw = () => {
+    const elapsed = io.now() - startedAt;
+    const why = elapsed < longStartMs ? "" : "; waiting up to 2 min for the id, whatever --timeout";
+    const text = `Starting...  ${formatTime(elapsed)}${why}`;
+    if (output.isLive) output.progress(text);
+    else output.note(text);
+  };
+  const redraw = async () => {
+    for (;;) {
+      await io.sleep(output.isLive ? redrawMs : heartbeatMs, over.signal);
+      draw();
+    }
+  };
+  // Without a terminal the first line is the one with the id.
+  if (output.isLive) output.progress("Starting...");
+  redraw().catch(() => {});
+  return () => {
+    over.abort();
+    output.clearProgress();
+  };
+}
+
 /** All tasks in one line; `isShort` shortens the ids. */
 function describeTasks({ running, done, startedAt }: Tasks, now: number, isShort: boolean): string {
   const all = [...running.values()];

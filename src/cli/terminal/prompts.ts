@@ -3,6 +3,7 @@ import { createReadStream } from "node:fs";
 import { readAll } from "../../client/input.ts";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import { isAscii } from "./text.ts";
 
 type AskOptions = { input: boolean };
 
@@ -28,26 +29,44 @@ export function checkedBy(check: (answer: string) => unknown, message?: string):
 
 export async function askText(message: string, validate: Check, io: Io): Promise<string> {
   const { input } = await import("@inquirer/prompts");
-  return ask((context) => input({ message, validate }, context), io);
+  return ask((context) => input({ message, validate, ...asciiTheme(io) }, context), io);
 }
 
 export async function askSecret(message: string, validate: Check, io: Io): Promise<string> {
   const { password } = await import("@inquirer/prompts");
-  return ask((context) => password({ message, mask: false, validate }, context), io);
+  return ask((context) => password({ message, mask: false, validate, ...asciiTheme(io) }, context), io);
 }
 
 export type Choice = { value: string; name: string };
 
 export async function askChoice(message: string, choices: Choice[], initial: string, io: Io): Promise<string> {
   const { select } = await import("@inquirer/prompts");
-  return ask((context) => select({ message, choices, default: initial, pageSize: 12 }, context), io);
+  return ask(
+    (context) =>
+      select(
+        {
+          message,
+          choices,
+          default: initial,
+          pageSize: 12,
+          ...asciiTheme(io, { icon: { cursor: ">" }, style: { keysHelpTip: () => undefined } }),
+        },
+        context,
+      ),
+    io,
+  );
 }
 
 /** Asks for a yes; Enter alone is a no. Throws `interrupted` for a no. */
 export async function askYes(message: string, io: Io): Promise<void> {
   const { confirm } = await import("@inquirer/prompts");
-  const isYes = await ask((context) => confirm({ message, default: false }, context), io);
+  const isYes = await ask((context) => confirm({ message, default: false, ...asciiTheme(io) }, context), io);
   if (!isYes) throw new VidgenError("interrupted", "Not started.");
+}
+
+/** The symbols of a question in ASCII, where the locale has nothing else. */
+function asciiTheme<More extends object>({ env }: Io, more?: More) {
+  return isAscii(env) ? { theme: { prefix: { idle: "?", done: "+" }, ...more } } : {};
 }
 
 type Context = { input: Io["stdin"]; output: Io["stderr"]; signal: AbortSignal };

@@ -5,7 +5,10 @@ import type { Io } from "../../io.ts";
 type Spinner = { show(text: string): void; stop(): void };
 
 /** Loads ora with the first text. ora keeps other writes above its line, and shows the cursor again when the process exits. */
-export function createSpinner(stderr: Io["stderr"], hasColor: boolean): Spinner {
+export function createSpinner(
+  stderr: Io["stderr"],
+  { hasColor, isAscii }: { hasColor: boolean; isAscii: boolean },
+): Spinner {
   let ora: Ora | undefined;
   let isLoading = false;
   let text: string | undefined;
@@ -15,13 +18,19 @@ export function createSpinner(stderr: Io["stderr"], hasColor: boolean): Spinner 
     ({ cut } = await import("./table.ts"));
     const stream = stderr as NodeJS.WriteStream;
     // With `discardStdin` ora would read stdin raw, and swallow Ctrl-C.
-    ora = createOra({ stream, discardStdin: false, isEnabled: true, color: hasColor ? "cyan" : false });
+    ora = createOra({
+      stream,
+      discardStdin: false,
+      isEnabled: true,
+      color: hasColor ? "cyan" : false,
+      ...(isAscii ? { spinner: "line" } : {}),
+    });
     draw();
   };
   const draw = () => {
     if (!ora || !cut || text === undefined) return;
     // One row: a wrapped line cannot be cleared after the terminal's width has changed.
-    ora.text = cut(text, (stderr.columns ?? 80) - 3);
+    ora.text = cut(text, (stderr.columns ?? 80) - 3, { mark: isAscii ? "..." : "\u2026" });
     if (!ora.isSpinning) ora.start();
   };
   return {

@@ -9,6 +9,9 @@ export type Column = {
   rank?: number;
 };
 
+/** `position` is the end that is cut off, and `mark` stands there. */
+type CutOptions = { position?: "start" | "end" | undefined; mark?: "..." | "\u2026" | undefined };
+
 /** How wide a cell of a long text is: a fifth of the terminal, and no less than a word or two. */
 export function shareOf(width: number): number {
   return Math.max(12, Math.floor(width / 5));
@@ -18,7 +21,7 @@ export function shareOf(width: number): number {
  * The rows for a terminal of this width, a line each, after a line of headers. The last column takes what the others leave, which is a fifth
  * of the width as long as there are others to leave out. Columns without any text are left out.
  */
-export function formatTable(columns: readonly Column[], width: number): string[] {
+export function formatTable(columns: readonly Column[], width: number, how: CutOptions = {}): string[] {
   const used = columns.filter(({ cells }) => cells.some((cell) => cell !== ""));
   const shown = used.map((column) => ({ ...column, cells: [column.header, ...column.cells] }));
   for (;;) {
@@ -33,13 +36,13 @@ export function formatTable(columns: readonly Column[], width: number): string[]
   const count = shown[0]?.cells.length ?? 0;
   return Array.from({ length: count }, (_, row) => {
     const cells = shown.map(({ cells }, i) => padEnd(cells[row] ?? "", widths[i] ?? 0));
-    return cut(cells.join("  ").trimEnd(), width);
+    return cut(cells.join("  ").trimEnd(), width, { mark: how.mark });
   });
 }
 
 /** The text as wide as a terminal of `width` columns shows it at the most. */
-export function cut(text: string, width: number, position: "start" | "end" = "end"): string {
-  return width < 2 ? "" : truncate(text, width, { position });
+export function cut(text: string, width: number, { position = "end", mark = "\u2026" }: CutOptions = {}): string {
+  return width < 2 ? "" : truncate(text, width, { position, truncationCharacter: mark });
 }
 
 function widthOf(cells: readonly string[]): number {

@@ -21,7 +21,7 @@ function createScene(columns = 80) {
   };
   const stderr = new Writable({ write });
   Object.defineProperties(stderr, Object.getOwnPropertyDescriptors(terminal));
-  return { scene, stderr, spinner: createSpinner(stderr, false) };
+  return { scene, stderr, spinner: createSpinner(stderr, { hasColor: false, isAscii: false }) };
 }
 
 /** Until ora is loaded and has drawn its line. */

@@ -1,0 +1,32 @@
+import type { Io } from "../../io.ts";
+
+/** Whether the locale is one that has ASCII alone. */
+export function isAscii({ LC_ALL, LC_CTYPE, LANG }: Io["env"]): boolean {
+  return /^(C|POSIX)$/.test(LC_ALL || LC_CTYPE || LANG || "");
+}
+
+/** What marks a text that is cut off. */
+export function cutMark(env: Io["env"]): "..." | "\u2026" {
+  return isAscii(env) ? "..." : "\u2026";
+}
+
+/** Breaks lines between words where they are wider than the terminal; what continues a line has its indentation. */
+export function wrapWords(text: string, columns: number): string {
+  return text.replace(/.+/g, (line) => wrapLine(line, columns));
+}
+
+/** A command is not broken: it would be run in two halves when it is copied. */
+const words = /(?:(?<=: )|^ *)(?:npx |printf .*\| )?vidgen .*|\S*`[^`]*`\S*|\S+/g;
+
+function wrapLine(line: string, columns: number): string {
+  if (line.length <= columns) return line;
+  const indent = /^ */.exec(line)?.[0] ?? "";
+  const lines = [""];
+  for (const [word] of line.slice(indent.length).matchAll(words)) {
+    const last = lines.at(-1) ?? "";
+    const whole = last === "" ? `${indent}${word}` : `${last} ${word}`;
+    if (last === "" || whole.length <= columns) lines[lines.length - 1] = whole;
+    else lines.push(`${indent}${word}`);
+  }
+  return lines.join("\n");
+}
