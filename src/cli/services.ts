@@ -3,7 +3,7 @@ import { type Journal, type JournalIo, openJournal } from "../client/journal.ts"
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
-import { createSession, type Service, type Session, type SessionOptions } from "./session.ts";
+import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
 
@@ -31,7 +31,7 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   const opened = new Map<string, Promise<Session>>();
 
   /** Running the local service a second time would fail, so one that is being opened counts too. */
-  const openOnce = (name: string, find: () => Promise<Service>): Promise<Session> => {
+  const openOnce = (name: string, find: () => Promise<ServiceAccess>): Promise<Session> => {
     const session = opened.get(name) ?? find().then((service) => createSession(service, shared, io));
     opened.set(name, session);
     session.catch(() => opened.delete(name));
@@ -54,7 +54,7 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   };
 }
 
-async function openLocalService(onNote: (text: string) => void, io: Io): Promise<Service> {
+async function openLocalService(onNote: (text: string) => void, io: Io): Promise<ServiceAccess> {
   const local = await openLocal(io, onNote);
   return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
 }
