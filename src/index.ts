@@ -52,7 +52,7 @@ export type Client = {
    * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash); names in braces
    * are filled in as by the CLI's -o. The file gets its name only when it is whole; `content` has its sha256 and its size in bytes. Rejects with `output` when it exists or cannot be saved.
    */
-  download(id: string, place: string, options?: DownloadOptions): Promise<Downloaded>;
+  download(id: string, outputPath: string, options?: DownloadOptions): Promise<Downloaded>;
   /**
    * Starts a generation for each row, and saves the videos, as the CLI's `batch` does: run again with the same results file, it goes on, and
    * no row is paid for twice. Yields what happens, a `summary` last. When the caller stops iterating, nothing more is started. Throws `usage`
@@ -101,10 +101,10 @@ export function createClient(options: ClientOptions): Client {
       }),
     status: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.status(id, { signal })),
     follow: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.follow(id, { ...how, signal })),
-    download: (id, place, how = {}) =>
+    download: (id, outputPath, how = {}) =>
       run({ ...how, id }, restate, (signal) => {
         const onProgress = harmless(how.onProgress ?? (() => {}));
-        return client.download(id, place === "-" ? "./-" : place, { ...how, signal, onProgress });
+        return client.download(id, outputPath === "-" ? "./-" : outputPath, { ...how, signal, onProgress });
       }),
     async *batch(rows, how) {
       const stop = new AbortController();
@@ -133,8 +133,8 @@ export function createClient(options: ClientOptions): Client {
 
 function asRow({ id, request, output }: BatchRow, index: number): Row {
   const copy = copyRequest(request);
-  const place = output === "-" ? "./-" : output;
-  return { id, line: index + 1, record: recordOf(copy), load: async () => copy, place };
+  const outputPath = output === "-" ? "./-" : output;
+  return { id, line: index + 1, record: recordOf(copy), load: async () => copy, outputPath };
 }
 
 /** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */

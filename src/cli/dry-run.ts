@@ -32,7 +32,7 @@ export async function printDryRun(
     const entries = await journal.entries((part) => hasRecent(part, now));
     const known = entries.filter((entry) => entry.base_url === origin);
     const record = recordOf(request);
-    const wanted = { request: record, place: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
+    const wanted = { request: record, outputPath: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
     const choice = await journal.lock(() => chooseAttempt(known, wanted));
     if (choice.kind === "resume") {
       const text = `Would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;

@@ -5,7 +5,7 @@ import type { Io } from "../io.ts";
 import { readNumber, readTime } from "./command.ts";
 
 /** The flags of `serve` about what makes the videos. */
-type Flags = {
+type EngineFlags = {
   engine?: string[] | undefined;
   engineKind?: string[] | undefined;
   engineTimeout: string;
@@ -14,7 +14,7 @@ type Flags = {
 
 /** The engines' settings from flags and environment; `leastJobs` is the smallest number that `--jobs` may be. Throws `usage`. */
 export function readEngineSettings(
-  { engine = [], engineKind = [], engineTimeout, jobs }: Flags,
+  { engine = [], engineKind = [], engineTimeout, jobs }: EngineFlags,
   { env }: Pick<Io, "env">,
   { leastJobs }: { leastJobs: number },
 ) {

@@ -2,7 +2,7 @@ import { shorten } from "../client/credentials.ts";
 import { type Field, type FieldTexts, fields, findValueFault } from "../client/fields.ts";
 import { readImages } from "../client/images.ts";
 import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../client/models.ts";
-import { isFolder } from "../client/place.ts";
+import { isFolder } from "../client/output-path.ts";
 import { buildRequest, checkImage, type RequestInput } from "../client/request.ts";
 import type { Io } from "../io.ts";
 import { quote } from "./command-line.ts";
@@ -11,7 +11,7 @@ import { fieldAttributes } from "./field-flags.ts";
 import { findTypicalCredits, resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
-import { checkPlace, notePlace } from "./terminal/result.ts";
+import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
 
 /** What the command line gives already; `usualModel` is selected first. */
 type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; usualModel: string };
@@ -21,7 +21,7 @@ type AskOptions = {
   dryRun?: boolean;
   open?: boolean;
   baseUrl?: string;
-  isPlaceAsked: boolean;
+  isPathAsked: boolean;
   /** The words of the typed command line with these values in place of the typed ones. */
   flags(values: object): string[];
 };
@@ -41,16 +41,19 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
 
   const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
   buildRequest({ ...input, images: await readImages(input.images) });
-  const check = (place: string) => checkPlace(place, { output, open }, io);
-  const place = options.isPlaceAsked ? await askPlace(check, io) : undefined;
-  const flags = options.flags({ ...fieldAttributes(input), ...(place === undefined ? {} : { output: place }) });
+  const check = (outputPath: string) => checkOutputPath(outputPath, { output, open }, io);
+  const outputPath = options.isPathAsked ? await askOutputPath(check, io) : undefined;
+  const flags = options.flags({
+    ...fieldAttributes(input),
+    ...(outputPath === undefined ? {} : { output: outputPath }),
+  });
   const command = commandLine(input.texts.prompt, [...flags, ...(output.json ? ["--json"] : [])], io.env);
-  notePlace(place, output);
+  noteOutputPath(outputPath, output);
   output.note(`\n${summarize(input)}\n\nEquivalent command:\n  ${command}\n`);
   const credits = service && (await findTypicalCredits(input.texts.model, service, io));
   const cost = service === undefined ? "" : ` It costs ${credits === undefined ? "" : `about ${credits} `}credits.`;
   if (!dryRun) await askYes(`Start it?${cost}`, io);
-  return { input, place };
+  return { input, outputPath };
 }
 
 type Limits = { usualModel: string; maxSeconds: number | undefined };
@@ -93,21 +96,21 @@ async function askField(field: Field, { usualModel, maxSeconds }: Limits, io: Io
 }
 
 /** Asks where to save the video, as `-o` takes it; `undefined` for its URL alone. `check` throws for a place that cannot be used. */
-async function askPlace(check: (place: string) => void, io: Io): Promise<string | undefined> {
+async function askOutputPath(check: (outputPath: string) => void, io: Io): Promise<string | undefined> {
   const read = (text: string) => readPath(text, io);
   const wrong = "Enter a file such as fox.mp4, a folder/, or . for this folder.";
-  const isPlace = checkedBy(check, wrong);
+  const isOutputPath = checkedBy(check, wrong);
   const validate: Check = (text) => {
-    const place = read(text);
-    if (place === "") return true;
-    return place.startsWith("~") ? wrong : isPlace(place);
+    const outputPath = read(text);
+    if (outputPath === "") return true;
+    return outputPath.startsWith("~") ? wrong : isOutputPath(outputPath);
   };
-  const place = read(
+  const outputPath = read(
     await askText("Where to save it? (Enter: the current folder; none: only print its URL)", validate, io),
   );
-  if (place === "none") return undefined;
-  const isBare = /(^|\/)[^/.]+$/.test(place) && place !== "-" && !(await isFolder(place, io.disk));
-  return isBare ? `${place}.mp4` : place || ".";
+  if (outputPath === "none") return undefined;
+  const isBare = /(^|\/)[^/.]+$/.test(outputPath) && outputPath !== "-" && !(await isFolder(outputPath, io.disk));
+  return isBare ? `${outputPath}.mp4` : outputPath || ".";
 }
 
 /** A path as it was typed, where no shell expands it. */

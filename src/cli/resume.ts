@@ -9,16 +9,16 @@ export type ResumeOptions = {
   overwrite?: boolean;
   writeInfoJson?: boolean;
   /** `-o` as it was typed. */
-  place: string | undefined;
+  outputPath: string | undefined;
 };
 
 /** The hint with the command that resumes these generations, or with "--all" those that are open. */
 export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
-  const { local, baseUrl, place, overwrite, writeInfoJson } = options;
+  const { local, baseUrl, outputPath, overwrite, writeInfoJson } = options;
   const flags = [
     ...(local ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
-    ...(place === undefined ? [] : valueWords("-o", "--output", place)),
+    ...(outputPath === undefined ? [] : valueWords("-o", "--output", outputPath)),
     ...(overwrite ? ["--overwrite"] : []),
     ...(writeInfoJson ? ["--write-info-json"] : []),
   ];

@@ -5,7 +5,7 @@ import { readPrices } from "../client/price.ts";
 import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
-import { createSession, type Service, type Session, type SessionOptions } from "./session.ts";
+import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
 import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
 
@@ -33,7 +33,7 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   const opened = new Map<string, Promise<Session>>();
 
   /** Running the local service a second time would fail, so one that is being opened counts too. */
-  const openOnce = (name: string, find: () => Promise<Service>): Promise<Session> => {
+  const openOnce = (name: string, find: () => Promise<ServiceAccess>): Promise<Session> => {
     const session = opened.get(name) ?? find().then((service) => createSession(service, shared, io));
     opened.set(name, session);
     session.catch(() => opened.delete(name));
@@ -56,7 +56,7 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   };
 }
 
-async function openLocalService(onNote: (text: string) => void, io: Io): Promise<Service> {
+async function openLocalService(onNote: (text: string) => void, io: Io): Promise<ServiceAccess> {
   const local = await openLocal(io, onNote);
   return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
 }
@@ -70,7 +70,7 @@ export async function resolveService(flag: string | undefined, io: Io) {
 /** What a model typically costs at a service, in credits; `undefined` where the journal does not tell. */
 export async function findTypicalCredits(
   model: string,
-  { baseUrl, apiKey }: Pick<Service, "baseUrl" | "apiKey">,
+  { baseUrl, apiKey }: Pick<ServiceAccess, "baseUrl" | "apiKey">,
   io: Io,
 ): Promise<number | undefined> {
   const { journal } = await findJournal(false, { ...io, onNote: () => {} });

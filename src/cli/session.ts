@@ -21,7 +21,7 @@ export type SessionOptions = {
 };
 
 /** Where a session sends its requests; `local` for the local service. */
-export type Service = { baseUrl: string; apiKey: string; keyHint?: string; local?: Local };
+export type ServiceAccess = { baseUrl: string; apiKey: string; keyHint?: string; local?: Local };
 
 /** What a command does with one service, and with the journal of what it started there. */
 export type Session = {
@@ -34,8 +34,8 @@ export type Session = {
   isLocal: boolean;
   /** Follows a generation to its end, saves its video, and reports what happens. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
-  /** The saved file, with a note, when the journal says that the video was saved at `place`; else `undefined`. */
-  findAlreadySaved(id: string, place: string | undefined): Promise<string | undefined>;
+  /** The saved file, with a note, when the journal says that the video was saved at `outputPath`; else `undefined`. */
+  findAlreadySaved(id: string, outputPath: string | undefined): Promise<string | undefined>;
   /** Writes down that the video was streamed to stdout. */
   recordStreamed(id: string): Promise<void>;
   /** Adds to a `not_found` error the service at which this machine started that id; returns any other error unchanged. */
@@ -57,7 +57,7 @@ type CollectOptions = {
 /** A generation that has completed, and the file it was saved to. */
 export type Collected = Completed & { file: string | undefined };
 
-export function createSession(service: Service, options: SessionOptions & { journal: Journal }, io: Io): Session {
+export function createSession(service: ServiceAccess, options: SessionOptions & { journal: Journal }, io: Io): Session {
   const { baseUrl, apiKey, keyHint, local } = service;
   const { output, journal } = options;
   output.hide(apiKey);
@@ -80,9 +80,9 @@ export function createSession(service: Service, options: SessionOptions & { jour
     isLocal: local !== undefined,
     isInProcess: () => local?.isInProcess() ?? false,
     explainNotFound,
-    async findAlreadySaved(id, place) {
-      if (place === undefined || options.overwrite) return undefined;
-      const file = await client.findSaved(id, place).catch(() => undefined);
+    async findAlreadySaved(id, outputPath) {
+      if (outputPath === undefined || options.overwrite) return undefined;
+      const file = await client.findSaved(id, outputPath).catch(() => undefined);
       if (file === undefined) return undefined;
       output.note(`${id} is already saved.`);
       if (options.writeInfoJson) await client.addInfo(id, file, io);

@@ -27,7 +27,7 @@ export type Wanted = {
   /** As the journal keeps it. */
   request: StartRequest;
   /** `-o` as it was typed. */
-  place: string | undefined;
+  outputPath: string | undefined;
   earlier: Earlier;
   /** Only attempts of AI agents count for one, and never for anybody else. */
   mcp?: boolean | undefined;
@@ -51,14 +51,16 @@ export function hasRecent(entries: readonly Entry[], now: Date): boolean {
  * charged and its id never came: then another start could pay twice; and `not_found` when the service has lost the generation of one.
  */
 export async function chooseAttempt(entries: readonly Entry[], wanted: Wanted): Promise<Choice> {
-  const { request, place, earlier, now, isHeld } = wanted;
+  const { request, outputPath, earlier, now, isHeld } = wanted;
   // Attempts of a batch belong to its rows.
   const isOwn = (entry: Entry) => entry.batch === undefined && (entry.mcp ?? false) === (wanted.mcp ?? false);
   const isSame = (entry: Entry) => isOwn(entry) && isDeepStrictEqual(entry.request, request);
   const same = datedEntries(entries, now).filter(({ entry }) => !entry.dismissed && isSame(entry));
   if (earlier === "reuse") return chooseReusable(same, isHeld);
   // A video that was paid for and is not saved may go to any place.
-  const sameRun = same.filter(({ entry }) => entry.place === place || (entry.status === "completed" && isOpen(entry)));
+  const sameRun = same.filter(
+    ({ entry }) => entry.place === outputPath || (entry.status === "completed" && isOpen(entry)),
+  );
   const dismissed: Entry[] = [];
   for (const { entry } of sameRun.filter(({ ageMs }) => ageMs < resumableMs).reverse()) {
     const isLost = entry.status === "lost";

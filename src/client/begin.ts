@@ -10,7 +10,7 @@ import {
   type Wanted,
 } from "./attempts.ts";
 import type { Claim, ClaimOptions, Claims } from "./claims.ts";
-import type { Entry, Line } from "./history.ts";
+import type { Entry, JournalLine } from "./history.ts";
 import type { FileIdentity } from "./identity.ts";
 import type { Hold, Journal } from "./journal.ts";
 import type { StartRequest } from "./schema.ts";
@@ -18,7 +18,7 @@ import { isExistsError } from "./target.ts";
 
 export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   /** Where the video is to be saved, as it was typed. */
-  place?: string | undefined;
+  outputPath?: string | undefined;
   /** The caller does not wait for the generation, so a later run does not resume it. */
   noWait?: boolean | undefined;
   /** The results file of the batch, and the row, that it is started for; and the file that has the row, where there is one. */
@@ -58,7 +58,7 @@ type BeginDependencies = {
   /** The request as the journal keeps it. */
   record: StartRequest;
   /** The place as the journal keeps it. */
-  placeRecord: string | undefined;
+  recordedPath: string | undefined;
   journal: Omit<Journal, "path">;
   /** Those of this service. */
   entries: Journal["entries"];
@@ -87,8 +87,8 @@ export function begin(
   io: BeginIo,
 ): Promise<NewAttempt | ResumedAttempt> {
   return underLock(options, io, async (locked) => {
-    const { record, placeRecord: place, earlier, mcp } = options;
-    const wanted = { request: record, place, earlier, mcp, now: io.date(), isHeld: options.journal.isHeld };
+    const { record, recordedPath: outputPath, earlier, mcp } = options;
+    const wanted = { request: record, outputPath, earlier, mcp, now: io.date(), isHeld: options.journal.isHeld };
     const choice = await choose(wanted, options.entries);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "resume") return resume(request, choice.entry, { ...options, ...locked });
@@ -106,11 +106,11 @@ type Locked = { hold: Hold; confirm(): Promise<void> };
 
 /** Runs `work` under the journal's lock, again and again while it returns `undefined`: then it waits for another process. */
 async function underLock<Result>(
-  { journal, place, signal, onNote }: Options,
+  { journal, outputPath, signal, onNote }: Options,
   io: BeginIo,
   work: (locked: Locked) => Promise<Result | undefined>,
 ): Promise<Result> {
-  if (place === "") throw usage("The output path is empty.");
+  if (outputPath === "") throw usage("The output path is empty.");
   const hold = await journal.hold();
   try {
     for (let looks = 1; ; looks++) {
@@ -135,18 +135,18 @@ async function startAnew(
   options: Options & Locked,
   io: BeginIo,
 ): Promise<NewAttempt | undefined> {
-  const { journal, claims, place, hold, overwrite, batch } = options;
+  const { journal, claims, outputPath, hold, overwrite, batch } = options;
   const [attempt, at] = [io.uuid(), io.date().toISOString()];
   const claiming = { overwrite, id: undefined, entry: undefined, words: request, resume: true, hold };
-  const target = place === undefined ? undefined : await claims.claim(place, claiming);
-  if (place !== undefined && !target) return undefined;
-  const intent: Line = {
+  const target = outputPath === undefined ? undefined : await claims.claim(outputPath, claiming);
+  if (outputPath !== undefined && !target) return undefined;
+  const intent: JournalLine = {
     kind: "intent",
     attempt,
     base_url: options.baseUrl,
     account: options.account,
     request: options.record,
-    place,
+    place: outputPath,
     no_wait: options.noWait,
     batch: batch?.path,
     row: batch?.row,
@@ -175,10 +175,10 @@ async function resume(
   earlier: StartedEntry,
   options: Options & Locked,
 ): Promise<ResumedAttempt | undefined> {
-  const { journal, claims, place, overwrite, hold } = options;
+  const { journal, claims, outputPath, overwrite, hold } = options;
   const { attempt, at, id } = earlier;
   const claiming = { overwrite, id, entry: earlier, words: request, resume: true, hold };
-  const claimed = place === undefined ? undefined : claims.claim(place, claiming);
+  const claimed = outputPath === undefined ? undefined : claims.claim(outputPath, claiming);
   const target = await claimed?.catch(async (error) => {
     const saved = await findSaved(earlier, options, error);
     // With the id, a program can go on with the generation that was paid for.
@@ -187,7 +187,7 @@ async function resume(
   });
   if (typeof target === "string")
     return { kind: "resumed", attempt, at, earlier, file: target, target: undefined, release: hold.release };
-  if (place !== undefined && !target) return undefined;
+  if (outputPath !== undefined && !target) return undefined;
   try {
     // What another process waits for stays that one's: `reuse` only waits beside it.
     if ((await isHeldBy(earlier, journal.isHeld)) === false)
@@ -204,10 +204,10 @@ async function resume(
  * The video of an attempt, where its place could not be claimed because that exists. Looked for only then, and in the journal as it is by now:
  * another process may save it at any time.
  */
-async function findSaved({ attempt, id }: StartedEntry, { journal, claims, place }: Options, error: unknown) {
-  if (place === undefined || !isExistsError(error)) return undefined;
+async function findSaved({ attempt, id }: StartedEntry, { journal, claims, outputPath }: Options, error: unknown) {
+  if (outputPath === undefined || !isExistsError(error)) return undefined;
   const entry = (await journal.entriesOf(id)).find((each) => each.attempt === attempt);
-  return entry && claims.findSaved({ ...entry, id }, place);
+  return entry && claims.findSaved({ ...entry, id }, outputPath);
 }
 
 function releaseBoth(target: Claim | undefined, hold: Hold): () => Promise<void> {

@@ -6,7 +6,7 @@ import { hasContent } from "./content.ts";
 import type { DatedLine, Entry, PartLine } from "./history.ts";
 import type { Hold, Journal } from "./journal.ts";
 import { fillWords, type Words } from "./naming.ts";
-import { claimPlace, findPlace, type PlaceOptions } from "./place.ts";
+import { claimOutputPath, findOutputPath, type OutputPathOptions } from "./output-path.ts";
 import { wordsOf } from "./save.ts";
 import type { Owned, Target } from "./target.ts";
 import { type Version, validatorOf } from "./version.ts";
@@ -44,11 +44,11 @@ export type Claims = {
    * Claims the place for a video. Only inside of the journal's lock. `undefined` while a process elsewhere may still write the partial file:
    * further looks tell, within a minute.
    */
-  claim(place: string, claiming: Claiming): Promise<Claim | undefined>;
+  claim(outputPath: string, claiming: Claiming): Promise<Claim | undefined>;
   /** Claims the place for a video that is paid for already: also where neither the lock nor a lease can be had. */
-  claimUnderLock(place: string, claiming: Omit<Claiming, "hold">): Promise<Claim>;
-  /** The video of a generation where `place` would save it; `undefined` unless the file there has the content that the journal knows. */
-  findSaved(entry: StartedEntry, place: string): Promise<string | undefined>;
+  claimUnderLock(outputPath: string, claiming: Omit<Claiming, "hold">): Promise<Claim>;
+  /** The video of a generation where `outputPath` would save it; `undefined` unless the file there has the content that the journal knows. */
+  findSaved(entry: StartedEntry, outputPath: string): Promise<string | undefined>;
 };
 
 /** How often a claim looks again at a process elsewhere that may write the same file. */
@@ -83,15 +83,15 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
     return left;
   }
 
-  async function claim(place: string, claiming: Claiming): Promise<Claim | undefined> {
-    if (place === "") throw usage("The output path is empty.");
+  async function claim(outputPath: string, claiming: Claiming): Promise<Claim | undefined> {
+    if (outputPath === "") throw usage("The output path is empty.");
     const { overwrite = false, id, entry, hold, first = 1, resume = false } = claiming;
     const words = entry ? wordsOf(entry) : (claiming.words ?? {});
     const naming = id === undefined ? undefined : { id, ...words };
     /** What was last taken over. */
     let owned: (Version & Owned) | undefined;
     let isUnsure = false;
-    const options: PlaceOptions = {
+    const options: OutputPathOptions = {
       overwrite,
       unique: io.uuid(),
       naming,
@@ -105,7 +105,7 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
         return owned;
       },
     };
-    const target = await claimPlace(place, options, disk).catch((error) => {
+    const target = await claimOutputPath(outputPath, options, disk).catch((error) => {
       if (isUnsure) return undefined;
       throw error;
     });
@@ -135,16 +135,16 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
 
   return {
     claim,
-    async claimUnderLock(place, claiming) {
+    async claimUnderLock(outputPath, claiming) {
       const hold = await journal.hold().catch(() => undefined);
       let isLocked = false;
       const claimLocked = () => {
         isLocked = true;
-        return claim(place, { ...claiming, hold });
+        return claim(outputPath, { ...claiming, hold });
       };
       const claimUnlocked = (error: unknown) => {
         if (isLocked || claiming.signal?.aborted) throw error;
-        return claim(place, { ...claiming, hold: undefined });
+        return claim(outputPath, { ...claiming, hold: undefined });
       };
       try {
         for (;;) {
@@ -157,12 +157,12 @@ export function createClaims(journal: Omit<Journal, "path">, io: Pick<Io, "date"
         throw error;
       }
     },
-    async findSaved({ id, ...entry }, place) {
+    async findSaved({ id, ...entry }, outputPath) {
       const { content } = entry;
       // With `{n}` each download gets a new file.
-      if (content === undefined || place === "-" || place.includes("{n}")) return undefined;
+      if (content === undefined || outputPath === "-" || outputPath.includes("{n}")) return undefined;
       const words = wordsOf(entry);
-      const file = await findPlace(fillWords(place, words, dayOf(entry, io)), { id, ...words }, disk);
+      const file = await findOutputPath(fillWords(outputPath, words, dayOf(entry, io)), { id, ...words }, disk);
       if (!(await hasContent(file, content, disk))) return undefined;
       // A process may have died between the rename of its partial file and this line.
       if (entry.file === undefined)

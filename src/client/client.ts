@@ -10,7 +10,7 @@ import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
 import { type Completed, failedError, follow, readTimes } from "./follow.ts";
-import { accountOf, type Entry, isOpen, isPaidBy, type Line, recordOf } from "./history.ts";
+import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
 import { pollUntilAnswered } from "./poll.ts";
@@ -96,15 +96,15 @@ export type Client = {
   /** Follows a generation until it has completed. Rejects as `follow` does. */
   follow(id: string, options: ClientFollowOptions): Promise<Completed>;
   /** Claims the place for a video before anything is paid: a file, a folder or a template. Rejects with `output` where it cannot be written. */
-  claim(place: string, options?: ClaimOptions): Promise<Claim>;
+  claim(outputPath: string, options?: ClaimOptions): Promise<Claim>;
   /** Follows a generation and saves its video. The caller releases a target that it passes. Rejects as `follow` does, and with `output`. */
-  download(id: string, place: string | Claim, options: ClientDownloadOptions): Promise<Downloaded>;
+  download(id: string, output: string | Claim, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
   /** What starts cost, as far as the newest part of the journal tells. Never rejects. */
   prices(): Promise<Prices>;
-  /** Where the video of a generation is saved already, if `place` would save it there. */
-  findSaved(id: string, place: string): Promise<string | undefined>;
+  /** Where the video of a generation is saved already, if `outputPath` would save it there. */
+  findSaved(id: string, outputPath: string): Promise<string | undefined>;
   /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
   addInfo(id: string, file: string, options: { signal: AbortSignal }): Promise<void>;
 };
@@ -165,8 +165,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   });
   const forBegin = (request: StartRequest, how: BeginOptions) => {
     const record = redactValue(recordOf(request), redact);
-    const placeRecord = how.place === undefined ? undefined : redact(how.place);
-    return { ...how, baseUrl: service, account, record, placeRecord, journal, entries, claims, onNote };
+    const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
+    return { ...how, baseUrl: service, account, record, recordedPath, journal, entries, claims, onNote };
   };
 
   const isOurs = (entry: Entry) => entry.base_url === service;
@@ -174,7 +174,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   const entriesOf = async (id: string) => (await journal.entriesOf(id)).filter(isOurs);
   const find = async (id: string) => fresh.get(id) ?? (await entriesOf(id))[0];
   /** Appends a line about what has happened already, so a failure to write is only a note. */
-  const record = (line: Line) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
+  const record = (line: JournalLine) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
   const explainKey = (error: VidgenError) =>
     error.code === "auth" && options.keyHint !== undefined
@@ -221,10 +221,10 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return completed;
   }
 
-  async function claim(place: string, how: ClaimOptions = {}): Promise<Claim> {
+  async function claim(outputPath: string, how: ClaimOptions = {}): Promise<Claim> {
     // A video that was paid for can be claimed even where the journal cannot be read or written.
     const entry = how.id === undefined ? undefined : await find(how.id).catch(() => undefined);
-    return claims.claimUnderLock(place, { ...how, entry });
+    return claims.claimUnderLock(outputPath, { ...how, entry });
   }
 
   async function followAndSave(id: string, target: Claim, how: ClientDownloadOptions): Promise<Downloaded> {
@@ -252,7 +252,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       io,
     );
     const downloaded = { ...completed, file, content };
-    if (target.place === "-") return downloaded;
+    if (target.outputPath === "-") return downloaded;
     await record({ kind: "saved", id, file: resolve(file), ...content });
     if (how.infoJson) {
       const known = { id, ...(await forInfo(id, entry)), generation: completed.generation };
@@ -292,23 +292,23 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
       // The journal does not have its end yet.
       const reason = failedError(id, generation).message;
-      const line: Line = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
+      const line: JournalLine = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
       await journal.append(line).catch(() => {});
       fresh.delete(id);
       return generation;
     },
     follow: followAndRecord,
     claim,
-    async download(id, place, how) {
-      if (typeof place !== "string") return followAndSave(id, place, how);
-      const target = await claim(place, { id, overwrite: how.overwrite, signal: how.signal });
+    async download(id, output, how) {
+      if (typeof output !== "string") return followAndSave(id, output, how);
+      const target = await claim(output, { id, overwrite: how.overwrite, signal: how.signal });
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
     prices,
-    async findSaved(id, place) {
+    async findSaved(id, outputPath) {
       const entry = await find(id);
-      return entry && claims.findSaved({ ...entry, id }, place);
+      return entry && claims.findSaved({ ...entry, id }, outputPath);
     },
     async addInfo(id, file, { signal }) {
       if (await hasInfo(file, id, io.disk)) return;

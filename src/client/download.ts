@@ -23,7 +23,7 @@ export type DownloadOptions = {
 
 export type DownloadIo = RetryIo & Pick<Io, "fetch"> & { disk: Pick<Disk, "writeSync"> };
 
-type Outcome =
+type DownloadOutcome =
   | { kind: "whole" }
   | { kind: "trouble"; reason: string; waitMs?: number | undefined }
   | { kind: "expired"; status: number };
@@ -107,7 +107,7 @@ async function fetchOnce(
   file: DiskFile,
   have: Part,
   { options, io }: { options: DownloadOptions; io: DownloadIo },
-): Promise<Outcome> {
+): Promise<DownloadOutcome> {
   const limit = io.limit(stallMs, options.signal, new Error("no data for 30 s"));
   const done = new AbortController();
   const signal = AbortSignal.any([limit.signal, done.signal]);
@@ -180,7 +180,7 @@ async function restart(file: DiskFile, have: Part): Promise<void> {
   have.version = {};
 }
 
-function readFailure(response: HttpResponse, io: Pick<Io, "date">): Outcome {
+function readFailure(response: HttpResponse, io: Pick<Io, "date">): DownloadOutcome {
   const { status, headers } = response;
   if (isTransient(status)) {
     const waitMs = retryAfterMs(headers.get("Retry-After"), io.date());

@@ -2,7 +2,7 @@ import { shorten } from "./credentials.ts";
 import { aspectRatios, defaultModel, guessModel, models } from "./models.ts";
 
 /** A field of the start request (interface 4.1): all that flags, columns, questions, tools and commands know of it. */
-type Entry = {
+type FieldEntry = {
   /** Its name on the wire, and of its column in a batch. */
   name: string;
   /** Its flag as the help shows it; the prompt is an argument, and has none. */
@@ -118,11 +118,11 @@ const table = [
     takes: "text",
     findFault: (text) => findUrlFault(text, "calls"),
   },
-] as const satisfies readonly Entry[];
+] as const satisfies readonly FieldEntry[];
 
 export type FieldName = (typeof table)[number]["name"];
 
-export type Field = Entry & { name: FieldName };
+export type Field = FieldEntry & { name: FieldName };
 
 export const fields: readonly Field[] = table;
 

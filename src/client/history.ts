@@ -10,7 +10,7 @@ import type { Version } from "./version.ts";
  * What the journal holds, one JSON object a line. It never holds a key. `holder` names the lease of the process that wrote the line: see
  * `Journal.hold`.
  */
-export type Line =
+export type JournalLine =
   /** Before the request that costs money. `place` is `-o` as it was typed. */
   | {
       kind: "intent";
@@ -68,10 +68,10 @@ export type PartLine = Version & {
   inode?: number | undefined;
 };
 
-export type DatedLine = Line & { at: string };
+export type DatedLine = JournalLine & { at: string };
 
 /** The fields of each line that must be there, as text. */
-const fields: Record<Line["kind"], readonly string[]> = {
+const fields: Record<JournalLine["kind"], readonly string[]> = {
   intent: ["attempt", "base_url"],
   accepted: ["attempt", "id"],
   refused: ["attempt", "reason"],
@@ -102,7 +102,8 @@ export function parseLine(text: string): DatedLine | undefined {
   }
   if (!isRecord(line) || typeof line.at !== "string") return undefined;
   if (!Object.hasOwn(fields, String(line.kind))) return readNewer(line);
-  if (!fields[line.kind as Line["kind"]].every((field) => typeof line[field] === "string")) return readNewer(line);
+  if (!fields[line.kind as JournalLine["kind"]].every((field) => typeof line[field] === "string"))
+    return readNewer(line);
   if (line.kind === "intent") {
     if (!URL.canParse(String(line.base_url))) return undefined;
     line.request = readRequest(line.request);

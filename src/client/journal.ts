@@ -3,7 +3,7 @@ import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Disk, DiskFile } from "../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../lease.ts";
 import { redactValue, shortenAddresses } from "./credentials.ts";
-import { createFolding, type DatedLine, type Entry, type Line, parseLine } from "./history.ts";
+import { createFolding, type DatedLine, type Entry, type JournalLine, parseLine } from "./history.ts";
 import { isSameId } from "./id.ts";
 import { appendLine, openLines, readLines } from "./lines.ts";
 import { createTurns } from "./turns.ts";
@@ -11,7 +11,7 @@ import { createTurns } from "./turns.ts";
 export type Journal = {
   path: string;
   /** Resolves when the line is on the disk. Throws `output` when it cannot be written. */
-  append(line: Line): Promise<void>;
+  append(line: JournalLine): Promise<void>;
   /**
    * What this machine has started, newest first. Reads the file from its end, a part at a time: `goOn` gets the entries of each part, and
    * returns whether older ones are wanted too. Lines that a crash has torn are skipped.
@@ -230,7 +230,7 @@ export function withoutSecrets(
   journal: Omit<Journal, "path">,
   redact: (text: string) => string,
 ): Omit<Journal, "path"> {
-  const redacted = (line: Line): Line => {
+  const redacted = (line: JournalLine): JournalLine => {
     const hidden = redactValue(line, redact);
     return "reason" in hidden ? { ...hidden, reason: shortenAddresses(hidden.reason) } : hidden;
   };

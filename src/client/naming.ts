@@ -76,18 +76,18 @@ function byteLength(text: string): number {
 export const names = ["slug", "model", "id", "date", "n"] as const;
 
 /** Throws `usage` for an unknown name in braces, for a missing brace, and for `{id}` in a folder's name: the folder must exist before the start. */
-export function checkTemplate(place: string): void {
-  const fault = findNameFault(place, names);
+export function checkTemplate(outputPath: string): void {
+  const fault = findNameFault(outputPath, names);
   if (fault) throw usage(`-o ${fault.text}.`, fault.hint);
-  if (hasIdInFolder(place)) throw usage(`-o ${idInFolder}`);
+  if (hasIdInFolder(outputPath)) throw usage(`-o ${idInFolder}`);
 }
 
 const otherVideos = /\.(3gp|avi|flv|gif|mkv|mov|mpe?g|ogv|webm|webp|wmv)$/i;
 
 /** What to know about a place that has the extension of another format; `undefined` where there is nothing. */
-export function findExtensionNote(place: string): string | undefined {
-  const [extension] = otherVideos.exec(place) ?? [];
-  return extension && `The service makes .mp4 files, and vidgen converts nothing: ${place} would hold an .mp4.`;
+export function findExtensionNote(outputPath: string): string | undefined {
+  const [extension] = otherVideos.exec(outputPath) ?? [];
+  return extension && `The service makes .mp4 files, and vidgen converts nothing: ${outputPath} would hold an .mp4.`;
 }
 
 /** What is wrong with the names in braces, after the name of the flag or column with the template. */
@@ -111,13 +111,13 @@ export function namesIn(template: string): string[] {
 export const idInFolder =
   "accepts {id} only in the file name: the folder must exist before the generation is paid for.";
 
-export function hasIdInFolder(place: string): boolean {
-  return /\{id\}.*[/\\]/s.test(place);
+export function hasIdInFolder(outputPath: string): boolean {
+  return /\{id\}.*[/\\]/s.test(outputPath);
 }
 
 /** Whether two generations never get the same name. */
-export function isDistinct(place: string): boolean {
-  return /\{(id|n)\}/.test(place);
+export function isDistinct(outputPath: string): boolean {
+  return /\{(id|n)\}/.test(outputPath);
 }
 
 /** Replaces the names in braces that have a value, and leaves the others. In a path the values must hold no path. */
@@ -133,33 +133,33 @@ const maxIdLength = 64;
  * Fills in `{slug}`, `{model}` and `{date}`, a day such as "2026-01-31". Throws `usage` where the name has no room for `{id}`, which is known
  * only once the generation is paid for.
  */
-export function fillWords(place: string, { prompt = "", model = "" }: Words, date: string): string {
-  const filled = fillNames(place, { prompt, model }, date);
+export function fillWords(outputPath: string, { prompt = "", model = "" }: Words, date: string): string {
+  const filled = fillNames(outputPath, { prompt, model }, date);
   if (filled.includes("{id}") && isTooLong(filled))
     throw usage("The file name in -o is too long: more than 255 bytes with {id} and .part.");
   return filled;
 }
 
 /** The same for a name of any length. */
-export function fillNames(place: string, { prompt = "", model = "" }: Words, date: string): string {
-  if (!place.includes("{")) return place;
+export function fillNames(outputPath: string, { prompt = "", model = "" }: Words, date: string): string {
+  if (!outputPath.includes("{")) return outputPath;
   const values = new Map([["date", date]]);
-  if (place.includes("{slug}")) values.set("slug", safeWord(slug(prompt, 48), "video"));
-  if (place.includes("{model}")) values.set("model", safeWord(slug(model, 24), "model"));
-  return fillIn(place, values);
+  if (outputPath.includes("{slug}")) values.set("slug", safeWord(slug(prompt, 48), "video"));
+  if (outputPath.includes("{model}")) values.set("model", safeWord(slug(model, 24), "model"));
+  return fillIn(outputPath, values);
 }
 
 /** Whether the file's name has no room for `.part`, and for `{id}` where that is still in it. */
-export function isTooLong(place: string): boolean {
-  const longest = basename(fillIn(place, new Map([["id", "x".repeat(maxIdLength)]])));
+export function isTooLong(outputPath: string): boolean {
+  const longest = basename(fillIn(outputPath, new Map([["id", "x".repeat(maxIdLength)]])));
   return byteLength(`${longest}.part`) > maxNameBytes;
 }
 
 /** Fills in `{id}`, without the characters that could make it a path. */
-export function fillId(place: string, id: string): string {
+export function fillId(outputPath: string, id: string): string {
   const word = id
     .replace(/[^A-Za-z0-9-]+/g, "")
     .replace(/^-+|-+$/g, "")
     .slice(0, maxIdLength);
-  return fillIn(place, new Map([["id", safeWord(word, "video")]]));
+  return fillIn(outputPath, new Map([["id", safeWord(word, "video")]]));
 }

@@ -1,7 +1,7 @@
 import { asVidgenError, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import { type Clock, type Io, RequestError } from "../io.ts";
 import type { Api } from "./api.ts";
-import type { Line } from "./history.ts";
+import type { JournalLine } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, describeValues, lacksCredits, type Reply, refusal } from "./reply.ts";
 import { backoffMs, isFinalConnectFailure, isNotNow, type RetryIo, retryAfterMs } from "./retry.ts";
@@ -37,7 +37,7 @@ export type End = Accepted | Refused | { kind: "unknown" | "unsent"; error: Vidg
 type Unsent = { kind: "unsent"; reason: string; isFinal: boolean };
 type NotNow = { kind: "not now"; reason: string; httpStatus: number; waitMs: number | undefined };
 
-type Outcome = Accepted | Final | Unsent | NotNow;
+type SendOutcome = Accepted | Final | Unsent | NotNow;
 
 /** How long the service may take to answer the start request. */
 const answerLimitMs = 120_000;
@@ -72,7 +72,7 @@ async function unlessForeign(end: End, { attempt, isForeign }: StartOptions): Pr
   return unknownOutcome(`it named generation ${id}, which another request has started`, attempt);
 }
 
-function outcomeLine(end: End, attempt: string): Line {
+function outcomeLine(end: End, attempt: string): JournalLine {
   if (end.kind !== "accepted") {
     const { message: reason, code, id } = end.error;
     return { kind: end.kind, attempt, id, reason, code };
@@ -105,7 +105,7 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
   }
 }
 
-async function attemptOnce(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<Outcome> {
+async function attemptOnce(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<SendOutcome> {
   const limit = createAnswerLimit(options, clock);
   try {
     const signals = { signal: limit.signal, unsentSignal: options.signal };
@@ -151,7 +151,7 @@ function createAnswerLimit(options: StartOptions, clock: Clock) {
  * What an answer to the start request means. Only `unknown` may have been charged; only "not now" is sent again. An id is never thrown away:
  * whatever the status, the outcome has it.
  */
-export function classify(reply: Reply, attempt: string, now: Date): Outcome {
+export function classify(reply: Reply, attempt: string, now: Date): SendOutcome {
   const { status } = reply;
   const { started, saysNo } = readStartReply(reply.text);
   const id = started?.generation.id;

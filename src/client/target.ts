@@ -8,7 +8,7 @@ import type { Naming } from "./naming.ts";
 /** A place for a video, claimed before anything is paid: the `.part` file exists and can be written. */
 export type Target = {
   /** `-o` for the command that resumes this one. */
-  place: string;
+  outputPath: string;
   part: DiskFile;
   /** Where the `.part` is, as an absolute path. */
   partPath(): string;
@@ -56,7 +56,7 @@ export async function claimPart(
   let isHeld = true;
   let isKept = false;
   return {
-    place: output,
+    outputPath: output,
     part,
     partPath: () => resolve(partPath),
     async settle(naming) {

@@ -12,7 +12,7 @@ export type Folder = {
    * The place for a video, from a path inside the folder; missing folders are made. Without a path it is the folder itself. Throws `usage`
    * for any path that is not plainly inside, and `output` where a folder cannot be made.
    */
-  place(path: string | undefined): Promise<string>;
+  outputPath(path: string | undefined): Promise<string>;
   /** An image as the client reads it: a URL as it is, a file by its real path. Throws `usage` for a file outside the folder. */
   image(text: string): Promise<string>;
 };
@@ -39,7 +39,7 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
       );
   };
   return {
-    async place(path = "") {
+    async outputPath(path = "") {
       check();
       const parts = path.split("/").filter((part, i, all) => part !== "" || i !== all.length - 1);
       if (!parts.every((part) => part === safeName(part)))
@@ -48,13 +48,13 @@ export async function openFolder(dir: string | undefined, { home }: Pick<Io, "ho
           `Give a path relative to ${root}, such as clips/fox.mp4: letters, digits, spaces and . _ -, and no part may begin or end with a dot or a space.`,
         );
       await checkLinks(root, parts);
-      const place = join(root, ...parts);
-      const folder = path.endsWith("/") ? place : dirname(place);
+      const outputPath = join(root, ...parts);
+      const folder = path.endsWith("/") ? outputPath : dirname(outputPath);
       if (parts.length > 0)
         await mkdir(folder, { recursive: true }).catch((cause) => {
           throw new VidgenError("output", `Cannot make the folder ${folder}: ${systemReason(cause)}.`, { cause });
         });
-      return place;
+      return outputPath;
     },
     async image(text) {
       if (/^(https?|data):/i.test(text)) return text;

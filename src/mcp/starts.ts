@@ -7,7 +7,7 @@ import { createTurns } from "../client/turns.ts";
 import { asVidgenError, beforePaying, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 
-export type StartOptions = {
+export type ToolStartOptions = {
   /** Starts a new generation whatever was started before. */
   again: boolean;
   /** Aborts when the agent has cancelled the call: before the request goes out nothing is sent, after that it has no effect. */
@@ -50,7 +50,7 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     return created;
   }
 
-  async function prepare(request: StartRequest, { again, cancelled }: StartOptions) {
+  async function prepare(request: StartRequest, { again, cancelled }: ToolStartOptions) {
     const session = await services.open();
     const costs = await costsAt(session);
     const overrun = checkBudget(request.model, { maxCredits }, costs);
@@ -63,7 +63,7 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     return { session, costs, overrun, begun };
   }
 
-  async function start(request: StartRequest, options: StartOptions): Promise<Start> {
+  async function start(request: StartRequest, options: ToolStartOptions): Promise<Start> {
     const { session, costs, overrun, begun } = await prepare(request, options).catch((error) => {
       throw beforePaying(error);
     });
@@ -91,7 +91,7 @@ export function createStarts({ services, maxCredits, ending }: Starting, io: Io)
     }
   }
 
-  return (request: StartRequest, options: StartOptions) => inTurn(() => start(request, options));
+  return (request: StartRequest, options: ToolStartOptions) => inTurn(() => start(request, options));
 }
 
 function cancelledError(): VidgenError {

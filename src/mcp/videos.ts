@@ -115,10 +115,10 @@ function saveTool(options: ToolOptions, io: Io): Tool {
     }),
     isReadOnly: false,
     async run({ id, path }, call) {
-      const place = await options.folder.place(path);
+      const outputPath = await options.folder.outputPath(path);
       const { session } = await find(id, options, io);
       const { client } = session;
-      const saved = await client.findSaved(id, place).catch(() => undefined);
+      const saved = await client.findSaved(id, outputPath).catch(() => undefined);
       if (saved !== undefined) return await describe(id, saved, "It was saved there before.");
       const overdue = new VidgenError("pending", "Still running.", { id });
       const limit = io.limit(maxWaitSeconds * 1000, call.signal, overdue);
@@ -129,7 +129,7 @@ function saveTool(options: ToolOptions, io: Io): Tool {
         call.onProgress((io.now() - begin) / 1000, seen);
       };
       // Claimed so that the next call goes on with a download that this one does not finish.
-      const target = await client.claim(place, { id, resume: true, signal: limit.signal });
+      const target = await client.claim(outputPath, { id, resume: true, signal: limit.signal });
       try {
         const { file } = await client.download(id, target, { signal: limit.signal, onState });
         return await describe(id, file, "It is complete.");

@@ -114,7 +114,7 @@ test("reuse: a video that another process saves at the same moment is found, and
     write({ kind: "saved", id, file: place, sha256, size: video.length, inode: 0, mtime: 0 });
     return found;
   };
-  const begun = await open(honest, { entries }).begin(request, { earlier: "reuse", place, signal });
+  const begun = await open(honest, { entries }).begin(request, { earlier: "reuse", outputPath: place, signal });
   expect(begun).toMatchObject({ kind: "resumed", file: place });
   await begun.release();
 });
@@ -126,7 +126,7 @@ test("a start is in the journal before it is sent, and what came of it after tha
     seen.push(...lines().map(({ kind }) => kind));
     return accepted(...call);
   });
-  const { attempt } = await client.start({ place });
+  const { attempt } = await client.start({ outputPath: place });
   expect(seen).toEqual(["part", "intent"]);
   expect(lines().slice(1)).toMatchObject([
     { kind: "intent", attempt, base_url: baseUrl, request, place },

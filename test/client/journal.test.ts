@@ -11,7 +11,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { DatedLine, Line, PartLine } from "../../src/client/history.ts";
+import type { DatedLine, JournalLine, PartLine } from "../../src/client/history.ts";
 import { openJournal } from "../../src/client/journal.ts";
 import { systemMachine } from "../../src/io.ts";
 import { makeSpecial, specialFiles } from "../special.ts";
@@ -27,15 +27,20 @@ function newJournal(date = now, earlier?: string) {
 
 const isPart = (line: DatedLine): line is DatedLine & PartLine => line.kind === "part";
 
-const intent = (attempt: string): Line => ({
+const intent = (attempt: string): JournalLine => ({
   kind: "intent",
   attempt,
   base_url: baseUrl,
   request: { prompt: attempt, model: "wan-2.5" },
 });
-const accepted = (attempt: string): Line => ({ kind: "accepted", attempt, id: `id-${attempt}`, remaining_credits: 5 });
+const accepted = (attempt: string): JournalLine => ({
+  kind: "accepted",
+  attempt,
+  id: `id-${attempt}`,
+  remaining_credits: 5,
+});
 
-async function statusAfter(...lines: Line[]) {
+async function statusAfter(...lines: JournalLine[]) {
   const journal = newJournal();
   for (const line of lines) await journal.append(line);
   return (await journal.entries())[0]?.status;
@@ -51,7 +56,7 @@ test.each([
   ["failed", [accepted("a"), { kind: "failed", id: "id-a", reason: "x" }]],
   ["completed", [accepted("a"), { kind: "completed", id: "id-a" }, { kind: "failed", id: "id-a", reason: "late" }]],
   ["processing", [accepted("a"), { kind: "unknown", attempt: "a", reason: "late" }]],
-] as [string, Line[]][])("is %s after %j", async (status, lines) => {
+] as [string, JournalLine[]][])("is %s after %j", async (status, lines) => {
   expect(await statusAfter(intent("a"), ...lines)).toBe(status);
 });
 
@@ -97,7 +102,8 @@ test("the attempts of an id are found wherever they are, and in either letter ca
   const uuid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
   await journal.append(intent("a"));
   await journal.append({ kind: "accepted", attempt: "a", id: uuid });
-  for (let i = 0; i < 30; i++) await journal.append({ ...intent(`other ${i}`), holder: "x".repeat(50_000) } as Line);
+  for (let i = 0; i < 30; i++)
+    await journal.append({ ...intent(`other ${i}`), holder: "x".repeat(50_000) } as JournalLine);
   await journal.append({ kind: "claim", attempt: "a", holder: "h" });
   await journal.append({ kind: "completed", id: uuid });
   for (const id of [uuid, uuid.toUpperCase()])
@@ -110,7 +116,7 @@ test("an id is found where it lies across two parts of the file that are read on
   const uuid = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
   const offsetOf = (text: string) => readFileSync(journal.path).indexOf(text);
   await journal.append(intent("a"));
-  const fill = (length: number) => journal.append({ ...intent("other"), holder: "x".repeat(length) } as Line);
+  const fill = (length: number) => journal.append({ ...intent("other"), holder: "x".repeat(length) } as JournalLine);
   const accept = (id: string) => journal.append({ kind: "accepted", attempt: "a", id });
   const first = statSync(journal.path).size;
   await fill(0);
@@ -213,7 +219,13 @@ test("a long journal is read from its end, as far as it is wanted, also across l
 
 test("a forgotten attempt leaves no word of it, and nothing else changes", async () => {
   const journal = newJournal();
-  const lines: Line[] = [intent("a"), intent("b"), accepted("a"), accepted("b"), { kind: "completed", id: "id-a" }];
+  const lines: JournalLine[] = [
+    intent("a"),
+    intent("b"),
+    accepted("a"),
+    accepted("b"),
+    { kind: "completed", id: "id-a" },
+  ];
   for (const line of lines) await journal.append(line);
   const before = readFileSync(journal.path, "utf8");
   await journal.lock(() => journal.forget({ attempt: "a", id: "id-a" }));

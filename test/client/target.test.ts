@@ -6,7 +6,7 @@ import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import { hashFile, readContent } from "../../src/client/content.ts";
 import { fileName, type Naming } from "../../src/client/naming.ts";
-import { claimTarget } from "../../src/client/place.ts";
+import { claimTarget } from "../../src/client/output-path.ts";
 import { outputError, type Target } from "../../src/client/target.ts";
 import { systemMachine } from "../../src/io.ts";
 

@@ -158,7 +158,8 @@ async function goOn(machine: Machine, service: Service): Promise<{ end: string; 
   const { statuses, batch } = await machine.run(rows);
   const { unknown, failed } = batch.plan;
   const done = rows.filter(
-    ({ place = "", record }) => existsSync(place) && readFileSync(place).equals(Buffer.from(tinyMp4(record.prompt))),
+    ({ outputPath: place = "", record }) =>
+      existsSync(place) && readFileSync(place).equals(Buffer.from(tinyMp4(record.prompt))),
   );
   const twice = rows.filter(({ record }) => service.charges(record.prompt) > 1);
   const end = `${done.length} done, ${unknown} unknown, ${failed} failed`;

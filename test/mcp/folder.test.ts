@@ -37,18 +37,20 @@ test.each([
 ])("no video is saved to %j", async (path) => {
   const { root } = await createFolders();
   const folder = await openFolder(root, { home: "" });
-  await expect(folder.place(path)).rejects.toMatchObject({ code: "usage" });
+  await expect(folder.outputPath(path)).rejects.toMatchObject({ code: "usage" });
 });
 
 test("a path inside the folder is a place, and its folders are made", async () => {
   const { root } = await createFolders();
   const folder = await openFolder(root, { home: "" });
-  expect(await folder.place(undefined)).toBe(root);
-  expect(await folder.place("fox.mp4")).toBe(join(root, "fox.mp4"));
-  expect(await folder.place("clips/")).toBe(join(root, "clips"));
-  expect(await folder.place("a/b/Fox 1.mp4")).toBe(join(root, "a/b/Fox 1.mp4"));
+  expect(await folder.outputPath(undefined)).toBe(root);
+  expect(await folder.outputPath("fox.mp4")).toBe(join(root, "fox.mp4"));
+  expect(await folder.outputPath("clips/")).toBe(join(root, "clips"));
+  expect(await folder.outputPath("a/b/Fox 1.mp4")).toBe(join(root, "a/b/Fox 1.mp4"));
   expect(existsSync(join(root, "a/b"))).toBe(true);
-  await expect(folder.place("fox.png/x.mp4")).rejects.toMatchObject({ code: expect.stringMatching(/usage|output/) });
+  await expect(folder.outputPath("fox.png/x.mp4")).rejects.toMatchObject({
+    code: expect.stringMatching(/usage|output/),
+  });
 });
 
 test("an image is a URL, or a file inside the folder by its real path", async () => {
@@ -78,10 +80,10 @@ test("the root and the home folder count only with --dir; a --dir must be a fold
   ] as const) {
     process.chdir(cwd);
     const folder = await openFolder(undefined, { home });
-    for (const use of [folder.place("x.mp4"), folder.image("fox.png")])
+    for (const use of [folder.outputPath("x.mp4"), folder.image("fox.png")])
       await expect(use).rejects.toMatchObject({ code: "usage", hint: expect.stringContaining("vidgen mcp --dir") });
   }
-  expect(await (await openFolder(root, { home: root })).place("x.mp4")).toBe(join(root, "x.mp4"));
+  expect(await (await openFolder(root, { home: root })).outputPath("x.mp4")).toBe(join(root, "x.mp4"));
   for (const dir of [join(root, "missing"), join(root, "fox.png")])
     await expect(openFolder(dir, { home: "" })).rejects.toMatchObject({ code: "usage" });
 });

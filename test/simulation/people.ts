@@ -111,9 +111,11 @@ async function generate(command: Command & { type: "generate" }, run: Run): Prom
   const { prompt, place, earlier, noWait, overwrite, timeoutMs } = command;
   const { client } = open(run);
   const request = { prompt: prompt.replace(pastedKey, run.key), model };
-  const begun = await client.begin(request, { place, overwrite, earlier, noWait, signal }).catch((error) => {
-    throw beforePaying(error);
-  });
+  const begun = await client
+    .begin(request, { outputPath: place, overwrite, earlier, noWait, signal })
+    .catch((error) => {
+      throw beforePaying(error);
+    });
   try {
     let id: string;
     if (begun.kind === "resumed") {
@@ -203,7 +205,7 @@ export function rowsOf(count: number): Row[] {
       line: index + 1,
       record: request,
       load: async () => request,
-      place: `${work}/r${index + 1}.mp4`,
+      outputPath: `${work}/r${index + 1}.mp4`,
     };
   });
 }

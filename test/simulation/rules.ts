@@ -290,7 +290,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
     const found = new Set(
       [...saved, ...justGone].flatMap(byId).flatMap(({ kind, prompt }) => (kind === "batch" ? prompt : [])),
     );
-    for (const { place = "", record } of rowsOf(rows))
+    for (const { outputPath: place = "", record } of rowsOf(rows))
       if (!found.has(record.prompt))
         throw new Broken(3, `${process.name} ends with 0, and the video for ${place} is nowhere`);
   }

@@ -100,13 +100,13 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
   const { keyRows, shardOf } = await import("../../client/batch/row.ts");
   const { openBatch } = await import("../../client/batch/batch.ts");
   const { openServices } = await import("../services.ts");
-  const place = options.output ?? (options.local ? "." : undefined);
-  if (options.writeInfoJson && place === undefined)
+  const outputPath = options.output ?? (options.local ? "." : undefined);
+  if (options.writeInfoJson && outputPath === undefined)
     throw usage("--write-info-json needs -o: the file goes beside the video.");
   const { texts, images } = readFieldFlags(context.command);
   const model = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   const { set = [], each = [], inputFormat: format } = options;
-  const flags = { ...options, texts: { ...texts, model }, images, format, set, each, output: place };
+  const flags = { ...options, texts: { ...texts, model }, images, format, set, each, output: outputPath };
   const { rows, notes } = await readRows(file, flags, io);
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);

@@ -32,11 +32,11 @@ import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
-  checkInfoPlace,
-  checkPlace,
+  checkInfoPath,
+  checkOutputPath,
   collectedResult,
   earlierDocument,
-  notePlace,
+  noteOutputPath,
   printResult,
   savedResult,
 } from "../terminal/result.ts";
@@ -95,20 +95,20 @@ async function generate(typed: string | undefined, given: Options, context: Gene
   const options = await withService(given, context).catch(stop);
   const ready = await prepare(typed, options, context).catch(stop);
   if (!ready) return;
-  const { session, target, place, times } = ready;
+  const { session, target, outputPath, times } = ready;
   const { id, document } = await ready.startOrResume();
   try {
     if (!options.wait) return await printId(session, { id, document }, context);
     const follow = () => session.collect(id, { ...times, target, reporter });
     const collected = await ringAfter(options.bell ?? false, follow, io);
-    const print = { place, extra: document, open: options.open ?? false, output };
+    const print = { outputPath, extra: document, open: options.open ?? false, output };
     const result = collectedResult(collected, session.isInProcess(), output);
     await printResult(result, print, io);
     reporter.ended(id, result, { isNew: true });
   } catch (error) {
-    throw reporter.stopped(id, withResumeHint(error, id, { ...options, place }, io));
+    throw reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath }, io));
   }
-  if (place === "-") await session.recordStreamed(id);
+  if (outputPath === "-") await session.recordStreamed(id);
 }
 
 type GenerateContext = Context & { command: ReturnType<typeof declare>; reporter: Reporter };
@@ -122,10 +122,10 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { readImages } = await import("../../client/images.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
-  const given = choosePlace(options, context);
-  const { input, place: asked } = await resolveInput(typed, options, context);
-  const place = asked ?? given;
-  checkInfoPlace(place, options);
+  const given = chooseOutputPath(options, context);
+  const { input, outputPath: asked } = await resolveInput(typed, options, context);
+  const outputPath = asked ?? given;
+  checkInfoPath(outputPath, options);
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
   const how = howEarlier(options);
   if (options.dryRun) {
@@ -135,10 +135,10 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const services = await openServices({ ...options, output }, io);
   defer(services.close);
   const session = await services.open();
-  const begin = { place, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
+  const begin = { outputPath, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
   const begun = await session.client.begin(request, begin);
   defer(begun.release);
-  const ready = { session, request, target: begun.target, place: begun.target?.place ?? place, times };
+  const ready = { session, request, target: begun.target, outputPath: begun.target?.outputPath ?? outputPath, times };
   if (begun.kind === "new") {
     const { older } = begun;
     if (older)
@@ -157,7 +157,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   output.note(`${id} is already saved.`);
   if (options.writeInfoJson) await session.client.addInfo(id, file, io);
   const result = savedResult(id, file);
-  await printResult(result, { place, extra: document, open, output }, io);
+  await printResult(result, { outputPath, extra: document, open, output }, io);
   reporter.ended(id, result, { isNew: false });
   return undefined;
 }
@@ -169,7 +169,7 @@ function howEarlier({ again, reuse }: Options): Earlier {
 }
 
 /** Where the video goes; `undefined` when it is not to be saved. */
-function choosePlace(options: Options, { io, output, command }: GenerateContext): string | undefined {
+function chooseOutputPath(options: Options, { io, output, command }: GenerateContext): string | undefined {
   const { wait, open = false } = options;
   const asked = options.output ?? (options.download ? "." : undefined);
   if (!wait && asked !== undefined)
@@ -178,30 +178,30 @@ function choosePlace(options: Options, { io, output, command }: GenerateContext)
     throw usage("--no-wait cannot be combined with --open: open the video later with `vidgen wait <id> --open`.");
   if (!wait && command.getOptionValueSource("timeout") === "cli")
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
-  checkPlace(asked, { open, output }, io);
-  notePlace(asked, output);
+  checkOutputPath(asked, { open, output }, io);
+  noteOutputPath(asked, output);
   return asked ?? (options.local && wait ? "." : undefined);
 }
 
-/** The fields of the request, from the command line and the settings, or asked for at a terminal; then `place` may be an answer too. */
+/** The fields of the request, from the command line and the settings, or asked for at a terminal; then `outputPath` may be an answer too. */
 async function resolveInput(
   typed: string | undefined,
   options: Options,
   context: GenerateContext,
-): Promise<{ input: RequestInput; place: string | undefined }> {
+): Promise<{ input: RequestInput; outputPath: string | undefined }> {
   const { io } = context;
   const { set = [] } = options;
   const { texts, images } = readFieldFlags(context.command);
   const prompt = await readPrompt(typed, io);
   const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
   if (prompt !== undefined)
-    return { input: { texts: { ...texts, prompt, model: usualModel }, images, set }, place: undefined };
+    return { input: { texts: { ...texts, prompt, model: usualModel }, images, set }, outputPath: undefined };
   if (!canAsk(context, io))
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
-  const hasPlace = options.output !== undefined || options.download || options.dryRun || !options.wait;
+  const hasPath = options.output !== undefined || options.download || options.dryRun || !options.wait;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
-  return askForInput({ texts, images, set, usualModel }, { ...options, isPlaceAsked: !hasPlace, flags }, context);
+  return askForInput({ texts, images, set, usualModel }, { ...options, isPathAsked: !hasPath, flags }, context);
 }
 
 /** Sends the request, and prints the id as soon as it is known. */

@@ -22,10 +22,10 @@ import { errorDocument } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
-  checkInfoPlace,
-  checkPlace,
+  checkInfoPath,
+  checkOutputPath,
   collectedResult,
-  notePlace,
+  noteOutputPath,
   printResult,
   type Result,
   savedResult,
@@ -67,9 +67,9 @@ async function wait(typed: string[], options: Options, context: Context): Promis
   const { all, open = false } = options;
   if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");
   if (typed.includes("")) throw usage("An id is empty.");
-  checkPlace(options.output, { output, open }, io);
-  checkInfoPlace(options.output, options);
-  notePlace(options.output, output);
+  checkOutputPath(options.output, { output, open }, io);
+  checkInfoPath(options.output, options);
+  noteOutputPath(options.output, output);
   readTimes(options);
   const { openServices } = await import("../services.ts");
   const { locateGenerations } = await import("../generations.ts");
@@ -96,27 +96,28 @@ async function findTyped(typed: string[], { find }: Generations): Promise<Locate
 
 async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Promise<void> {
   const { options, io, output, reporter } = waiting;
-  const { output: place } = options;
+  const { output: outputPath } = options;
   const stop = (error: unknown) => {
     throw reporter.stopped(id, error);
   };
   const session = await open().catch(stop);
-  const show = (result: Result) => printResult(result, { place, open: options.open ?? false, output }, io);
-  const explainWith: Collecting["explainWith"] = (error, place) => withResumeHint(error, id, { ...options, place }, io);
+  const show = (result: Result) => printResult(result, { outputPath, open: options.open ?? false, output }, io);
+  const explainWith: Collecting["explainWith"] = (error, outputPath) =>
+    withResumeHint(error, id, { ...options, outputPath }, io);
   await collectOne(id, { ...waiting, session, index: 0, show, explainWith }).catch(stop);
-  if (place === "-") await session.recordStreamed(id);
+  if (outputPath === "-") await session.recordStreamed(id);
 }
 
 /** Prints each line when its video is ready; with `--json` one array at the end, in the order of the ids. */
 async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise<void> {
   const { options, io, output, reporter } = waiting;
-  const { output: place } = options;
-  const { isFolder } = await import("../../client/place.ts");
-  if (place !== undefined && !isDistinct(place) && !(await isFolder(place, io.disk)))
+  const { output: outputPath } = options;
+  const { isFolder } = await import("../../client/output-path.ts");
+  if (outputPath !== undefined && !isDistinct(outputPath) && !(await isFolder(outputPath, io.disk)))
     throw usage("Several videos need a folder or distinct names: -o folder/ or -o '{slug}-{id}.mp4'");
   if (found.length === 0) output.note("Nothing to wait for.");
   const show = async (result: Result) => {
-    if (!output.json) await printResult(result, { place, open: false, output }, io);
+    if (!output.json) await printResult(result, { outputPath, open: false, output }, io);
   };
   const follow = async ({ id, open }: LocatedGeneration, index: number): Promise<Outcome> => {
     try {
@@ -153,7 +154,7 @@ async function failAll(failures: Failure[], { options, io, output }: Waiting): P
   if (!worst) return;
   if (!output.json) for (const error of others) await output.fail(error);
   const left = failures.filter(({ error }) => !isOver(error)).map(({ id }) => id);
-  const hint = resumeHint(options.all ? "--all" : left, { ...options, place: options.output }, io);
+  const hint = resumeHint(options.all ? "--all" : left, { ...options, outputPath: options.output }, io);
   throw left.length === 0 ? worst : worst.with({ hint });
 }
 
@@ -162,8 +163,8 @@ type Collecting = Waiting & {
   /** Counts for `{n}`. */
   index: number;
   show(result: Result): Promise<void>;
-  /** Adds to an error how to resume; `place` has the number that was taken for `{n}`. */
-  explainWith?: (error: unknown, place: string | undefined) => unknown;
+  /** Adds to an error how to resume; `outputPath` has the number that was taken for `{n}`. */
+  explainWith?: (error: unknown, outputPath: string | undefined) => unknown;
 };
 
 /** Waits for a video and saves it with `-o`, or finds the one that is saved already, and shows it. */
@@ -186,6 +187,6 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
     reporter.ended(id, result, { isNew: true });
     return result;
   } catch (error) {
-    throw explainWith?.(error, target?.place ?? options.output) ?? error;
+    throw explainWith?.(error, target?.outputPath ?? options.output) ?? error;
   }
 }

@@ -4,7 +4,7 @@ import { usage } from "../../errors.ts";
 import { readNumber } from "../command.ts";
 
 /** The flags of `serve` about where it listens, and how others reach it. */
-type Flags = {
+type AddressFlags = {
   host: string;
   port: string;
   mediaPort: string;
@@ -15,7 +15,7 @@ type Flags = {
 };
 
 /** Where the service listens, and how others reach it. Throws `usage`. */
-export function readAddresses({ host, name, allowRemote, ...flags }: Flags) {
+export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlags) {
   if (host === "") throw usage("--host is empty.");
   const isOwn = isLoopback(inUrl(host));
   if (!isOwn && !allowRemote)
@@ -40,7 +40,7 @@ export function readAddresses({ host, name, allowRemote, ...flags }: Flags) {
   return { host, name, ports, publicUrls, isLoopback: isOwn && names.every(isLoopback) };
 }
 
-function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<Flags, "publicUrl" | "publicMediaUrl">) {
+function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<AddressFlags, "publicUrl" | "publicMediaUrl">) {
   const api = readUrl(publicUrl, "--public-url");
   const media = readUrl(publicMediaUrl, "--public-media-url");
   if (api !== undefined && new URL(api).pathname !== "/")

@@ -7,18 +7,18 @@ import { describeEngine, type EngineCheck } from "../engines.ts";
 type Engines = readonly { name: string; models: readonly string[]; isSimulation: boolean }[];
 
 /** The service, as far as it is told about; its key is `null` when an earlier process has shown it. */
-type Service = {
+type ReportedService = {
   address: { base_url: string; media_url: string; api_key: string | null; webhook_secret: string };
   pageUrl: string | undefined;
 };
 
-type Flags = { host: string; allowRemote?: true | undefined };
+type AccessFlags = { host: string; allowRemote?: true | undefined };
 
 /** Prints the service's address, and what its owner has to know. With `--json` the one document waits for the checks. */
 export async function printAddress(
-  service: Service,
+  service: ReportedService,
   checks: Promise<EngineCheck>[],
-  { host, allowRemote }: Flags,
+  { host, allowRemote }: AccessFlags,
   { io, output }: Context,
 ): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = service.address;

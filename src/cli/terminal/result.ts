@@ -46,7 +46,7 @@ export function savedResult(id: string, file: string): Result {
 
 type PrintOptions = {
   /** `-o` as it was typed. */
-  place: string | undefined;
+  outputPath: string | undefined;
   open: boolean;
   /** Further fields of the `--json` document. */
   extra?: object;
@@ -56,8 +56,8 @@ type PrintOptions = {
 /** Prints the video itself for `-o -`, else the saved file, else the URL; opens it with `--open`. */
 export async function printResult(result: Result, options: PrintOptions, io: Io): Promise<void> {
   const { document, file, videoUrl } = result;
-  const { place, open, extra, output } = options;
-  if (place === "-" && file !== undefined) return streamTo(io.stdout, file);
+  const { outputPath, open, extra, output } = options;
+  if (outputPath === "-" && file !== undefined) return streamTo(io.stdout, file);
   await output.result(file ?? videoUrl, { ...extra, ...document }, hrefOf(result, io));
   const reason = open ? await openResult(result, io) : undefined;
   if (reason !== undefined) output.note(`Not opened: ${reason}.`);
@@ -78,10 +78,10 @@ async function openResult({ file, videoUrl, isInProcess }: Result, io: Io): Prom
 type CheckOptions = { output: Output; open?: boolean };
 
 /** Throws `usage` for a place that no video can go to, such as a stdout that is a terminal. */
-export function checkPlace(place: string | undefined, { output, open }: CheckOptions, io: Io): void {
-  if (place === "") throw usage("-o is empty.");
-  if (place !== undefined) checkTemplate(place);
-  if (place !== "-") return;
+export function checkOutputPath(outputPath: string | undefined, { output, open }: CheckOptions, io: Io): void {
+  if (outputPath === "") throw usage("-o is empty.");
+  if (outputPath !== undefined) checkTemplate(outputPath);
+  if (outputPath !== "-") return;
   if (open) throw usage("--open and -o - cannot be combined.");
   if (output.events) throw usage("--events and -o - cannot be combined: both write to stdout.");
   if (output.json) throw usage("--json and -o - cannot be combined: both write to stdout.");
@@ -90,14 +90,14 @@ export function checkPlace(place: string | undefined, { output, open }: CheckOpt
 }
 
 /** Says before anything is paid what to know about a place. */
-export function notePlace(place: string | undefined, { note }: Pick<Output, "note">): void {
-  const text = place === undefined ? undefined : findExtensionNote(place);
+export function noteOutputPath(outputPath: string | undefined, { note }: Pick<Output, "note">): void {
+  const text = outputPath === undefined ? undefined : findExtensionNote(outputPath);
   if (text !== undefined) note(text);
 }
 
 /** Throws `usage` when `--write-info-json` has no saved file that it could write beside. */
-export function checkInfoPlace(place: string | undefined, { writeInfoJson }: { writeInfoJson?: boolean }): void {
-  if (!writeInfoJson || (place !== undefined && place !== "-")) return;
+export function checkInfoPath(outputPath: string | undefined, { writeInfoJson }: { writeInfoJson?: boolean }): void {
+  if (!writeInfoJson || (outputPath !== undefined && outputPath !== "-")) return;
   throw usage("--write-info-json writes a file beside the saved video: it needs -o with a file or a folder.");
 }
 

@@ -10,7 +10,7 @@ import { checkOutputs } from "./collisions.ts";
 import { type Costs, createCosts } from "./costs.ts";
 import { checkAlone, holdResults } from "./hold.ts";
 import { findUnwritten, mergeAttempts, type PlannedRow, type PlanOptions, planRows } from "./plan.ts";
-import { findResults, openResults, type ResultLine, type Results, readResults, type Source } from "./results.ts";
+import { findResults, openResults, type ResultLine, type Results, type ResultsSource, readResults } from "./results.ts";
 import type { KeyedRow } from "./row.ts";
 import { findOtherResults, findRowsFile, type RowsFile } from "./rows-file.ts";
 import { type RunEnd, type RunOptions, runRows } from "./run.ts";
@@ -21,7 +21,7 @@ export type BatchOptions = PlanOptions & {
   /** The path of the results file. */
   results: string;
   /** `file` is the rows file as it was typed; "" or "-" where there is none. */
-  source: Pick<Source, "file" | "total" | "shard">;
+  source: Pick<ResultsSource, "file" | "total" | "shard">;
   overwrite?: boolean | undefined;
   /** Only plans: takes no lease, and leaves the results file alone. */
   isDryRun?: boolean | undefined;
@@ -159,7 +159,7 @@ type Sourced = Pick<BatchOptions["source"], "file" | "total" | "shard"> & {
   client: Pick<Client, "baseUrl" | "redact">;
 };
 
-function describeSource(path: string, { rows, rowsFile, file, total, shard, client }: Sourced): Source {
+function describeSource(path: string, { rows, rowsFile, file, total, shard, client }: Sourced): ResultsSource {
   return {
     file: rowsFile === undefined ? file : relative(dirname(path), rowsFile.identity.path),
     rows: rows.length,
@@ -207,7 +207,7 @@ function renameRow(row: KeyedRow, key: string): KeyedRow {
 }
 
 /** Throws `usage` for the results of another service, such as the local one: its videos are not this one's, and it does not know their ids. */
-function checkService(source: Source | undefined, path: string, baseUrl: string): void {
+function checkService(source: ResultsSource | undefined, path: string, baseUrl: string): void {
   if (source === undefined || source.service === baseUrl) return;
   throw usage(
     `${path} has the results of another service, ${source.service}. Nothing was sent.`,
@@ -274,7 +274,7 @@ function noteDoubts(rows: readonly PlannedRow[], onNote: BatchOptions["onNote"])
 
 /** Creates the folders that videos go to, before anything is paid; those with names in braces are created with their first file. */
 async function createFolders(rows: readonly PlannedRow[], disk: Disk): Promise<void> {
-  const folders = new Set(rows.flatMap(({ place }) => (place === undefined ? [] : dirname(place))));
+  const folders = new Set(rows.flatMap(({ outputPath }) => (outputPath === undefined ? [] : dirname(outputPath))));
   for (const folder of folders) {
     if (folder.includes("{")) continue;
     await disk.mkdir(folder, { recursive: true }).catch((cause) => {

@@ -3,7 +3,7 @@ import { systemCode } from "../../errors.ts";
 import type { Disk, Io } from "../../io.ts";
 import type { Client } from "../client.ts";
 import { fillWords } from "../naming.ts";
-import { findPlace, isFolder } from "../place.ts";
+import { findOutputPath, isFolder } from "../output-path.ts";
 import { kindOf } from "../target.ts";
 import { type PlannedRow, throwFaults } from "./plan.ts";
 
@@ -21,15 +21,16 @@ export async function checkOutputs(
   const today = io.date().toISOString().slice(0, 10);
   const isListed = createListing(io.disk);
   for (const row of rows) {
-    const { state, place } = row;
-    const file = place === undefined ? undefined : await findOutput(place, row, { today, isListed, disk: io.disk });
+    const { state, outputPath } = row;
+    const file =
+      outputPath === undefined ? undefined : await findOutput(outputPath, row, { today, isListed, disk: io.disk });
     const isWritten = state.kind === "new" || state.kind === "running";
     if (!isWritten || file === undefined || (await kindOf(file, io.disk)) === "none") {
       checked.push(row);
       continue;
     }
     const id = state.kind === "running" ? state.attempt.id : undefined;
-    const saved = id === undefined || place === undefined ? undefined : await client.findSaved(id, place);
+    const saved = id === undefined || outputPath === undefined ? undefined : await client.findSaved(id, outputPath);
     if (id !== undefined && saved !== undefined) checked.push({ ...row, state: { kind: "done", id, file: saved } });
     else faults.push(`line ${row.line}: ${file} exists already; --overwrite replaces it`);
   }
@@ -39,17 +40,17 @@ export async function checkOutputs(
 
 /** Where the video of a row is saved; `undefined` when only its generation tells, or when no such file exists. */
 async function findOutput(
-  place: string,
+  outputPath: string,
   { record, state }: PlannedRow,
   { today, isListed, disk }: { today: string; isListed: ReturnType<typeof createListing>; disk: Disk },
 ): Promise<string | undefined> {
   const words = { prompt: record.prompt, model: record.model };
   if (state.kind === "running") {
     const { id, started_at } = state.attempt;
-    return findPlace(fillWords(place, words, started_at.slice(0, 10)), { id, ...words }, disk);
+    return findOutputPath(fillWords(outputPath, words, started_at.slice(0, 10)), { id, ...words }, disk);
   }
-  if (/\{(id|n)\}/.test(place)) return undefined;
-  const filled = fillWords(place, words, today);
+  if (/\{(id|n)\}/.test(outputPath)) return undefined;
+  const filled = fillWords(outputPath, words, today);
   return !(await isListed(filled)) || (await isFolder(filled, disk)) ? undefined : filled;
 }
 

@@ -161,7 +161,7 @@ async function stateOf(row: KeyedRow, known: ResultLine[], options: PlanOptions,
     if (!options.retryUnknown) return { kind: kind === "lost" ? kind : "unknown", attempt };
     return { kind: "new", dismissed: known.filter(isUnclear).map((each) => each.attempt) };
   }
-  const isDone = status === "completed" && (row.place === undefined || (await isThere(attempt, disk)));
+  const isDone = status === "completed" && (row.outputPath === undefined || (await isThere(attempt, disk)));
   return isDone ? { kind: "done", id, file } : { kind: "running", attempt: { ...attempt, id } };
 }
 

@@ -11,7 +11,7 @@ import { appendLine, openLines, readLines } from "../lines.ts";
 import { kindOf } from "../target.ts";
 
 /** Which rows a results file is about: of which file, which part of it, and the base URL of the service that makes them. */
-export type Source = {
+export type ResultsSource = {
   /** The rows file as a path relative to the results file; "" or "-" where there is none. Earlier versions wrote it as it was typed. */
   file: string;
   rows: number;
@@ -58,7 +58,7 @@ export type ResultLine = {
 /** What a results file says: the newest line of each attempt, in the order in which they were started. */
 export type Results = {
   /** Of the last run. */
-  source: Source | undefined;
+  source: ResultsSource | undefined;
   /** Every path by which a run has known the file: it may have been renamed, or be a hard link. */
   names: string[];
   attempts: ResultLine[];
@@ -93,7 +93,7 @@ export async function findResults(results: string, disk: Disk): Promise<string> 
 type ResultsIo = Pick<Io, "date" | "disk"> & Pick<Client, "redact">;
 
 /** `redact` keeps the key out of the lines: a path, or the service's own words in an error, may hold it. */
-export function openResults(path: string, source: Source, io: ResultsIo): ResultsFile {
+export function openResults(path: string, source: ResultsSource, io: ResultsIo): ResultsFile {
   let isTorn = false;
   const write = async (line: object) => {
     try {
@@ -128,7 +128,7 @@ export function resultsError(path: string, cause: unknown): VidgenError {
 export async function readResults(path: string, disk: Disk, { mustExist = false } = {}): Promise<Results> {
   const attempts = new Map<string, ResultLine>();
   const names = new Set<string>();
-  let source: Source | undefined;
+  let source: ResultsSource | undefined;
   let number = 0;
   let tornNumber: number | undefined;
   const checkTorn = () => {
@@ -238,7 +238,7 @@ function isResultLine(line: unknown): line is ResultLine {
   return isText && isRead && isNumber && isError && statuses.includes(String(line.status));
 }
 
-function isSource(value: unknown): value is Source {
+function isSource(value: unknown): value is ResultsSource {
   if (!isRecord(value)) return false;
   const { file, rows, total, shard, service, results = "" } = value;
   const isNumber = typeof rows === "number" && typeof total === "number";

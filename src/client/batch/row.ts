@@ -12,7 +12,7 @@ export type Row = {
   /** The request itself, which may hold the bytes of an image: read when it is sent, not before. */
   load(): Promise<StartRequest>;
   /** Where the video is saved, with the words of the row filled in; `undefined` when it is not saved. */
-  place: string | undefined;
+  outputPath: string | undefined;
 };
 
 /** A row with the name under which the results file and the journal know it. */

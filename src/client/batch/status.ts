@@ -1,6 +1,6 @@
 import { type HolderIo, readHolder } from "../../lease.ts";
 import { isGeneral } from "../events.ts";
-import { findResults, lockOf, type ResultLine, readResults, type Source } from "./results.ts";
+import { findResults, lockOf, type ResultLine, type ResultsSource, readResults } from "./results.ts";
 
 /** How many rows are where. */
 export type RowCounts = {
@@ -29,7 +29,7 @@ export type BatchStatus = RowCounts & {
 /** Reads what the runs of a batch, or of its shards, have written down. Throws `usage` and `output` as `readResults` does. */
 export async function readStatus(paths: readonly string[], io: HolderIo): Promise<BatchStatus> {
   const attempts: ResultLine[] = [];
-  const sources: Source[] = [];
+  const sources: ResultsSource[] = [];
   for (const path of paths) {
     const results = await readResults(path, io.disk, { mustExist: true });
     if (results.source) sources.push(results.source);
@@ -123,7 +123,7 @@ export function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
   }
 }
 
-function findShards(sources: readonly Source[]): BatchStatus["shards"] {
+function findShards(sources: readonly ResultsSource[]): BatchStatus["shards"] {
   const given = sources.flatMap(({ shard }) => (shard === null ? [] : [shard.split("/").map(Number)]));
   const of = given[0]?.[1];
   if (of === undefined || given.some(([, count]) => count !== of)) return null;

@@ -24,14 +24,19 @@ export type Ended = { status: EndStatus; error?: VidgenError | undefined };
 type RowEnd = Ended & { file?: string | null; content?: Content | null; video_url?: string | null };
 
 /** A row whose generation has an id; `target` is the place for its video, where that is claimed already. */
-export type Running = { row: PlannedRow; line: Line & { id: string }; target?: Claim | undefined; begun?: ReadyStart };
+export type Running = {
+  row: PlannedRow;
+  line: RowLine & { id: string };
+  target?: Claim | undefined;
+  begun?: ReadyStart;
+};
 
 export type Sent =
   | { kind: "running"; running: Running }
   | { kind: "not now"; afterMs: number | undefined }
   | ({ kind: "ended" } & Ended);
 
-type Line = Omit<ResultLine, "at">;
+type RowLine = Omit<ResultLine, "at">;
 
 type WorkDependencies = {
   client: Pick<Client, "account" | "beginNew" | "claim" | "download" | "follow">;
@@ -52,13 +57,13 @@ export function createWork(
   const { signal, leave, overwrite, onEvent } = options;
   const { account } = client;
 
-  function tellEnd(row: PlannedRow, line: Line, { status, file = null, video_url = null, error }: RowEnd): Ended {
+  function tellEnd(row: PlannedRow, line: RowLine, { status, file = null, video_url = null, error }: RowEnd): Ended {
     const told = { error: error ? errorFieldsOf(error) : null, credits: line.credits ?? undefined };
     onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, ...told });
     return { status, error };
   }
 
-  async function end(row: PlannedRow, line: Line, ended: RowEnd): Promise<Ended> {
+  async function end(row: PlannedRow, line: RowLine, ended: RowEnd): Promise<Ended> {
     const { status, error, file = line.file, content = line.content } = ended;
     const short = error ? { code: error.code, message: error.message } : null;
     const last = { ...line, status, file, content, error: short, ended_at: io.date().toISOString() };
@@ -72,7 +77,7 @@ export function createWork(
     async start(row: PlannedRow): Promise<Sent> {
       const started_at = io.date().toISOString();
       let begun: ReadyStart;
-      const line: Line = {
+      const line: RowLine = {
         row: row.key,
         line: row.line,
         request: row.hash,
@@ -95,7 +100,7 @@ export function createWork(
         const request = await row.load();
         if (hashRequest(recordOf(request)) !== row.hash)
           throw usage("An image has changed since the file was checked. Nothing was sent.");
-        begun = await client.beginNew(request, { overwrite, place: row.place, batch, signal });
+        begun = await client.beginNew(request, { overwrite, outputPath: row.outputPath, batch, signal });
       } catch (error) {
         return { kind: "ended", ...(await end(row, line, { status: "unsent", error: asVidgenError(error) })) };
       }
@@ -142,19 +147,19 @@ export function createWork(
       const onProgress = (received: number, total: number | undefined) =>
         onEvent({ event: "progress", ...nameOf(row), id, received, total: total ?? null });
       const how = { ...options, credits: line.credits ?? undefined, onState, onProgress };
-      let place = target;
+      let claim = target;
       try {
         const words = { prompt: row.record.prompt, model: row.record.model };
-        if (!begun && row.place !== undefined)
-          place = await client.claim(row.place, { id, words, overwrite, resume: true, signal });
+        if (!begun && row.outputPath !== undefined)
+          claim = await client.claim(row.outputPath, { id, words, overwrite, resume: true, signal });
         if (!begun)
           onEvent({ event: "started", ...nameOf(row), id, attempt: line.attempt, model: line.model, resumed: true });
         const {
           videoUrl,
           file = null,
           content = null,
-        } = place
-          ? await client.download(id, place, how)
+        } = claim
+          ? await client.download(id, claim, how)
           : { file: undefined, content: undefined, ...(await client.follow(id, how)) };
         if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
         return await end(row, line, { status: "completed", file, content, video_url: videoUrl });
@@ -162,12 +167,12 @@ export function createWork(
         const error = asVidgenError(thrown).with({ id });
         if (signal.aborted) return tellEnd(row, line, { status: "processing", error });
         // Nothing is known of a generation whose place could not be claimed, and a 404 for another key than its own says nothing.
-        const isSeen = place !== undefined || row.place === undefined;
+        const isSeen = claim !== undefined || row.outputPath === undefined;
         const isOwn = line.account === undefined || line.account === account;
         return await end(row, line, { status: isSeen && isOwn ? statusOf(error) : "processing", error });
       } finally {
         // A partial file that cannot be removed loses nothing.
-        await (begun ?? place)?.release().catch(() => {});
+        await (begun ?? claim)?.release().catch(() => {});
       }
     },
   };

@@ -26,11 +26,11 @@ test("run again, it starts nothing, and downloads a video whose file is gone", a
   const { rows, run } = createMachine(service);
   const shots = rows("a fox", "a bear");
   await run(shots);
-  rmSync(shots[0]?.place ?? "");
+  rmSync(shots[0]?.outputPath ?? "");
   const { batch, statuses } = await run(shots);
   expect(batch.plan).toMatchObject({ rows: 2, done: 1, running: 1, to_start: 0 });
   expect(statuses).toEqual({ 1: "completed" });
-  expect(existsSync(shots[0]?.place ?? "")).toBe(true);
+  expect(existsSync(shots[0]?.outputPath ?? "")).toBe(true);
   expect(service.starts).toBe(2);
 });
 
@@ -147,7 +147,7 @@ test("an output that exists is a fault, unless it is the row's own video", async
   const service = createService();
   const { rows, run, open } = createMachine(service);
   const shots = rows("a fox", "a bear");
-  writeFileSync(shots[1]?.place ?? "", "a diary");
+  writeFileSync(shots[1]?.outputPath ?? "", "a diary");
   await expect(open(shots)).rejects.toMatchObject({ code: "usage", hint: expect.stringContaining("line 2") });
   expect(service.starts).toBe(0);
   await run(shots, { overwrite: true });

@@ -131,9 +131,9 @@ export function createMachine(service: Service, options: MachineOptions = {}) {
     row(prompt: string, { line = 1, model = "wan-2.5", ...more }: Partial<Row> & { model?: string } = {}): Row {
       const request = { prompt, model };
       const place = join(folder, `${prompt.replace(/\W+/g, "-")}-${line}.mp4`);
-      return { line, record: request, load: async () => request, place, ...more };
+      return { line, record: request, load: async () => request, outputPath: place, ...more };
     },
-    videoOf: (row: Row) => readFileSync(row.place ?? "", "utf8"),
+    videoOf: (row: Row) => readFileSync(row.outputPath ?? "", "utf8"),
     /** Opens the batch as a new process. */
     async open(rows: Row[], options: Options = {}) {
       const self = ++pid;

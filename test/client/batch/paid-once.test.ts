@@ -15,7 +15,7 @@ test.each([
     service.clock.date = () => new Date(date().getTime() - 3600_000);
     return Response.json({ error: status === 402 ? "no credits" : "busy" }, { status });
   };
-  for (let runs = 0; runs < 3; runs++) await machine.run([machine.row("a fox", { place: undefined })]);
+  for (let runs = 0; runs < 3; runs++) await machine.run([machine.row("a fox", { outputPath: undefined })]);
   expect(service.charges("a fox")).toBe(1);
 });
 
@@ -92,7 +92,7 @@ test("a row is done while its file is that video: copied or touched it is, anoth
   const machine = createMachine(service);
   const rows = machine.rows("a fox");
   await machine.run(rows);
-  const file = rows[0]?.place ?? "";
+  const file = rows[0]?.outputPath ?? "";
   const video = readFileSync(file);
   rmSync(file);
   writeFileSync(file, video);

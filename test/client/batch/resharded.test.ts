@@ -221,7 +221,7 @@ test("paths in the results file are relative to it: the folder may move, with it
   const { machine } = shots;
   const moved = join(machine.folder, "moved");
   mkdirSync(moved);
-  for (const row of shots.rows) renameSync(row.place ?? "", join(moved, row.place?.split("/").at(-1) ?? ""));
+  for (const row of shots.rows) renameSync(row.outputPath ?? "", join(moved, row.outputPath?.split("/").at(-1) ?? ""));
   renameSync(machine.rowsFile, join(moved, "shots.csv"));
   renameSync(machine.results, join(moved, "shots.csv.results.jsonl"));
   machine.rewriteJournal([]);

@@ -31,7 +31,7 @@ test.each([
   const { rows, run } = createMachine(service);
   const shots = rows("a", "b");
   await run(shots.slice(0, 1));
-  writeFileSync(shots[0]?.place ?? "", "fetched by hand");
+  writeFileSync(shots[0]?.outputPath ?? "", "fetched by hand");
   const { batch } = await run(shots);
   expect(batch.plan).toMatchObject({ [kind]: 1, to_start: 1 });
 });

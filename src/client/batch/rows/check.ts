@@ -21,7 +21,7 @@ import type { Variant } from "./each.ts";
 import type { Faults } from "./faults.ts";
 import type { ImageCheck } from "./image-check.ts";
 import { createOutputCheck } from "./outputs.ts";
-import { type Line, setCell, type Table } from "./table.ts";
+import { setCell, type Table, type TableLine } from "./table.ts";
 import { createTemplates } from "./templates.ts";
 
 /** What the flags give to rows that leave it out; `prompt` and `output` are templates. */
@@ -46,11 +46,11 @@ export function createRowCheck(
   const wrongFlags = checkFlags(flags, settings, faults);
   const prepare = createTemplates(table, { eachNames, flags: wordsOf(flags) }, faults);
   const fillPrompt = flags.prompt === undefined ? undefined : prepare(flags.prompt, { label: "--prompt" });
-  const fillPlace = flags.output === undefined ? undefined : prepare(flags.output, { label: "-o" });
+  const fillOutputPath = flags.output === undefined ? undefined : prepare(flags.output, { label: "-o" });
   const checkOutput = createOutputCheck(table, io, faults);
   const ids = new Map<string, number>();
 
-  const addFault = ({ field, text, subject }: FieldFault, row: Line, variant: Variant) => {
+  const addFault = ({ field, text, subject }: FieldFault, row: TableLine, variant: Variant) => {
     if (wrongFlags.has(field) && !row.texts.has(field)) return;
     const whole = subject === undefined ? text : `${subject} ${text}`;
     if (field === "prompt" && !columns.has(field) && !eachNames.includes(field))
@@ -60,7 +60,7 @@ export function createRowCheck(
     faults.add(whole, { line: row.line, where: columns.get(field) });
   };
 
-  const findId = (row: Line, variant: Variant) => {
+  const findId = (row: TableLine, variant: Variant) => {
     const own = row.texts.get("id");
     if (own === undefined) return undefined;
     const id = [own, ...variant.map(([, text]) => text)].join("/");
@@ -73,7 +73,7 @@ export function createRowCheck(
     return id;
   };
 
-  const readInput = (row: Line, n: number): FieldInput => {
+  const readInput = (row: TableLine, n: number): FieldInput => {
     const { texts } = row;
     const extra = { ...withoutGiven(settings, row), ...row.extra };
     // A template with a fault counts as a prompt: the fault is told already.
@@ -84,16 +84,16 @@ export function createRowCheck(
     return { texts: { ...flags.texts, ...own, prompt, model }, images, extra };
   };
 
-  const readPlace = async (row: Line, n: number, input: FieldInput) => {
+  const readOutputPath = async (row: TableLine, n: number, input: FieldInput) => {
     const cell = row.texts.get("output");
-    const fill = cell === undefined ? fillPlace : prepare(cell, { label: "output", line: row.line });
-    const place = fill?.(row, n);
+    const fill = cell === undefined ? fillOutputPath : prepare(cell, { label: "output", line: row.line });
+    const outputPath = fill?.(row, n);
     const { prompt, model } = toRequest(input);
-    if (place !== undefined) await checkOutput(place, row, { prompt, model });
-    return place;
+    if (outputPath !== undefined) await checkOutput(outputPath, row, { prompt, model });
+    return outputPath;
   };
 
-  return async (line: Line, variant: Variant, n: number): Promise<Row | undefined> => {
+  return async (line: TableLine, variant: Variant, n: number): Promise<Row | undefined> => {
     const row = withVariant(line, variant);
     if (line.texts.size === 0) {
       faults.add("the row is empty", { line: row.line });
@@ -103,7 +103,7 @@ export function createRowCheck(
     const input = readInput(row, n);
     for (const fault of findFaults(input)) addFault(fault, row, variant);
     const seen = input.images.length === 0 ? noImages : await images.look(input.images);
-    const place = await readPlace(row, n, input);
+    const outputPath = await readOutputPath(row, n, input);
     if ("fault" in seen) {
       if (row.images) addFault({ field: "imageUrl", text: seen.fault }, row, variant);
       else faults.add(`--image: ${seen.fault}`);
@@ -111,10 +111,10 @@ export function createRowCheck(
     }
     const request = toRequest({ ...input, images: seen.recorded });
     const record = recordOf(request);
-    if (seen.isLocal) return { id, line: line.line, record, load: createLoad(input, record, line.line), place };
+    if (seen.isLocal) return { id, line: line.line, record, load: createLoad(input, record, line.line), outputPath };
     // A request without secrets is not kept twice.
     const isSame = JSON.stringify(record) === JSON.stringify(request);
-    return { id, line: line.line, record: isSame ? request : record, load: createKept(request), place };
+    return { id, line: line.line, record: isSame ? request : record, load: createKept(request), outputPath };
   };
 }
 
@@ -148,7 +148,7 @@ function wordsOf({ texts, images: [imageUrl] }: RowFlags): Map<string, string> {
   return new Map(words.flatMap(([name, text]) => (text === undefined ? [] : [[name, text] as const])));
 }
 
-function withVariant(line: Line, variant: Variant): Line {
+function withVariant(line: TableLine, variant: Variant): TableLine {
   if (variant.length === 0) return line;
   const row = { ...line, texts: new Map(line.texts) };
   for (const [name, text] of variant) setCell(row, name, text);
@@ -156,7 +156,7 @@ function withVariant(line: Line, variant: Variant): Line {
 }
 
 /** The fields of `--set` that the row does not give itself. */
-function withoutGiven(settings: Record<string, unknown>, { texts, images }: Line): Record<string, unknown> {
+function withoutGiven(settings: Record<string, unknown>, { texts, images }: TableLine): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(settings).filter(([field]) => !texts.has(field) && !(images && /^image/i.test(field))),
   );

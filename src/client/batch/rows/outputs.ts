@@ -2,9 +2,9 @@ import { relative } from "node:path";
 import type { Io } from "../../../io.ts";
 import { shorten } from "../../credentials.ts";
 import { fillNames, hasIdInFolder, idInFolder, isTooLong, type Words } from "../../naming.ts";
-import { isFolder } from "../../place.ts";
+import { isFolder } from "../../output-path.ts";
 import type { Faults } from "./faults.ts";
-import type { Line, Table } from "./table.ts";
+import type { Table, TableLine } from "./table.ts";
 
 /** Checks where the rows are saved: that a video can go there, and that no two rows have one file. */
 export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "platform" | "disk">, faults: Faults) {
@@ -20,10 +20,10 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
     return known;
   };
 
-  return async (place: string, row: Line, words: Words) => {
+  return async (outputPath: string, row: TableLine, words: Words) => {
     const where = row.texts.has("output") ? columns.get("output") : undefined;
-    const path = fillNames(place, words, date);
-    const fault = findFault(place) ?? (isTooLong(path) ? "has a file name of more than 255 bytes" : undefined);
+    const path = fillNames(outputPath, words, date);
+    const fault = findFault(outputPath) ?? (isTooLong(path) ? "has a file name of more than 255 bytes" : undefined);
     if (fault !== undefined) {
       // What is wrong with a flag without words is the same in every row, and shown once.
       return faults.add(
@@ -35,16 +35,16 @@ export function createOutputCheck({ columns }: Table, io: Pick<Io, "date" | "pla
     const key = keyOf(relative("", path));
     const earlier = lines.get(key);
     // The map holds the string that the row holds anyway, where they are the same.
-    if (earlier === undefined) return void lines.set(key === place ? place : key, row.line);
+    if (earlier === undefined) return void lines.set(key === outputPath ? outputPath : key, row.line);
     if (await isKnownFolder(path)) return;
     const other = earlier === row.line ? "another row of this line" : `line ${earlier}`;
     faults.add(`is saved to ${shorten(path)}, and so is ${other}`, { line: row.line, where });
   };
 }
 
-function findFault(place: string): string | undefined {
-  if (place.trim() === "") return "is empty";
-  if (place === "-") return "must be a file or a folder: stdout has no room for several videos";
-  if (/\p{Cc}/u.test(place)) return "must not have control characters";
-  return hasIdInFolder(place) ? idInFolder : undefined;
+function findFault(outputPath: string): string | undefined {
+  if (outputPath.trim() === "") return "is empty";
+  if (outputPath === "-") return "must be a file or a folder: stdout has no room for several videos";
+  if (/\p{Cc}/u.test(outputPath)) return "must not have control characters";
+  return hasIdInFolder(outputPath) ? idInFolder : undefined;
 }

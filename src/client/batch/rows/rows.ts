@@ -55,12 +55,12 @@ export async function readRows(
   faults.throwIfAny(slips);
   if (total === 0)
     throw usage(`${name} has ${table.columns.size > 0 && format !== "txt" ? "a header, but " : ""}no rows.`);
-  return { rows, total, notes: [...slips, ...findPlaceNotes(rows), ...images.notes()] };
+  return { rows, total, notes: [...slips, ...findOutputNotes(rows), ...images.notes()] };
 }
 
 /** One row stands for all. */
-function findPlaceNotes(rows: readonly Row[]): string[] {
-  return rows.flatMap(({ place = "" }) => findExtensionNote(place) ?? []).slice(0, 1);
+function findOutputNotes(rows: readonly Row[]): string[] {
+  return rows.flatMap(({ outputPath = "" }) => findExtensionNote(outputPath) ?? []).slice(0, 1);
 }
 
 /** The names that templates use. */

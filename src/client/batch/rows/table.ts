@@ -6,7 +6,7 @@ import type { Faults } from "./faults.ts";
 import type { Format } from "./file.ts";
 
 /** What one line of the file says; a cell that is empty is left out. */
-export type Line = {
+export type TableLine = {
   line: number;
   /** By the name of the column, as `columnName` gives it. */
   texts: Map<string, string>;
@@ -20,7 +20,7 @@ export type Table = {
   /** How a fault names each column after the line, such as ", column 2 (aspect_ratio)". */
   columns: Map<string, string>;
   /** Reads the rows, each time from the file's bytes: a hundred thousand of them need too much memory at once. */
-  lines(): AsyncIterable<Line>;
+  lines(): AsyncIterable<TableLine>;
 };
 
 /** Reads the rows of a file. What is no row becomes a fault, and the rest is read. */
@@ -31,7 +31,7 @@ export async function readTable(bytes: Buffer, format: Format, faults: Faults): 
 }
 
 /** Sets a cell from its text, which of `set.<field>` is JSON where it parses as JSON. */
-export function setCell(row: Line, column: string, text: string): void {
+export function setCell(row: TableLine, column: string, text: string): void {
   const value = text.trim();
   if (value === "") return;
   if (column.startsWith("set.")) row.extra = { ...row.extra, [column.slice(4)]: readValue(value) };
@@ -40,7 +40,7 @@ export function setCell(row: Line, column: string, text: string): void {
 }
 
 function readPrompts(bytes: Buffer): Table {
-  async function* lines(): AsyncGenerator<Line> {
+  async function* lines(): AsyncGenerator<TableLine> {
     for (const { line, text } of splitLines(bytes))
       if (!text.startsWith("#")) yield { line, texts: new Map([["prompt", text]]) };
   }
@@ -74,10 +74,10 @@ async function readCells(read: () => AsyncIterable<CsvRecord>, faults: Faults): 
     });
     break;
   }
-  async function* lines(): AsyncGenerator<Line> {
+  async function* lines(): AsyncGenerator<TableLine> {
     let isHeader = true;
     for await (const { line, cells } of read()) {
-      const row: Line = { line, texts: new Map() };
+      const row: TableLine = { line, texts: new Map() };
       if (cells.length === names.length) {
         for (const [index, name] of names.entries()) setCell(row, name, cells[index] ?? "");
         if (!isHeader) yield row;
@@ -113,10 +113,10 @@ function readObjects(bytes: Buffer, faults: Faults): Table {
       if (!columns.has(name)) columns.set(name, ` (${typed})`);
     }
   }
-  async function* lines(): AsyncGenerator<Line> {
+  async function* lines(): AsyncGenerator<TableLine> {
     for (const { line, text } of splitLines(bytes)) {
       const object = parseJson(text);
-      const row: Line = { line, texts: new Map() };
+      const row: TableLine = { line, texts: new Map() };
       const seen = new Set<string>();
       for (const [typed, value] of fieldsOf(object)) {
         const name = columnName(typed);
@@ -139,7 +139,7 @@ function fieldsOf(object: unknown): [string, unknown][] {
 }
 
 /** Sets a cell from a value of JSON. Returns what is wrong with it. */
-function setValue(row: Line, name: string, value: unknown): string | undefined {
+function setValue(row: TableLine, name: string, value: unknown): string | undefined {
   if (name === "set") return "must be an object";
   if (name.startsWith("set.")) {
     row.extra = { ...row.extra, [name.slice(4)]: value };

@@ -1,12 +1,12 @@
 import { fillIn, findNameFault, names, namesIn, safeName } from "../../naming.ts";
 import { knownColumns, withColumnNames } from "./columns.ts";
 import type { Faults } from "./faults.ts";
-import type { Line, Table } from "./table.ts";
+import type { Table, TableLine } from "./table.ts";
 
 /** Fills in the words of a row, of which `n` is the number; `undefined` when one of them is a fault. */
-export type Fill = (row: Line, n: number) => string | undefined;
+export type Fill = (row: TableLine, n: number) => string | undefined;
 
-type Source = {
+type TemplateSource = {
   /** How a fault names the template. */
   label: "--prompt" | "-o" | "output";
   /** The line of a template that is a cell. */
@@ -27,10 +27,10 @@ type WordOptions = {
 export function createTemplates({ columns }: Table, { eachNames, flags }: WordOptions, faults: Faults) {
   const own = new Set([...columns.keys(), ...eachNames]);
   const later = names.filter((name) => name === "model" || name === "id" || (name !== "n" && !own.has(name)));
-  const wordOf = (name: string, row: Line, n: number) =>
+  const wordOf = (name: string, row: TableLine, n: number) =>
     row.texts.get(name) ?? flags.get(name) ?? (name === "n" && !own.has("n") ? String(n) : undefined);
 
-  return (typed: string, { label, line }: Source): Fill => {
+  return (typed: string, { label, line }: TemplateSource): Fill => {
     const template = withColumnNames(typed);
     const staying: readonly string[] = label === "--prompt" ? [] : later;
     const unknown = findNameFault(template, [...new Set([...staying, "n", ...own, ...knownColumns])]);

@@ -8,7 +8,7 @@ test("--each multiplies the rows, and the ids with them", async () => {
     output: "{id}-{n}.mp4",
     texts: { model: "x" },
   });
-  expect(rows.map(({ id, line, place }) => [id, line, place])).toEqual([
+  expect(rows.map(({ id, line, outputPath: place }) => [id, line, place])).toEqual([
     ["fox/wan-2.5/16:9", 2, "fox-1.mp4"],
     ["fox/wan-2.5/9:16", 2, "fox-2.mp4"],
     ["fox/ray-3/16:9", 2, "fox-3.mp4"],

@@ -10,7 +10,7 @@ const header = "id,prompt,aspect_ratio,animal,place,date";
 
 async function placeOf(cells: string, output: string, options: Partial<RowOptions> = {}) {
   const { rows } = await read(`${header}\n${cells}\n`, { output, ...options });
-  return rows[0]?.place;
+  return rows[0]?.outputPath;
 }
 
 test("--prompt is filled in with the words of the row, for rows without a prompt of their own", async () => {
@@ -42,8 +42,8 @@ test.each([
 
 test("the column output has the precedence over -o, and is a template too", async () => {
   const { rows } = await read("prompt,output\na,\nb,{n}-{prompt}.mp4\n", { output: "o-{n}.mp4" });
-  expect(rows.map(({ place }) => place)).toEqual(["o-1.mp4", "2-b.mp4"]);
-  expect((await read("prompt\na\n")).rows[0]?.place).toBe(undefined);
+  expect(rows.map(({ outputPath: place }) => place)).toEqual(["o-1.mp4", "2-b.mp4"]);
+  expect((await read("prompt\na\n")).rows[0]?.outputPath).toBe(undefined);
 });
 
 test.each([
@@ -130,7 +130,7 @@ test("nothing that a cell holds makes the path leave its folder", async () => {
     fc.asyncProperty(fc.tuple(word, word, word), template, async ([a, b, id], output) => {
       const row = JSON.stringify({ prompt: `x${a}`, a, b, id: "i" });
       const { rows } = await read(row, { format: "jsonl", output });
-      for (const { place = "", record } of rows) {
+      for (const { outputPath: place = "", record } of rows) {
         const path = fillId(fillWords(place, record, "2026-01-31"), id);
         const below = relative(resolve("out"), resolve(path));
         expect(below).not.toMatch(/^\.\.|^$|[\\:\0{}]/);

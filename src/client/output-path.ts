@@ -14,7 +14,7 @@ import {
   type Target,
 } from "./target.ts";
 
-export type PlaceOptions = ClaimOptions & {
+export type OutputPathOptions = ClaimOptions & {
   words: Words;
   /** The day for `{date}`, such as "2026-01-31". */
   date: string;
@@ -26,16 +26,16 @@ export type PlaceOptions = ClaimOptions & {
  * Fills in the names in braces and claims the place: `{n}` becomes the first number whose file does not exist. Throws as `claimTarget`
  * does.
  */
-export async function claimPlace(place: string, options: PlaceOptions, disk: Disk): Promise<Target> {
+export async function claimOutputPath(outputPath: string, options: OutputPathOptions, disk: Disk): Promise<Target> {
   for (let n = options.first; ; n++) {
-    const numbered = fillIn(place, new Map([["n", String(n)]]));
+    const numbered = fillIn(outputPath, new Map([["n", String(n)]]));
     const filled = fillWords(numbered, options.words, options.date);
-    const isNumbered = numbered !== place;
+    const isNumbered = numbered !== outputPath;
     try {
       if (isNumbered && (await kindOf(filled, disk)) !== "none") continue;
       // A folder that is missing is a typing error, unless its name comes from the template.
       if (dirname(numbered) !== dirname(filled)) await disk.mkdir(dirname(filled), { recursive: true });
-      return { ...(await claimTarget(filled, options, disk)), place: numbered };
+      return { ...(await claimTarget(filled, options, disk)), outputPath: numbered };
     } catch (error) {
       // Another process may be saving under this number.
       if (!isNumbered || !isExistsError(error)) throw outputError(error, filled);
@@ -115,7 +115,7 @@ function withFolderHint(error: unknown, path: string): unknown {
 }
 
 /** Where `output` saves the video of a generation; only `{id}` is filled in. */
-export async function findPlace(output: string, naming: Naming, disk: Disk): Promise<string> {
+export async function findOutputPath(output: string, naming: Naming, disk: Disk): Promise<string> {
   const byId = fillId(output, naming.id);
   return (await isFolder(byId, disk)) ? join(byId, fileName(naming)) : byId;
 }

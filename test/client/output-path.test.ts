@@ -5,7 +5,7 @@ import { join, relative } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { readContent } from "../../src/client/content.ts";
 import { checkTemplate } from "../../src/client/naming.ts";
-import { claimPlace } from "../../src/client/place.ts";
+import { claimOutputPath } from "../../src/client/output-path.ts";
 import { systemMachine } from "../../src/io.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
@@ -27,7 +27,11 @@ type Scene = { id?: string; prompt?: string; model?: string; first?: number };
 async function save(folder: string, template: string, scene: Scene = {}): Promise<string> {
   const { prompt = "A red fox", model = "wan-2.5", first = 1 } = scene;
   const options = { overwrite: false, unique: `u${Math.random()}`, date: "2026-01-31", first, own };
-  const target = await claimPlace(join(folder, template), { ...options, words: { prompt, model } }, systemMachine.disk);
+  const target = await claimOutputPath(
+    join(folder, template),
+    { ...options, words: { prompt, model } },
+    systemMachine.disk,
+  );
   const naming = { id: scene.id ?? id, prompt, model };
   await target.settle(naming);
   const path = await target.commit(naming, await readContent(target.part, sha256OfNothing));
