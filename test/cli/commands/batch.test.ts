@@ -454,7 +454,7 @@ test("at a terminal one line tells how far it is; failures stay above it", async
   const { stripVTControlCharacters } = await import("node:util");
   const run = await batch("--yes", "--jobs", "1");
   const text = stripVTControlCharacters(run.stderr);
-  expect(text).toMatch(/\[0\/3\] line 2, a: The generation failed: no foxes \([0-9a-f-]{36}\)/);
+  expect(text).toMatch(/\[0\/3\] line 2, a: The generation failed: no foxes\s\([0-9a-f-]{36}\)/);
   expect(text).toMatch(/1 of 3 done, 1 running, 1 failed, 970 credits left, about 1 min/);
   expect(text).not.toContain("line 3, b");
 });

@@ -120,11 +120,11 @@ test("an error is text on stderr: what happened, and below it what to do", async
 test.each([{ json: false }, { json: true }])("commands are printed as they can be typed (%j)", (flags) => {
   const hint = "`vidgen list` shows it. To go on: vidgen wait x; vidgen keeps it, npx vidgen too.";
   const typed = "`npx vidgen list` shows it. To go on: npx vidgen wait x; vidgen keeps it, npx vidgen too.";
-  const called = createScene({ ...flags, isTTY: true, env: { npm_command: "exec" } });
+  const called = createScene({ ...flags, isTTY: true, columns: 200, env: { npm_command: "exec" } });
   called.output.note(hint);
   called.output.fail(new VidgenError("pending", "Still running.", { hint }));
   expect(called.written.stderr.split(typed)).toHaveLength(3);
-  const installed = createScene({ ...flags, isTTY: true });
+  const installed = createScene({ ...flags, isTTY: true, columns: 200 });
   installed.output.fail(new VidgenError("pending", "Still running.", { hint }));
   expect(installed.written.stderr).toContain(hint);
 });

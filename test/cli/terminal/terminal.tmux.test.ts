@@ -31,7 +31,7 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     await start();
     expect(desk.isCursorShown()).toBe(false);
     desk.press("C-c");
-    const screen = await desk.shows(/Resume with: vidgen wait \S+ --local -o fox[.mp4\n]+\$$/m);
+    const screen = await desk.shows(/Resume with:\s+vidgen wait \S+ --local -o fox[.mp4\n]+\$$/m);
     expect(screen).not.toContain("Generating");
     expect(screen).not.toMatch(/\^?\[\[|\]9;|25[hl]/);
     await expectTidy();
@@ -42,7 +42,7 @@ describe("in a terminal (tmux)", { skip: !hasTmux }, () => {
     desk.type(`clear; ${shell === "" ? loop : `${shell}'${loop}'`}\n`);
     await desk.shows(/^. Generating/m);
     desk.press("C-c");
-    const screen = await desk.shows(/Resume with: vidgen wait \S+ --local -o \.\n[\s\S]*^\$$/m);
+    const screen = await desk.shows(/Resume with:\s+vidgen wait \S+ --local -o \.\n[\s\S]*^\$$/m);
     expect(screen.match(/Started/g)).toHaveLength(1);
     expect(screen).not.toMatch(/^again$/m);
     await expectTidy();
