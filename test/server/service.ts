@@ -110,8 +110,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const engine = fakeEngine({ concurrency: options.concurrency ?? 1, render: options.render ?? render });
   const engines = typeof options.engines === "function" ? options.engines(clock) : (options.engines ?? [engine]);
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
-    await store.addAccount({ name, keyHash: hashKey(key) });
-    await store.setBalance(name, credits);
+    await store.addAccount({ name, keyHash: hashKey(key), creditsOf: () => credits });
   }
   const secret = createSecret();
   // What the service waits for must not move the time on.

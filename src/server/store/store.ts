@@ -106,6 +106,12 @@ export type DueQuery = {
   busy: Readonly<Record<string, number>>;
 };
 
+/**
+ * An account that gets a key. `creditsOf` returns its credits from those that it has, which are `undefined` for a new account; what differs is a
+ * row of the ledger. Without it, a new account has none.
+ */
+export type NewAccount = { name: string; keyHash: string; creditsOf?(had: number | undefined): number };
+
 /** The result of a start; `replayed` when a start with the same Idempotency-Key was executed before. */
 export type StartOutcome =
   | { kind: "started"; generation: StoredGeneration; remaining_credits: number; replayed: boolean }
@@ -160,14 +166,12 @@ export type Store = {
   /** The account that a key belongs to, found by the key's hash. */
   account(keyHash: string): Promise<string | undefined>;
   /**
-   * Creates the account, or adds this key to an account that exists. A new account has no credits. Rejects when the key belongs to another
-   * account.
+   * Creates the account or adds this key to one that exists, and gives it the credits that `creditsOf` says: all of it or nothing, whatever is
+   * started meanwhile. Resolves with its credits. Rejects when the key belongs to another account.
    */
-  addAccount(account: { name: string; keyHash: string }): Promise<void>;
+  addAccount(account: NewAccount): Promise<number>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
-  /** Adds or takes credits as a row of the ledger, so that the account has this many, whatever is started meanwhile. */
-  setBalance(account: string, credits: number): Promise<void>;
   /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. */
   start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): Promise<StartOutcome>;
   generation(id: string): Promise<StoredGeneration | undefined>;

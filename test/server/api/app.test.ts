@@ -414,8 +414,7 @@ test("the same Idempotency-Key from another account is its own", async () => {
 
 test("two accounts' keys stay apart, whatever the accounts are called", async () => {
   const service = await createTestService();
-  await service.store.addAccount({ name: "local extra", keyHash: hashKey("extra-key") });
-  await service.store.setBalance("local extra", 10);
+  await service.store.addAccount({ name: "local extra", keyHash: hashKey("extra-key"), creditsOf: () => 10 });
   await service.start({}, { "Idempotency-Key": "extra 1" });
   const theirs = await service.start({}, { "Idempotency-Key": "1", ...bearer("extra-key") });
   expect(await readStart(theirs)).toMatchObject({ remaining_credits: 0 });

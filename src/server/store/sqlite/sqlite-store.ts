@@ -32,13 +32,12 @@ export async function openStore(file: string): Promise<Store> {
   };
   return {
     account: async (keyHash) => ledger.accountOf(keyHash),
-    addAccount: (account) => commits.write(() => ledger.addAccount(account)),
-    balance: async (account) => ledger.balance(account),
-    setBalance: (account, credits) =>
+    addAccount: (account) =>
       write(
-        () => ledger.setBalance(account, credits),
+        () => ledger.addAccount(account),
         () => [{ kind: "credits" }],
       ),
+    balance: async (account) => ledger.balance(account),
     start: (generation, cost, idempotency) =>
       write(
         () => generations.start(generation, cost, idempotency),

@@ -13,8 +13,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   async function openAll(count: number, credits: number) {
     const url = await server().createDatabase();
     const stores = await Promise.all(Array.from({ length: count }, async () => (await open(url)).store));
-    await stores[0]?.addAccount({ name: "local", keyHash: "hash" });
-    await stores[0]?.setBalance("local", credits);
+    await stores[0]?.addAccount({ name: "local", keyHash: "hash", creditsOf: () => credits });
     return { url, stores };
   }
 

@@ -19,6 +19,7 @@ import {
   newDelivery,
   newGeneration,
   odd,
+  setCredits,
 } from "../records.ts";
 
 async function open(file = ":memory:"): Promise<Store> {
@@ -30,8 +31,7 @@ async function open(file = ":memory:"): Promise<Store> {
 /** A store with the account "local", which has these credits. */
 async function openWith(credits: number, file?: string): Promise<Store> {
   const store = await open(file);
-  await store.addAccount({ name: "local", keyHash: "hash" });
-  await store.setBalance("local", credits);
+  await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => credits });
   return store;
 }
 
@@ -96,7 +96,7 @@ test("changes that are asked for at once are made in their order", async () => {
     false,
     { remaining_credits: 70 },
   ]);
-  await Promise.all([start(), start(), store.setBalance("local", 500), start()]);
+  await Promise.all([start(), start(), setCredits(store, "local", 500), start()]);
   expect(await store.balance("local")).toBe(490);
 });
 
@@ -291,7 +291,7 @@ test("a change that comes while another waits for its commit shares the sync", a
   const added = store.addAccount({ name: "local", keyHash: "hash" });
   await Promise.resolve();
   expect(await store.account("hash")).toBeUndefined();
-  await Promise.all([added, store.setBalance("local", 5)]);
+  await Promise.all([added, setCredits(store, "local", 5)]);
   expect(syncs).toBe(1);
 });
 
