@@ -4,7 +4,8 @@ import type { Database } from "./database.ts";
  * The script at index n brings a database from version n to version n + 1. A released script is never changed.
  *
  * Texts from outside are stored as JSON, since SQLite ends a text at a NUL. `balance` is the sum of an account's rows in the ledger. A
- * trigger updates it, so that a start does not add up hundreds of thousands of rows; it is compared with the ledger after a crash.
+ * trigger updates it, so that a start does not add up hundreds of thousands of rows; it is compared with the ledger after a crash. An attempt
+ * of a delivery was planned at `planned_at` for `next_at`: a clock that shows an earlier time than both was set back.
  */
 const migrations: string[] = [
   `
@@ -98,6 +99,10 @@ const migrations: string[] = [
   UPDATE deliveries SET host = substr(host, 1, instr(host || '/', '/') - 1) WHERE next_at IS NOT NULL;
   DROP INDEX pending;
   CREATE INDEX pending ON deliveries (next_at, number, host, id) WHERE next_at IS NOT NULL;
+  `,
+  `
+  ALTER TABLE deliveries ADD COLUMN planned_at TEXT;
+  CREATE INDEX planned ON deliveries (planned_at, number, host, id, next_at) WHERE next_at IS NOT NULL;
   `,
 ];
 

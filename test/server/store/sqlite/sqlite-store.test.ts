@@ -117,6 +117,24 @@ test("a delivery is pending until no next attempt is planned, and again once it 
   expect(await findPending(store)).toEqual([due]);
 });
 
+test("a delivery is due, too, when the clock was set back to before it was planned", async () => {
+  const store = await openWith(100);
+  const generation = newGeneration();
+  await store.start(generation, cost, undefined);
+  await store.finish(generation.id, completed, newDelivery("1", generation.id, "2026-01-01T12:00:00.000Z"));
+  const dueAt = async (now: string) => {
+    const { deliveries } = await store.due({ now, limit: 9, perHost: 9, except: [], busy: {} });
+    return deliveries.length;
+  };
+  const setBack = "2026-01-01T11:00:00.000Z";
+  expect(await dueAt(setBack)).toBe(1);
+  const failed = attempt("HTTP 500", { at: "2026-01-01T12:00:00.000Z" });
+  await store.recordAttempt("1", failed, "2026-01-01T13:00:00.000Z");
+  expect([await dueAt("2026-01-01T12:59:59.000Z"), await dueAt(setBack)]).toEqual([0, 1]);
+  await store.recordAttempt("1", { ...failed, at: setBack }, null);
+  expect(await dueAt(setBack)).toBe(0);
+});
+
 // The file.
 
 test.each([
@@ -181,7 +199,8 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
+    `DROP INDEX planned; ALTER TABLE deliveries DROP COLUMN planned_at;
+     DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
      DROP INDEX pending; CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
      ${["images", "is_real", "is_fetched", "engine", "is_submitting"].map((name) => `ALTER TABLE generations DROP COLUMN ${name};`).join(" ")}
      ALTER TABLE deliveries DROP COLUMN host;
