@@ -112,7 +112,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   try {
     const credentials = await prepareCredentials(folder);
     const { api_key, webhook_secret } = credentials;
-    const store = await openState(folder, confirm);
+    const store = await openState(options, confirm);
     steps.push(store.close);
     await prepareLocalAccount(store, api_key, options.credits);
     const videos = await openFolder({ folder: join(folder, "videos") });
@@ -202,8 +202,8 @@ function reporter({ onNote }: CommonOptions) {
   return (what: string, error: unknown) => onNote(`${what}: ${systemReason(error)}.`);
 }
 
-async function openState(folder: string, confirm: Lease["confirm"]) {
-  const store = await openStore(join(folder, "service.db"));
+async function openState(options: OpenOptions, confirm: Lease["confirm"]) {
+  const store = await openStore(join(options.folder, "service.db"), reporter(options));
   return {
     ...store,
     // A process that was suspended for over a minute would otherwise submit a video that the next process has submitted.

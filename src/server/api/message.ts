@@ -7,6 +7,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { isUnavailable, type OnTrouble } from "../trouble.ts";
 import type { RequestLog } from "./log.ts";
 
 /** What comes with a request over a socket: Node's own objects, and what is logged of it. */
@@ -28,14 +29,6 @@ export function refuse(
 ): HTTPException {
   const res = Response.json({ error: { code, message } }, { status, headers });
   return new HTTPException(status as ContentfulStatusCode, { message, res });
-}
-
-/** Reports a problem to the operator: a sentence without a full stop, and the error. */
-export type OnTrouble = (what: string, error: unknown) => void;
-
-/** Whether an error says that what the service needs, such as its database, cannot be reached now. */
-export function isUnavailable(error: unknown): boolean {
-  return error instanceof Error && "isUnavailable" in error && error.isUnavailable === true;
 }
 
 /** For replies with HTTP 503, in seconds. */

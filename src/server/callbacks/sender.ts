@@ -1,8 +1,8 @@
 import { setMaxListeners } from "node:events";
-import { isUnavailable } from "../api/message.ts";
 import { createLoop } from "../loop.ts";
 import { hostOf } from "../store/needs.ts";
 import type { Delivery, Store } from "../store/store.ts";
+import { isUnavailable } from "../trouble.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
 
 export type CallbackSender = {

@@ -5,12 +5,12 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemCode } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import type { OnTrouble } from "../api/message.ts";
 import type { Checkpoint, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Get } from "../outbound/outbound.ts";
 import type { Claim, Media, Store, StoredGeneration } from "../store/store.ts";
+import type { OnTrouble } from "../trouble.ts";
 import { readDirectives } from "./directives.ts";
 import { saveImages } from "./images.ts";
 

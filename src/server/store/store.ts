@@ -160,9 +160,11 @@ export type LedgerQuery = PageOf<number> & { generation?: string | undefined };
 
 /**
  * The service's state. A method that changes something resolves when the change is durable; when it rejects, nothing was changed, unless the
- * connection to a database on another machine broke off meanwhile. An error has `isUnavailable: true` when the database cannot be reached now.
+ * connection to a database on another machine broke off meanwhile. An error is `Unavailable` when the database, or its disk, cannot be used now.
  */
 export type Store = {
+  /** Resolves when something was written: a start could be kept now. */
+  check(): Promise<void>;
   /** The account that a key belongs to, found by the key's hash. */
   account(keyHash: string): Promise<string | undefined>;
   /**

@@ -1,7 +1,7 @@
 import type { ClientConfig, PoolClient } from "pg";
 import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../api/message.ts";
+import type { OnTrouble } from "../../trouble.ts";
 
 export type Value = string | number | boolean | object | null | undefined;
 export type Row = Record<string, unknown>;

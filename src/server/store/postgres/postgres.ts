@@ -1,5 +1,5 @@
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../api/message.ts";
+import type { OnTrouble } from "../../trouble.ts";
 import type { Change } from "../change.ts";
 import type { Store } from "../store.ts";
 import { channel, notify, readChange } from "./changes.ts";
@@ -24,6 +24,9 @@ export type PostgresOptions = {
   onTrouble: OnTrouble;
 };
 
+const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
+  ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
+
 /** Any number, the same in each process. */
 const lock = 8_787;
 
@@ -47,6 +50,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;
     const store: Store = {
+      check: () => database.query(touch).then(() => {}),
       ...createLedger(database),
       ...createGenerations(database, { addDelivery: add, process }),
       ...deliveries,

@@ -130,6 +130,11 @@ export function migrate(database: Database): void {
     database.exec(`BEGIN IMMEDIATE; ${missing.join("")} PRAGMA user_version = ${migrations.length}; COMMIT`);
 }
 
+/** Writes to the file, and changes nothing. */
+export function touch(database: Database): void {
+  database.exec(`PRAGMA user_version = ${migrations.length}`);
+}
+
 function versionOf(database: Database): number {
   return Number(database.get("PRAGMA user_version")?.user_version);
 }

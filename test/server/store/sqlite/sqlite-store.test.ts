@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import fs, { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import fs, { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store, StoredGeneration } from "../../../../src/server/store/store.ts";
+import type { OnTrouble } from "../../../../src/server/trouble.ts";
 import { compile } from "../../../compiled.ts";
 import { makeFolder } from "../../service.ts";
 import {
@@ -22,15 +23,15 @@ import {
   setCredits,
 } from "../records.ts";
 
-async function open(file = ":memory:"): Promise<Store> {
-  const store = await openStore(file);
+async function open(file = ":memory:", onTrouble?: OnTrouble): Promise<Store> {
+  const store = await openStore(file, onTrouble);
   onTestFinished(() => store.close().catch(() => {}));
   return store;
 }
 
 /** A store with the account "local", which has these credits. */
-async function openWith(credits: number, file?: string): Promise<Store> {
-  const store = await open(file);
+async function openWith(credits: number, file?: string, onTrouble?: OnTrouble): Promise<Store> {
+  const store = await open(file, onTrouble);
   await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => credits });
   return store;
 }
@@ -318,16 +319,22 @@ test.each(["fsyncSync", "writeSync"] as const)(
   "a disk that fails at %s fails the whole commit, and the store goes on",
   async (call) => {
     const file = await newFile();
-    const store = await openWith(1_000, file);
+    const troubles: unknown[] = [];
+    const store = await openWith(1_000, file, (what, error) => troubles.push(`${what}: ${error}`));
     let isFull = true;
     intercept(call, () => {
       if (isFull) throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
     });
     const lost = Array.from({ length: 8 }, () => newGeneration());
     const outcomes = await Promise.allSettled(lost.map((each) => store.start(each, cost, undefined)));
-    expect(outcomes.map(({ status }) => status)).toEqual(Array(8).fill("rejected"));
+    expect(outcomes).toEqual(
+      Array(8).fill({ status: "rejected", reason: expect.objectContaining({ isUnavailable: true }) }),
+    );
+    await expect(store.check()).rejects.toMatchObject({ isUnavailable: true });
+    expect(troubles).toEqual([expect.stringMatching(/^The database cannot be written: Error: (disk|database)/)]);
     expect(await findUnfinished(store)).toEqual([]);
     isFull = false;
+    await store.check();
     const kept = newGeneration();
     expect(await store.start(kept, cost, undefined)).toMatchObject({ kind: "started", remaining_credits: 990 });
     await store.close();
@@ -336,6 +343,21 @@ test.each(["fsyncSync", "writeSync"] as const)(
     expect(await again.balance("local")).toBe(990);
   },
 );
+
+test("a file that somebody removes or replaces takes no more starts, until it is back", async () => {
+  const file = await newFile();
+  const troubles: unknown[] = [];
+  const store = await openWith(100, file, (what, error) => troubles.push(`${what}: ${error}`));
+  const start = () => store.start(newGeneration(), cost, undefined);
+  const away = { isUnavailable: true, message: expect.stringContaining("was removed or replaced") };
+  renameSync(file, `${file}.away`);
+  await expect(start()).rejects.toMatchObject(away);
+  writeFileSync(file, "");
+  await expect(store.check()).rejects.toMatchObject(away);
+  expect(troubles).toHaveLength(1);
+  renameSync(`${file}.away`, file);
+  expect(await start()).toMatchObject({ remaining_credits: 90 });
+});
 
 test("a closed database is one file, which has all that was under way", async () => {
   const file = await newFile();
