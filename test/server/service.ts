@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -220,6 +220,11 @@ function through(store: Store, call: (method: () => unknown, name: string) => un
       ? [name, value]
       : [name, (...args: unknown[]) => call(() => value(...args), name)];
   return Object.fromEntries(Object.entries(store).map(wrap));
+}
+
+/** The names of the files in a folder of videos, but for the sign that it is there. */
+export function filesIn(folder: string): string[] {
+  return readdirSync(folder).filter((name) => name !== ".vidgen");
 }
 
 /** An empty folder that goes away with the test. */

@@ -27,7 +27,8 @@ export type Health = {
 export function createHealth({ store, videos, engines, clock }: HealthOptions): Health {
   const used = engines.filter(({ concurrency }) => concurrency > 0);
   const database = createCheck(1_000, clock, store.check);
-  const media = createCheck(5_000, clock, videos.check);
+  // It writes, which costs money at an S3 store.
+  const media = createCheck(15_000, clock, videos.check);
   const anyEngine = createCheck(5_000, clock, (signal) => Promise.any(used.map(({ check }) => check(signal))));
   let isStopping = false;
   const look = async () => {
