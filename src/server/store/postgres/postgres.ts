@@ -40,6 +40,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
   const background = await openDatabase(url, { maxConnections: 4, clock, onTrouble });
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {
+    await database.checkSessions();
     await database.transaction(async (query) => {
       // One process prepares the tables, and the others wait.
       await query("SELECT pg_advisory_xact_lock($1)", lock);
