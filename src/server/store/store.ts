@@ -1,7 +1,7 @@
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
 import type { Change } from "./change.ts";
 
-/** What was asked for. `images` are addresses, http(s) or data:. */
+/** What was asked for. `images` are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */
 export type StoredRequest = RenderRequest & {
   images: string[];
   /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
@@ -34,7 +34,7 @@ export type StoredGeneration = {
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
-/** What a list shows of a generation; `prompt` is cut. Its request may hold images of many megabytes. */
+/** What a list shows of a generation; `prompt` is cut. */
 export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint"> &
   Pick<RenderRequest, "model" | "prompt">;
 
@@ -176,7 +176,10 @@ export type Store = {
   balance(account: string): Promise<number>;
   /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. */
   start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): Promise<StartOutcome>;
+  /** Reads no image that came with the request. */
   generation(id: string): Promise<StoredGeneration | undefined>;
+  /** The addresses of a generation's images, whole. */
+  images(id: string): Promise<string[]>;
   /** Keeps a generation's checkpoint in place of the last one. Rejects when another process makes the generation now. */
   keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): Promise<void>;
   /**

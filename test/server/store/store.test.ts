@@ -86,6 +86,21 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     ]);
   });
 
+  it("a look at a generation has the beginning of an image that came with it, and a maker the whole", async () => {
+    const store = await openWith(100);
+    const large = `data:image/png;base64,${"A".repeat(20_000_000)}`;
+    const images = ["https://a.example/1.png", large, "data:image/png;base64,AA", `data:image/png,${odd.repeat(9)}`];
+    const generation = newGeneration({ request: { ...newGeneration().request, images } });
+    const key = { key: "attempt", body: "{}" };
+    await store.start(generation, cost, key);
+    const shown = images.map((image) => image.slice(0, 64));
+    expect((await store.generation(generation.id))?.request.images).toEqual(shown);
+    expect(await store.images(generation.id)).toEqual(images);
+    const replayed = await store.start(newGeneration(), cost, key);
+    expect(replayed).toMatchObject({ replayed: true, generation: { id: generation.id, request: { images: shown } } });
+    await expect(store.images("unknown")).rejects.toThrow("no generation unknown");
+  });
+
   it("what is not there is undefined, or an error that names it", async () => {
     const store = await openWith(100);
     expect(await store.account("unknown")).toBeUndefined();

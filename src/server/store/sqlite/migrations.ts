@@ -104,6 +104,14 @@ const migrations: string[] = [
   ALTER TABLE deliveries ADD COLUMN planned_at TEXT;
   CREATE INDEX planned ON deliveries (planned_at, number, host, id, next_at) WHERE next_at IS NOT NULL;
   `,
+  `
+  CREATE TABLE images (
+    generation INTEGER NOT NULL REFERENCES generations,
+    place INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    PRIMARY KEY (generation, place)
+  ) STRICT;
+  `,
 ];
 
 /**

@@ -49,6 +49,7 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
             : [],
       ),
     generation: async (id) => generations.find(id),
+    images: async (id) => generations.images(id),
     keepCheckpoint: (id, checkpoint) =>
       write(
         () => generations.keepCheckpoint(id, checkpoint),

@@ -200,7 +200,7 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `DROP INDEX planned; ALTER TABLE deliveries DROP COLUMN planned_at;
+    `DROP TABLE images; DROP INDEX planned; ALTER TABLE deliveries DROP COLUMN planned_at;
      DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
      DROP INDEX pending; CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
      ${["images", "is_real", "is_fetched", "engine", "is_submitting"].map((name) => `ALTER TABLE generations DROP COLUMN ${name};`).join(" ")}
