@@ -33,6 +33,8 @@ type CommonOptions = {
   /** The address to listen on, and whether only this machine reaches it. */
   host: string;
   isLoopback: boolean;
+  /** Whether callbacks and images may go to an IP address that is not public. */
+  isAllowed?(ip: string): boolean;
   ports: { api: number; media: number };
   /** The host name or IP address under which other machines reach the service. */
   name?: string | undefined;
@@ -174,7 +176,7 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
     ...state,
     ...{ pace: options.pace, engines: options.engines ?? [createPreviewEngine()] },
     ...{ creditsPer: options.creditsPer ?? new Map(), hasDirectives: options.hasDirectives ?? false },
-    outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
+    outbound: createOutbound({ allowLoopback: () => options.isLoopback, isAllowed: options.isAllowed, clock: io }),
     ...{ webhookSecret, sessions, clock: io, publicUrl: publicUrls.api, mediaUrl: () => mediaUrl },
     hasRefunds: options.hasRefunds ?? true,
     ...{ onDelivery: options.onDelivery, onNote: options.onNote, onTrouble: reporter(options) },
