@@ -132,7 +132,7 @@ function findPrograms(): string | undefined {
 }
 
 /** Somebody else when this is root, as whom PostgreSQL does not run. */
-function ownUser(): { uid: number; gid: number } | undefined {
+export function ownUser(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const ask = (flag: string, name: string) => Number(execFileSync("id", [flag, name], { stdio: "pipe" }));
   for (const name of ["postgres", "nobody"]) {
@@ -143,7 +143,7 @@ function ownUser(): { uid: number; gid: number } | undefined {
   return undefined;
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();

@@ -21,10 +21,28 @@ export function readEngineSettings(
   return {
     engines: engine,
     kinds: engineKind,
-    key: env.VIDGEN_ENGINE_KEY ? checkApiKey(env.VIDGEN_ENGINE_KEY, "VIDGEN_ENGINE_KEY") : undefined,
+    key: readEngineKey(env.VIDGEN_ENGINE_KEY ?? ""),
     timeoutMs: readTime(engineTimeout, "--engine-timeout"),
     jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),
   };
+}
+
+/** One key, or several as `origin=key origin=key`. */
+function readEngineKey(text: string): string | Map<string, string> | undefined {
+  const name = "VIDGEN_ENGINE_KEY";
+  if (text === "") return undefined;
+  const entries = text
+    .trim()
+    .split(/\s+/)
+    .map((word) => /^(https?:\/\/[^=]+)=(.+)$/.exec(word));
+  if (!entries[0]) return checkApiKey(text, name);
+  return new Map(
+    entries.map((entry) => {
+      const [, origin = "", key = ""] = entry ?? [];
+      if (!URL.canParse(origin)) throw usage(`${name} must be one key, or an address and its key for each server.`);
+      return [new URL(origin).origin, checkApiKey(key, name)];
+    }),
+  );
 }
 
 /** The prices of `--credits-per`, by model. Throws `usage` for what is no price, and for a model that no engine serves. */

@@ -138,7 +138,9 @@ export async function readSaved(io: SettingsIo): Promise<Saved> {
  */
 export function findKeys(io: SettingsIo): string[] {
   const { VIDGEN_API_KEY, VIDGEN_ENGINE_KEY } = io.env;
-  const keys: unknown[] = [VIDGEN_API_KEY, VIDGEN_ENGINE_KEY];
+  // It may have several, each behind its server's address.
+  const engineKeys = (VIDGEN_ENGINE_KEY ?? "").split(/\s+/).map((word) => word.replace(/^https?:[^=]*=/, ""));
+  const keys: unknown[] = [VIDGEN_API_KEY, VIDGEN_ENGINE_KEY, ...engineKeys];
   try {
     const path = configPath(io);
     if (hasConfig(io) && statSync(path).isFile())

@@ -33,6 +33,8 @@ type CommonOptions = {
   /** The address to listen on, and whether only this machine reaches it. */
   host: string;
   isLoopback: boolean;
+  /** Whether callbacks and images may go to an IP address that is not public. */
+  isAllowed?(ip: string): boolean;
   ports: { api: number; media: number };
   /** The host name or IP address under which other machines reach the service. */
   name?: string | undefined;
@@ -112,7 +114,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   try {
     const credentials = await prepareCredentials(folder);
     const { api_key, webhook_secret } = credentials;
-    const store = await openState(folder, confirm);
+    const store = await openState(options, confirm);
     steps.push(store.close);
     await prepareLocalAccount(store, api_key, options.credits);
     const videos = await openFolder({ folder: join(folder, "videos") });
@@ -176,7 +178,7 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
     engines: options.engines ?? [createPreviewEngine()],
     creditsPer: options.creditsPer ?? new Map(),
     hasDirectives: options.hasDirectives ?? false,
-    outbound: createOutbound({ allowLoopback: () => options.isLoopback, clock: io }),
+    outbound: createOutbound({ allowLoopback: () => options.isLoopback, isAllowed: options.isAllowed, clock: io }),
     webhookSecret,
     sessions,
     clock: io,
@@ -210,8 +212,8 @@ function reporter({ onNote }: CommonOptions) {
   return (what: string, error: unknown) => onNote(`${what}: ${systemReason(error)}.`);
 }
 
-async function openState(folder: string, confirm: Lease["confirm"]) {
-  const store = await openStore(join(folder, "service.db"));
+async function openState(options: OpenOptions, confirm: Lease["confirm"]) {
+  const store = await openStore(join(options.folder, "service.db"), reporter(options));
   return {
     ...store,
     // A process that was suspended for over a minute would otherwise submit a video that the next process has submitted.

@@ -1,7 +1,7 @@
 import type { Clock } from "../io.ts";
 import { createApp } from "./api/app.ts";
 import { createHealth } from "./api/health.ts";
-import type { Handler, OnTrouble } from "./api/message.ts";
+import type { Handler } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackSender } from "./callbacks/sender.ts";
 import { createSigner } from "./callbacks/signature.ts";
@@ -15,6 +15,7 @@ import { createChanges } from "./page/events.ts";
 import { createPage } from "./page/page.tsx";
 import type { Sessions } from "./page/session.ts";
 import type { Store } from "./store/store.ts";
+import type { OnTrouble } from "./trouble.ts";
 
 export type ServiceOptions = {
   store: Store;

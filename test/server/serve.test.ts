@@ -40,8 +40,10 @@ test("a request that a full disk fails is told to whoever runs the service, with
   const headers = { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" };
   const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
   const reply = await service.api(new Request("http://127.0.0.1/api/generate", { method: "POST", headers, body }));
-  expect(reply.status).toBe(500);
-  expect(notes).toEqual(["A request was answered with HTTP 500: disk I/O error."]);
+  expect([reply.status, reply.headers.get("Retry-After")]).toEqual([503, "5"]);
+  const ready = await service.api(new Request("http://127.0.0.1/readyz"));
+  expect([ready.status, await ready.json()]).toMatchObject([503, { database: "unavailable", media: "ok" }]);
+  expect(notes).toEqual(["The database cannot be written: disk I/O error."]);
 });
 
 test("what its owner set reaches the service: engines, prices and directives", async () => {

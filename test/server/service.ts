@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -110,8 +110,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const engine = fakeEngine({ concurrency: options.concurrency ?? 1, render: options.render ?? render });
   const engines = typeof options.engines === "function" ? options.engines(clock) : (options.engines ?? [engine]);
   for (const [name, key] of Object.entries({ local: apiKey, other: otherKey })) {
-    await store.addAccount({ name, keyHash: hashKey(key) });
-    await store.setBalance(name, credits);
+    await store.addAccount({ name, keyHash: hashKey(key), creditsOf: () => credits });
   }
   const secret = createSecret();
   // What the service waits for must not move the time on.
@@ -256,6 +255,11 @@ function through(store: Store, call: (method: () => unknown, name: string) => un
       ? [name, value]
       : [name, (...args: unknown[]) => call(() => value(...args), name)];
   return Object.fromEntries(Object.entries(store).map(wrap));
+}
+
+/** The names of the files in a folder of videos, but for the sign that it is there. */
+export function filesIn(folder: string): string[] {
+  return readdirSync(folder).filter((name) => name !== ".vidgen");
 }
 
 /** An empty folder that goes away with the test. */

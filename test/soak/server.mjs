@@ -14,8 +14,11 @@ const id = "0b8f8f0e-6d5c-4b57-9f0e-1c1f5a2a7a10";
 async function startService() {
   const io = systemIo();
   const store = await openStore(database);
-  await store.addAccount({ name: "local", keyHash: createHash("sha256").update(key).digest("hex") });
-  await store.setBalance("local", 1_000_000_000);
+  await store.addAccount({
+    name: "local",
+    keyHash: createHash("sha256").update(key).digest("hex"),
+    creditsOf: () => 1_000_000_000,
+  });
   await store.start(generation(), 10, undefined);
   const queue = { add() {}, progressOf() {} };
   const engines = [{ models: ["veo-3.1"], isSimulation: true, maxImages: 4 }];

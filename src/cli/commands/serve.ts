@@ -31,6 +31,11 @@ function declare(program: CommandUnknownOpts) {
     .option("--port <number>", "port of the API; 0 for any free port", "8787")
     .option("--media-port <number>", "port of the videos; 0 for any free port", "8788")
     .option("--allow-remote", "allow connections from other machines")
+    .option(
+      "--allow-network <network>",
+      "a private network that callbacks and images may use, such as 10.0.0.0/8; may be repeated",
+      collectValues,
+    )
     .option("--name <host>", "host name by which other machines reach it, without a port")
     .option("--public-url <url>", "address by which others reach the API, such as that of a proxy with https")
     .option("--public-media-url <url>", "address by which others reach the videos; may have a path")
@@ -143,6 +148,7 @@ async function open(options: Options, engines: Engine[], context: Context): Prom
   const addresses = readAddresses(options);
   const settings = {
     ...addresses,
+    isAllowed: await readNetworks(options.allowNetwork ?? []),
     engines,
     creditsPer: readCreditsPer(options.creditsPer ?? [], engines),
     hasDirectives: options.directives ?? false,
@@ -159,6 +165,15 @@ async function open(options: Options, engines: Engine[], context: Context): Prom
   return database === undefined
     ? launchOwn(settings, context)
     : launchShared({ ...settings, database, media: options.media }, context);
+}
+
+async function readNetworks(networks: string[]): Promise<(ip: string) => boolean> {
+  const { createNetworks } = await import("../../server/outbound/addresses.ts");
+  try {
+    return createNetworks(networks);
+  } catch (error) {
+    throw usage(`--allow-network: ${error instanceof Error ? error.message : error}.`);
+  }
 }
 
 function readCredits({ credits }: Pick<Options, "credits">): number | undefined {

@@ -14,7 +14,7 @@ export const localAccount = "local";
 export const usualCredits = 1_000;
 
 /** An account with its key, which is shown only once: the store keeps its hash. */
-export type NewAccount = { account: string; api_key: string; credits: number };
+export type AccountKey = { account: string; api_key: string; credits: number };
 
 /**
  * Returns what is wrong with the name of an account that is to get a key, in words; `undefined` when it is valid. In a folder, the local
@@ -38,8 +38,8 @@ export function hashKey(key: string): string {
 
 /** Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
-  await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey) });
-  await store.setBalance(localAccount, credits ?? Math.max(usualCredits, await store.balance(localAccount)));
+  const creditsOf = (had = 0) => credits ?? Math.max(usualCredits, had);
+  await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf });
 }
 
 /** Lets nobody but the owner of the service go on. */
@@ -67,7 +67,7 @@ export async function makeKey(
   folder: string,
   account: { name: string; credits: number | undefined },
   io: Io,
-): Promise<NewAccount> {
+): Promise<AccountKey> {
   const acquired = await acquireFolder(folder, io);
   if (acquired.kind === "held") return askRunning(folder, account, io);
   try {
@@ -83,27 +83,25 @@ export async function makeSharedKey(
   database: string,
   account: { name: string; credits: number | undefined },
   io: Io,
-): Promise<NewAccount> {
+): Promise<AccountKey> {
   const { openPostgres } = await import("../store/postgres/postgres.ts");
   const { store } = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
   return addAccount(store, account.name, account.credits).finally(store.close);
 }
 
-async function askRunning(folder: string, account: object, { fetch }: Io): Promise<NewAccount> {
+async function askRunning(folder: string, account: object, { fetch }: Io): Promise<AccountKey> {
   const { base_url, api_key } = (await readAnnouncement(folder)) ?? {};
   if (base_url === undefined) throw new Error("the running service does not respond yet; try again");
   const headers = { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" };
   const reply = await fetch(`${base_url}/accounts`, { method: "POST", headers, body: JSON.stringify(account) });
   if (reply.status >= 300) throw new Error(`the running service refused: HTTP ${reply.status}`);
-  return JSON.parse(await reply.text()) as NewAccount;
+  return JSON.parse(await reply.text()) as AccountKey;
 }
 
-async function addAccount(store: Store, name: string, credits: number | undefined): Promise<NewAccount> {
+async function addAccount(store: Store, name: string, credits: number | undefined): Promise<AccountKey> {
   const api_key = createKey();
-  const balance = await store.balance(name).catch(() => undefined);
-  await store.addAccount({ name, keyHash: hashKey(api_key) });
-  if (credits !== undefined || balance === undefined) await store.setBalance(name, credits ?? usualCredits);
-  return { account: name, api_key, credits: await store.balance(name) };
+  const creditsOf = (had = usualCredits) => credits ?? had;
+  return { account: name, api_key, credits: await store.addAccount({ name, keyHash: hashKey(api_key), creditsOf }) };
 }
 
 function findCreditsFault(credits: unknown): string | undefined {

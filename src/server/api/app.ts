@@ -5,8 +5,9 @@ import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { Store } from "../store/store.ts";
+import type { OnTrouble } from "../trouble.ts";
 import { createAccountRoute, hashKey, requireOwner } from "./accounts.ts";
-import { type ApiEnv, errorResponse, type Handler, type OnTrouble, refuse } from "./message.ts";
+import { type ApiEnv, errorResponse, type Handler, refuse } from "./message.ts";
 import { createStartRoute, type StartOptions } from "./start.ts";
 import { statusBody } from "./status-body.ts";
 

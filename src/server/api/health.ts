@@ -8,7 +8,7 @@ import type { Store } from "../store/store.ts";
 import { type ApiContext, type ApiEnv, refuse, retryAfter } from "./message.ts";
 
 export type HealthOptions = {
-  store: Pick<Store, "account">;
+  store: Pick<Store, "check">;
   videos: Pick<MediaStore, "check">;
   engines: readonly Engine[];
   clock: Pick<Clock, "now" | "limit">;
@@ -26,8 +26,9 @@ export type Health = {
  */
 export function createHealth({ store, videos, engines, clock }: HealthOptions): Health {
   const used = engines.filter(({ concurrency }) => concurrency > 0);
-  const database = createCheck(1_000, clock, () => store.account(""));
-  const media = createCheck(5_000, clock, videos.check);
+  const database = createCheck(1_000, clock, store.check);
+  // It writes, which costs money at an S3 store.
+  const media = createCheck(15_000, clock, videos.check);
   const anyEngine = createCheck(5_000, clock, (signal) => Promise.any(used.map(({ check }) => check(signal))));
   let isStopping = false;
   const look = async () => {

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, isIP, type Socket } from "node:net";
+import { type AddressInfo, isIP, Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { setImmediate } from "node:timers/promises";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Clock } from "../../io.ts";
@@ -13,7 +14,7 @@ import { errorResponse, type Handler, refuse } from "./message.ts";
 export type Listening = {
   /** Such as "http://127.0.0.1:8787". */
   url: string;
-  /** Accepts no more connections, waits for unfinished replies, and destroys the connections that are open after `graceMs`. */
+  /** Accepts no more connections, answers what has arrived, waits for unfinished replies, and destroys the connections that are open after `graceMs`. */
   close(graceMs: number): Promise<void>;
 };
 
@@ -58,9 +59,17 @@ export async function listen(
   const limits = { ...defaultLimits, ...options.limits };
   // Node would answer a request without Host itself, with an empty body.
   const server = createServer({ ...limits, requireHostHeader: false });
+  /** Those first that were used last the longest ago. */
   const sockets = new Set<Socket>();
-  server.on("connection", (socket) => sockets.add(socket.once("close", () => sockets.delete(socket))));
-  server.maxConnections = limits.maxConnections;
+  const exchanges = new WeakMap<Duplex, Exchange>();
+  const stop = new AbortController();
+  const isIdle = (socket: Socket) => exchanges.get(socket)?.outgoing.writableFinished ?? true;
+  server.on("connection", (socket) => {
+    // A crowd that asks nothing must not keep others out, such as a load balancer.
+    if (sockets.size >= limits.maxConnections) ([...sockets].find(isIdle) ?? socket).destroy();
+    sockets.add(socket.once("close", () => sockets.delete(socket)));
+  });
+  server.on("request", ({ socket }) => sockets.delete(socket) && sockets.add(socket));
   server.timeout = limits.stalledTimeout;
   server.listen(options.port, options.host);
   await once(server, "listening");
@@ -70,21 +79,23 @@ export async function listen(
   const names = [...(isIP(options.host) === 0 ? [options.host] : []), ...(options.names ?? [])];
   const fence = createFence({ port, names, publicOrigin: options.publicOrigin });
   const { onRequest = () => {}, withReplies = false } = options;
-  serveRequests(server, handler, { fence, limits, clock, onRequest, withReplies });
-  return { url, close: (graceMs) => close(server, sockets, { graceMs, clock }) };
+  serveRequests(server, handler, { fence, limits, clock, exchanges, stopping: stop.signal, onRequest, withReplies });
+  return { url, close: (graceMs) => close(server, sockets, { graceMs, clock, stop }) };
 }
 
 type Serving = Required<Pick<ListenOptions, "onRequest" | "withReplies">> & {
   fence: Fence;
   limits: typeof defaultLimits;
   clock: Pick<Clock, "now" | "sleep">;
+  exchanges: WeakMap<Duplex, Exchange>;
+  /** Aborts when the server begins to close. */
+  stopping: AbortSignal;
 };
 
 function serveRequests(server: Server, handler: Handler, serving: Serving): void {
-  const { fence, limits, clock, onRequest, withReplies } = serving;
-  const exchanges = new WeakMap<Duplex, Exchange>();
+  const { fence, limits, clock, exchanges, stopping, onRequest, withReplies } = serving;
   const logs = new WeakMap<ServerResponse, RequestLog>();
-  const answer = createListener(server, async (request, bindings = {}) => {
+  const answer = createListener(stopping, async (request, bindings = {}) => {
     const log = bindings.outgoing && logs.get(bindings.outgoing);
     const response = await handler(request, log ? { ...bindings, log } : bindings);
     if (log && withReplies && isJson(response)) log.replyBody = await response.clone().text();
@@ -109,7 +120,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (number === limits.maxRequestsPerConnection) outgoing.setHeader("Connection", "close");
     limitBody(outgoing, limits.maxBodyBytes);
     // `close` waits for this reply, and would then wait for the connection that is kept alive.
-    outgoing.once("close", () => server.listening || socket.destroySoon());
+    outgoing.once("close", () => !stopping.aborted || socket.destroySoon());
     await (refusal ? send(errorResponse(refusal), outgoing) : answer(incoming, outgoing));
   };
   const serve = (...request: Parameters<typeof take>) => void take(...request).catch(() => request[0].socket.destroy());
@@ -130,7 +141,7 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
  * Returns hono's adapter between Node's requests and the handler. By default, and so here, it replaces the global Request and Response with
  * lighter ones: with Node's own, a status request takes more than twice the time.
  */
-function createListener(server: Server, handler: Handler) {
+function createListener(stopping: AbortSignal, handler: Handler) {
   const respond = async (request: Request, bindings: HttpBindings) => {
     const { outgoing } = bindings;
     const response = await handler(request, bindings).catch(errorResponse);
@@ -140,7 +151,7 @@ function createListener(server: Server, handler: Handler) {
       await response.body?.cancel().catch(() => {});
       return RESPONSE_ALREADY_SENT;
     }
-    if (!server.listening) outgoing.setHeader("Connection", "close");
+    if (stopping.aborted) outgoing.setHeader("Connection", "close");
     return response;
   };
   return getRequestListener((request, bindings) => respond(request, bindings as HttpBindings), {
@@ -187,11 +198,20 @@ function addressOf(server: Server): { url: string; port: number } {
   return { url: `http://${family === "IPv6" ? `[${address}]` : address}:${port}`, port };
 }
 
-type Closing = { graceMs: number; clock: Pick<Clock, "sleep"> };
+type Closing = { graceMs: number; clock: Pick<Clock, "sleep">; stop: AbortController };
 
-async function close(server: Server, sockets: Set<Socket>, { graceMs, clock }: Closing): Promise<void> {
+/** So long a connection stays open for the request that its client may be sending at this moment. */
+const drainMs = 300;
+
+async function close(server: Server, sockets: Set<Socket>, { graceMs, clock, stop }: Closing): Promise<void> {
+  stop.abort();
+  // Connections that have arrived are accepted: the system would reset them with the socket that listens.
+  if (graceMs > 0) for (let turn = 0; turn < 2; turn++) await setImmediate();
   const closed = new AbortController();
-  server.close(() => closed.abort());
+  // That of node:http closes the connections on which nothing is asked at this moment.
+  NetServer.prototype.close.call(server, () => closed.abort());
+  if (graceMs > 0) await clock.sleep(drainMs, closed.signal).catch(() => {});
+  server.close();
   // Node does not count a connection without any request as idle.
   for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
   await clock.sleep(graceMs, closed.signal).catch(() => {});

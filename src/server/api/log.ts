@@ -1,3 +1,5 @@
+import { stripControls } from "../callbacks/delivery.ts";
+
 /** What a handler tells of the request that it answers. */
 export type RequestLog = {
   /** Such as the model and the generation. */
@@ -16,5 +18,6 @@ export type RequestEvent = RequestLog & { method: string; path: string; status: 
 /** Such as "POST /api/generate 200 wan-2.5 7d562bbb 12 ms". The query is left out: it may hold a secret. */
 export function requestLine({ method, path, status, about, ms }: RequestEvent): string {
   const words = [method, path.replace(/\?.*$/s, ""), status ?? "disconnected", ...about, Math.round(ms), "ms"];
-  return words.join(" ");
+  // What a client has chosen, such as an id, must not begin a line of its own.
+  return stripControls(words.join(" "));
 }

@@ -7,6 +7,8 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
+import type { Share } from "../capacity.ts";
+import { isUnavailable, type OnTrouble } from "../trouble.ts";
 import type { RequestLog } from "./log.ts";
 
 /** What comes with a request over a socket: Node's own objects, and what is logged of it. */
@@ -28,14 +30,6 @@ export function refuse(
 ): HTTPException {
   const res = Response.json({ error: { code, message } }, { status, headers });
   return new HTTPException(status as ContentfulStatusCode, { message, res });
-}
-
-/** Reports a problem to the operator: a sentence without a full stop, and the error. */
-export type OnTrouble = (what: string, error: unknown) => void;
-
-/** Whether an error says that what the service needs, such as its database, cannot be reached now. */
-export function isUnavailable(error: unknown): boolean {
-  return error instanceof Error && "isUnavailable" in error && error.isUnavailable === true;
 }
 
 /** For replies with HTTP 503, in seconds. */
@@ -79,32 +73,40 @@ export async function streamResponse(
 /** The largest body that is read where a route does not say otherwise. */
 export const usualBodyBytes = 1_000_000;
 
-/** Returns a request's JSON as the text that was sent and as its value. Throws a refusal when it is not JSON or has more than `maxBytes`. */
-export async function readJson(
-  { req, env }: ApiContext,
-  maxBytes = usualBodyBytes,
-): Promise<{ text: string; json: unknown }> {
+/** A body as the text that was sent and as its value. */
+export type JsonBody = { text: string; json: unknown };
+
+/** Returns a request's JSON. Throws a refusal when it is not JSON or has more than `usualBodyBytes`. */
+export async function readJson(c: ApiContext): Promise<JsonBody> {
+  return parseJson(c, await readBody(c, usualBodyBytes));
+}
+
+/** Reads a body that is said to be JSON. Throws a refusal when it has more than `maxBytes`, and when `share` gets no room for it. */
+export async function readBody({ req }: ApiContext, maxBytes: number, share?: Share): Promise<Uint8Array> {
   if (!/^application\/json\s*(;|$)/i.test(req.header("Content-Type") ?? "")) {
     throw refuse(415, "unsupported_media_type", "the body must be application/json");
   }
-  const bytes = await readBytes(req.raw, maxBytes);
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of req.raw.body ?? []) {
+    length += chunk.byteLength;
+    // A body that is too large is read to its end as well: many clients send all of it before they read the reply.
+    if (length > maxBytes) chunks.length = 0;
+    else if (share?.take(chunk.byteLength) === false)
+      throw refuse(503, "busy", "too many large requests arrive at once; try again", retryAfter);
+    else chunks.push(chunk);
+  }
+  if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
+  share?.settle();
+  return Buffer.concat(chunks);
+}
+
+/** Returns the JSON that was read. Throws a refusal when it is none. */
+export function parseJson({ env }: ApiContext, bytes: Uint8Array): JsonBody {
   const text = new TextDecoder().decode(bytes);
   if (env.log) env.log.requestBody = text;
   try {
     if (isUtf8(bytes)) return { text, json: JSON.parse(text) };
   } catch {}
   throw refuse(400, "invalid_json", "the body is not JSON");
-}
-
-/** Reads a body that is too large to its end as well: many clients send all of it before they read the reply. */
-async function readBytes(request: Request, maxBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of request.body ?? []) {
-    length += chunk.byteLength;
-    if (length <= maxBytes) chunks.push(chunk);
-    else chunks.length = 0;
-  }
-  if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
-  return Buffer.concat(chunks);
 }

@@ -4,6 +4,11 @@ import { type Engine, extraNames } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
 import { refuse } from "./message.ts";
 
+/** Prompts and other texts have at most so many bytes, and addresses so many characters. */
+const maxTextBytes = 32_000;
+const maxAddressLength = 8_000;
+const shortText = `must have at most ${maxTextBytes / 1_000} kB`;
+
 const notSeconds = "must be a number of seconds";
 const httpUrl = z.string().refine(isHttpUrl, "must be an http(s) address");
 const imageUrl = z
@@ -12,7 +17,10 @@ const imageUrl = z
 
 /** The body of the start request (interface 4.1). What the interface leaves open has the local service's own bounds and defaults. */
 const bodySchema = z.object({
-  prompt: z.string().refine((value) => value.trim() !== "", "must not be empty"),
+  prompt: z
+    .string()
+    .refine(isShortText, shortText)
+    .refine((value) => value.trim() !== "", "must not be empty"),
   model: z.string(),
   aspectRatio: z
     .string()
@@ -33,7 +41,10 @@ const bodySchema = z.object({
   callback_url: httpUrl.nullish(),
 });
 
-const extrasSchema = z.record(z.string(), z.union([z.number(), z.string()], { error: "must be a number or a text" }));
+const extrasSchema = z.record(
+  z.string(),
+  z.union([z.number(), z.string().refine(isShortText, shortText)], { error: "must be a number or a text" }),
+);
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
@@ -94,8 +105,12 @@ function checkImages(model: string, count: number, maxOfEngines: number): void {
   throw refuse(400, "invalid_imageUrls", `${model} takes ${wanted}, not ${count}`);
 }
 
+function isShortText(value: string): boolean {
+  return Buffer.byteLength(value) <= maxTextBytes;
+}
+
 function isHttpUrl(value: string): boolean {
-  return URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);
+  return value.length <= maxAddressLength && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol);
 }
 
 function isSaneRatio(value: string): boolean {

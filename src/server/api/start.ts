@@ -1,10 +1,10 @@
 import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import type { Clock } from "../../io.ts";
-import { createCapacity } from "../capacity.ts";
+import { createBudget, createCapacity } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
 import type { StartOutcome, Store, StoredGeneration } from "../store/store.ts";
-import { type ApiContext, readJson, refuse, streamResponse, usualBodyBytes } from "./message.ts";
+import { type ApiContext, parseJson, readBody, refuse, streamResponse, usualBodyBytes } from "./message.ts";
 import { createStartReader, type StartReaderOptions, type StartRequest } from "./start-body.ts";
 
 /** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
@@ -13,7 +13,10 @@ const usualCost = 10;
 /** Enough for images of 20 MB in `data:` URLs, and a prompt. */
 const maxBodyBytes = 28_000_000;
 
-/** So many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others are read later. */
+/** So many bytes of bodies with images are in memory; a body that has no room is refused at once. */
+const maxLargeBytes = 200_000_000;
+
+/** So many bodies with images are handled at a time: each takes some 150 MB until it is stored. The others wait as bytes. */
 const maxLargeBodies = 4;
 
 export type StartOptions = StartReaderOptions & {
@@ -29,9 +32,10 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
   const refusedOnce = new Set<string>();
   const largeBodies = createCapacity(maxLargeBodies);
   const readStart = createStartReader(options);
-  const accept = async (c: ApiContext) => {
+  const takeShare = createBudget(maxLargeBytes);
+  const accept = async (c: ApiContext, bytes: Uint8Array) => {
     const { account } = c.var;
-    const { text, json } = await readJson(c, maxBodyBytes);
+    const { text, json } = parseJson(c, bytes);
     const { request, callback_url } = readStart(json);
     c.env.log?.about.push(request.model);
     const directives = readDirectives(request);
@@ -50,9 +54,18 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
     if (outcome.replayed) return { body };
     return { body, directives };
   };
+  /** A client that sends slowly takes no more room than what it has sent. */
+  const acceptLarge = async (c: ApiContext) => {
+    const share = takeShare();
+    try {
+      const bytes = await readBody(c, maxBodyBytes, share);
+      return await largeBodies(1, () => accept(c, bytes));
+    } finally {
+      share.release();
+    }
+  };
   return async (c) => {
-    const work = () => accept(c);
-    const { body, directives } = await (mayBeLarge(c) ? largeBodies(1, work) : work());
+    const { body, directives } = await (mayBeLarge(c) ? acceptLarge(c) : accept(c, await readBody(c, maxBodyBytes)));
     if (directives?.hang) await untilDisconnected(c.req.raw.signal);
     return directives?.cut ? cutResponse(body, c) : c.json(body);
   };

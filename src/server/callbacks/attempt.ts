@@ -1,8 +1,8 @@
 import type { Clock } from "../../io.ts";
-import type { OnTrouble } from "../api/message.ts";
 import { insist } from "../insist.ts";
 import type { Post } from "../outbound/outbound.ts";
 import type { Delivery, Store } from "../store/store.ts";
+import type { OnTrouble } from "../trouble.ts";
 import { type DeliveryEvent, stripControls } from "./delivery.ts";
 import type { Signer } from "./signature.ts";
 

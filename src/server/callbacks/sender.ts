@@ -1,8 +1,9 @@
 import { setMaxListeners } from "node:events";
-import { isUnavailable } from "../api/message.ts";
+import type { Clock } from "../../io.ts";
 import { createLoop } from "../loop.ts";
 import { hostOf } from "../store/needs.ts";
 import type { Delivery, Store } from "../store/store.ts";
+import { isUnavailable } from "../trouble.ts";
 import { type AttemptOptions, makeAttempt } from "./attempt.ts";
 
 export type CallbackSender = {
@@ -16,11 +17,19 @@ export type CallbackSender = {
 
 export type CallbackOptions = Omit<AttemptOptions, "signal"> & {
   store: Pick<Store, "due" | "recordAttempt" | "isShared">;
+  clock: Pick<Clock, "now">;
 };
 
-const maxConcurrent = 32;
+/** So many attempts are under way to receivers that may answer at any moment. */
+const maxConcurrent = 1_024;
+/** From then on an attempt counts as silent, and leaves its place to another receiver's. */
+const silentMs = 1_000;
+const maxSilent = 4_096;
 /** Leaves room for other receivers when one does not answer. */
 const maxPerHost = 4;
+/** A receiver whose last attempt took as long gets one at a time. */
+const deadMs = 10_000;
+const maxDead = 10_000;
 const storeRetryMs = 10_000;
 /** The time of day jumps when it is set or a laptop wakes up, so it is read at least this often while a delivery waits. */
 const maxSleepMs = 60_000;
@@ -35,19 +44,25 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
   const stop = new AbortController();
   // Every attempt listens to this signal; Node would warn of a leak at the eleventh.
   setMaxListeners(0, stop.signal);
-  const sending = new Map<string, { host: string; attempt: Promise<void> }>();
+  const sending = new Map<string, { host: string; since: number; attempt: Promise<void> }>();
+  const dead = new Set<string>();
 
   const send = (delivery: Delivery) => {
+    const [host, since] = [hostOf(delivery.url), clock.now()];
     const attempt = makeAttempt(delivery, { ...options, signal: stop.signal }).finally(() => {
       sending.delete(delivery.id);
+      dead.delete(host);
+      if (clock.now() - since >= deadMs && dead.size < maxDead) dead.add(host);
       void loop.wake();
     });
-    sending.set(delivery.id, { host: hostOf(delivery.url), attempt });
+    sending.set(delivery.id, { host, since, attempt });
   };
   const look = async (): Promise<number> => {
-    const limit = maxConcurrent - sending.size;
-    if (limit === 0) return Number.POSITIVE_INFINITY;
+    const quick = [...sending.values()].filter(({ since }) => clock.now() - since < silentMs);
+    const limit = Math.min(maxConcurrent - quick.length, maxConcurrent + maxSilent - sending.size);
+    if (limit <= 0) return silentMs;
     const busy: Record<string, number> = {};
+    for (const host of dead) busy[host] = maxPerHost - 1;
     for (const { host } of sending.values()) busy[host] = (busy[host] ?? 0) + 1;
     const now = clock.date().toISOString();
     const query = { now, limit, perHost: maxPerHost, except: [...sending.keys()], busy };
@@ -58,6 +73,7 @@ export function createCallbackSender(options: CallbackOptions): CallbackSender {
     });
     if (stop.signal.aborted) return Number.POSITIVE_INFINITY;
     for (const delivery of found.deliveries) send(delivery);
+    if (found.deliveries.length === limit) return silentMs;
     if (store.isShared) return Math.min(found.nextMs, sharedPollMs);
     return found.nextMs === Number.POSITIVE_INFINITY ? found.nextMs : Math.min(found.nextMs, maxSleepMs);
   };

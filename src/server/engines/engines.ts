@@ -13,8 +13,8 @@ export type EngineSettings = {
   engines: readonly string[];
   /** `[model=]kind`: names the kind of server of all engines, or of a model's. */
   kinds: readonly string[];
-  /** The Bearer key of the servers. */
-  key: string | undefined;
+  /** The Bearer key of the one server, or the keys of several by their origins. */
+  key: string | ReadonlyMap<string, string> | undefined;
   timeoutMs: number;
   /** How many generations each engine makes at the same time; without it, the preview one per processor, and a server of real models 16. */
   jobs: number | undefined;
@@ -31,6 +31,7 @@ export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "
   const { key, timeoutMs, jobs, onNote } = settings;
   const entries = settings.engines.map(readEngine);
   checkRepeats(entries);
+  const findKey = createKeyFinder(key, entries);
   const findKind = createKindFinder(settings.kinds, entries);
   if (entries.length === 0) return [createPreviewEngine({ concurrency: jobs })];
   const named = entries.map(({ model }) => model);
@@ -41,7 +42,7 @@ export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "
     if (models.length === 0) throw usage(`--engine ${server?.url ?? "preview"} is left without a model.`, example);
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
-    const options = { ...server, kind: findKind(model), key, timeoutMs, onNote };
+    const options = { ...server, kind: findKind(model), key: findKey(server.url), timeoutMs, onNote };
     return createVideosEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
   });
 }
@@ -105,6 +106,17 @@ function createKindFinder(
     named.set(model, kind);
   }
   return (model) => named.get(model) ?? named.get(undefined);
+}
+
+/** Returns the key of an engine. A key goes to no engine that it was not meant for: one without an origin is for one server. Throws `usage`. */
+function createKeyFinder(key: EngineSettings["key"], entries: readonly Entry[]): (url: string) => string | undefined {
+  const origins = new Set(entries.flatMap(({ server }) => (server ? [new URL(server.url).origin] : [])));
+  if (typeof key === "string" && origins.size > 1)
+    throw usage(
+      "VIDGEN_ENGINE_KEY is one key, and --engine names several servers, which must not all see it.",
+      `Set it to the key of each server: "${[...origins].map((origin) => `${origin}=<key>`).join(" ")}".`,
+    );
+  return (url) => (typeof key === "object" ? key.get(new URL(url).origin) : key);
 }
 
 function isLoopback(url: string): boolean {

@@ -24,7 +24,9 @@ export type Directives = {
 export function readDirectives({ prompt, hasDirectives }: { prompt: string; hasDirectives: boolean }): Directives {
   const values = new Map<string, string>();
   if (!hasDirectives) return directivesOf(values);
-  for (const [, name = "", value = ""] of prompt.matchAll(/\[([a-z-]+)(?:: *([^\]]*))?\]/g)) values.set(name, value);
+  // Each character is looked at once, whatever the prompt: its author need not be a friend.
+  for (const [, name = "", value = ""] of prompt.matchAll(/\[([a-z-]+)(?::([^\][]*))?\]/g))
+    values.set(name, value.replace(/^ +/, ""));
   return directivesOf(values);
 }
 

@@ -26,7 +26,8 @@ export async function endGeneration(
 ): Promise<void> {
   const { store, clock, pace, mediaUrl, signal } = options;
   const generation = await findGeneration(id, options);
-  const elapsedMs = clock.date().getTime() - Date.parse(generation.created_at);
+  // The clock may have been set back since then, and that of another machine may be ahead.
+  const elapsedMs = Math.max(0, clock.date().getTime() - Date.parse(generation.created_at));
   const remainingMs = minDurationMs(generation, generation.request.isReal ? "fast" : pace) - elapsedMs;
   if (remainingMs > 0) await clock.sleep(remainingMs, signal);
   const date = clock.date();

@@ -59,7 +59,7 @@ export function isData(source: string): boolean {
 
 /** Names an image in a message: an address without its query, which may hold a secret, and without the data of a data: URL. */
 export function imageName(source: string): string {
-  if (!URL.canParse(source) || isData(source)) return "the image in the data: address";
+  if (isData(source) || !URL.canParse(source)) return "the image in the data: address";
   const { origin, pathname } = new URL(source);
   const address = `${origin}${pathname}`;
   return `the image at ${address.length > 200 ? `${address.slice(0, 200)}…` : address}`;

@@ -5,17 +5,17 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemCode } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import type { OnTrouble } from "../api/message.ts";
 import type { Checkpoint, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Get } from "../outbound/outbound.ts";
 import type { Claim, Media, Store, StoredGeneration } from "../store/store.ts";
+import type { OnTrouble } from "../trouble.ts";
 import { readDirectives } from "./directives.ts";
 import { saveImages } from "./images.ts";
 
 export type MakeOptions = {
-  store: Pick<Store, "generation" | "keepCheckpoint">;
+  store: Pick<Store, "generation" | "images" | "keepCheckpoint">;
   /** Fetches the images of a request. */
   get: Get;
   videos: MediaStore;
@@ -45,12 +45,13 @@ export async function loadTask(
       kind: "failed",
       error: `the local service ended while it submitted this video to ${checkpoint.engine}, which may be making it; it was not submitted again`,
     };
-  const { images, isReal: _, hasDirectives: __, ...rest } = request;
+  const { images: _, isReal: __, hasDirectives: ___, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) return { kind: "refused", error: fail };
   const { imageFolder, ...files } = pathsOf(id, options.videos);
   try {
-    const saved = engine !== null ? [] : await saveImages(images, imageFolder, options);
+    const sources = engine !== null ? [] : await insist(() => options.store.images(id), options);
+    const saved = await saveImages(sources, imageFolder, options);
     return { id, checkpoint, request: rest, images: saved, ...files };
   } catch (error) {
     options.signal.throwIfAborted();

@@ -1,10 +1,10 @@
 import { setMaxListeners } from "node:events";
-import { isUnavailable } from "../api/message.ts";
 import { createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import type { Change } from "../store/change.ts";
 import type { Claim, Store, Wanted } from "../store/store.ts";
+import { isUnavailable } from "../trouble.ts";
 import type { Outage } from "./breaker.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
 import { createLackFinder } from "./lacks.ts";

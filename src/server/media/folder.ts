@@ -1,9 +1,17 @@
-import { access, constants, mkdir, open, rename } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { access, mkdir, open, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { systemCode } from "../../errors.ts";
 import { syncFile, syncFolder } from "../store/sync.ts";
+import { unavailable } from "../trouble.ts";
 import { type MediaStore, nameOf } from "./media-store.ts";
 import type { Scratch } from "./scratch.ts";
+
+/** Is not there while another disk is, or none. */
+const signName = ".vidgen";
+
+/** More than a full disk has left. */
+const checkedBytes = 65_536;
 
 export type FolderOptions = {
   folder: string;
@@ -16,6 +24,8 @@ export type FolderOptions = {
 /** Keeps videos in a folder, which is made where there is none. */
 export async function openFolder({ folder, scratch, mark }: FolderOptions): Promise<MediaStore> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
+  const sign = join(folder, signName);
+  await writeFile(sign, "By this file vidgen sees that this folder is here.\n");
   const keepFile = async (path: string) => {
     const kept = join(folder, nameOf(path, mark));
     try {
@@ -36,14 +46,18 @@ export async function openFolder({ folder, scratch, mark }: FolderOptions): Prom
     },
     async read(name, range) {
       // Earlier versions stored whole paths, which are wrong once the folder was moved or copied.
-      const handle = await open(join(folder, basename(name))).catch((error) => {
-        if (systemCode(error) === "ENOENT") return undefined;
-        throw error;
+      const handle = await open(join(folder, basename(name))).catch(async (error) => {
+        if (systemCode(error) !== "ENOENT") throw unavailable(error);
+        await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is away`)));
+        return undefined;
       });
       return handle?.createReadStream(range && { start: range.first, end: range.last });
     },
-    // The scratch folder is gone as well when the disk is no longer mounted there.
-    check: () => access(scratch?.folder ?? folder, constants.W_OK),
+    async check() {
+      await access(sign);
+      const file = join(scratch?.folder ?? folder, `.check-${randomUUID()}`);
+      await writeFile(file, Buffer.alloc(checkedBytes), { flush: true }).finally(() => rm(file, { force: true }));
+    },
     close: async () => scratch?.close(),
   };
 }

@@ -1,9 +1,10 @@
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
-import { errorResponse, type Handler, type OnTrouble, refuse, streamResponse } from "../api/message.ts";
+import { errorResponse, type Handler, refuse, streamResponse } from "../api/message.ts";
 import { readDirectives } from "../jobs/directives.ts";
 import type { Media, Store } from "../store/store.ts";
+import type { OnTrouble } from "../trouble.ts";
 import type { MediaStore } from "./media-store.ts";
 
 export type MediaOptions = {

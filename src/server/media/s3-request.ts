@@ -5,6 +5,7 @@ import { pipeline } from "node:stream/promises";
 import { AwsV4Signer } from "aws4fetch";
 import { systemCode } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
+import { unavailable } from "../trouble.ts";
 
 export type S3Options = {
   /** The bucket and the prefix as an error names them, such as "s3://videos/team". */
@@ -19,7 +20,7 @@ export type S3Options = {
 };
 
 export type S3Request = {
-  method: "GET" | "PUT";
+  method: "GET" | "HEAD" | "PUT";
   name: string;
   headers?: Record<string, string> | undefined;
   /** The path of the file that is sent. */
@@ -84,7 +85,5 @@ async function sendFile(handle: FileHandle, outgoing: ClientRequest, { sleep }: 
 /** An error of a connection tells no more than its code, and none when several addresses of a name refuse it. */
 function explain(error: unknown, host: string): Error {
   const reason = systemCode(error) ?? (error instanceof Error ? error.message : error);
-  return Object.assign(new Error(`the connection to ${host} failed: ${reason}`, { cause: error }), {
-    isUnavailable: true,
-  });
+  return unavailable(error, `the connection to ${host} failed: ${reason}`);
 }

@@ -1,29 +1,39 @@
 import { createHash } from "node:crypto";
-import { readFile, rm } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
-import { basename } from "node:path";
+import { basename, join } from "node:path";
+import { unavailable } from "../trouble.ts";
 import { type MediaStore, nameOf } from "./media-store.ts";
 import { type S3Options, type S3Request, send } from "./s3-request.ts";
 import type { Scratch } from "./scratch.ts";
 
 type Upload = { type: string; size: number; sha256: string };
 
-/** Keeps videos in a bucket of an S3-compatible store, each by one PUT of its whole content. Needs the permissions to put and to get objects. */
+const checkName = ".vidgen";
+
+/**
+ * Keeps videos in a bucket of an S3-compatible store, each by one PUT of its whole content, and a HEAD that confirms it. Needs the permissions to
+ * put and to get objects.
+ */
 export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scratch; mark: string }): MediaStore {
   const ask = (request: S3Request) => send(request, options);
-  const put = async (path: string, { type, size, sha256 }: Upload, signal: AbortSignal) => {
-    const name = nameOf(path, mark);
+  const put = async (path: string, { type, size, sha256 }: Upload, signal: AbortSignal, name = nameOf(path, mark)) => {
     const headers = { "Content-Type": type, "Content-Length": String(size), "X-Amz-Content-Sha256": sha256 };
     const reply = await ask({ method: "PUT", name, headers, file: path, signal });
     if (!isGood(reply)) throw await toError("PUT", reply, options);
     reply.destroy();
+    // A captive portal, or a proxy, answers 200 to everything.
+    const found = await ask({ method: "HEAD", name, signal });
+    found.destroy();
+    if (!isGood(found) || found.headers["content-length"] !== String(size))
+      throw unavailable(undefined, `${options.place} answered a PUT as if it had kept the file, and does not have it`);
     return name;
   };
   return {
     scratch: scratch.folder,
     async keep({ file, thumbnail, ...video }, signal) {
       const names = {
-        thumbnail: thumbnail === null ? null : await put(thumbnail, await describePicture(thumbnail), signal),
+        thumbnail: thumbnail === null ? null : await put(thumbnail, await describeFile(thumbnail, "image/png"), signal),
         file: await put(file, { type: "video/mp4", size: video.size, sha256: video.etag.replaceAll('"', "") }, signal),
       };
       // The rest of the scratch folder is removed when the service closes.
@@ -40,18 +50,17 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
       throw error;
     },
     async check(signal) {
-      const reply = await ask({ method: "GET", name: ".vidgen", signal });
-      const error = await toError("GET", reply, options);
-      // S3 tells only those who may list a bucket that an object does not exist.
-      if (!isGood(reply) && error.s3Code !== "NoSuchKey" && error.s3Code !== "AccessDenied") throw error;
+      const file = join(scratch.folder, checkName);
+      await writeFile(file, "A process of vidgen could write here.\n");
+      await put(file, await describeFile(file, "text/plain"), signal, checkName);
     },
     close: scratch.close,
   };
 }
 
-async function describePicture(path: string): Promise<Upload> {
+async function describeFile(path: string, type: string): Promise<Upload> {
   const bytes = await readFile(path);
-  return { type: "image/png", size: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") };
+  return { type, size: bytes.length, sha256: createHash("sha256").update(bytes).digest("hex") };
 }
 
 function isGood({ statusCode = 0 }: IncomingMessage): boolean {

@@ -4,8 +4,10 @@ import { BlockList, isIP } from "node:net";
  * Every range that is not a public address of the internet, by the kind that an error names: IANA's registries of special addresses, and the
  * metadata addresses of clouds. IPv6 has one block of public addresses, 2000::/3; everything outside it is listed.
  */
+const metadata = "a metadata address";
+
 const specialRanges: Record<string, string[]> = {
-  "a metadata address": ["169.254.169.254/32", "168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128"],
+  [metadata]: ["169.254.169.254/32", "168.63.129.16/32", "100.100.100.200/32", "fd00:ec2::254/128"],
   "a loopback address": ["127.0.0.0/8", "::1/128"],
   "a private address": ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "fec0::/10"],
   "a link-local address": ["169.254.0.0/16", "fe80::/10"],
@@ -31,15 +33,31 @@ const isLoopback = createMatcher(["127.0.0.0/8", "::1/128", "::ffff:127.0.0.0/10
  * Returns what makes an IP address forbidden, in words such as "a private address"; `undefined` when the service may connect to it. Anything
  * but an IP address is forbidden.
  */
-export function findForbiddenKind(address: string, allowLoopback: boolean): string | undefined {
+export function findForbiddenKind(
+  address: string,
+  allowLoopback: boolean,
+  isAllowed: (address: string) => boolean = () => false,
+): string | undefined {
   const [bare = ""] = address.split("%");
   if (isIP(bare) === 0) return "not an IP address";
   if (allowLoopback && isLoopback(bare)) return undefined;
-  return kinds.find(({ includes }) => includes(bare))?.kind;
+  const found = kinds.find(({ includes }) => includes(bare))?.kind;
+  return found !== metadata && isAllowed(bare) ? undefined : found;
+}
+
+/** Returns whether an address is in one of these networks, such as "10.0.0.0/8". Throws an Error that names one that is none. */
+export function createNetworks(networks: readonly string[]): (address: string) => boolean {
+  for (const network of networks) {
+    const [, address = "", prefix] = /^([^/]+)\/(\d{1,3})$/.exec(network) ?? [];
+    const bits = { 0: 0, 4: 32, 6: 128 }[isIP(address)] ?? 0;
+    if (bits === 0 || Number(prefix) > bits) throw new Error(`${network} is not a network such as 10.0.0.0/8`);
+  }
+  const includes = createMatcher(networks);
+  return (address) => isIP(address) !== 0 && includes(address);
 }
 
 /** Each family has its own list: in a common list, ::ffff:0:0/96 would match every IPv4 address as well. */
-function createMatcher(ranges: string[]): (address: string) => boolean {
+function createMatcher(ranges: readonly string[]): (address: string) => boolean {
   const lists = { 4: new BlockList(), 6: new BlockList() };
   for (const range of ranges) {
     const [network = "", prefix] = range.split("/");

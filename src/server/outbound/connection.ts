@@ -2,14 +2,12 @@ import { lookup as systemLookup } from "node:dns/promises";
 import { type IncomingMessage, type RequestOptions, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import type { LookupFunction, Socket } from "node:net";
-import { checkAddress, hostOf, readTarget } from "./target.ts";
+import { type AddressRules, checkAddress, hostOf, readTarget } from "./target.ts";
 
 /** Resolves with all addresses of a name, because each one is checked. */
 export type Lookup = (name: string) => Promise<{ address: string; family: number }[]>;
 
-export type ConnectionOptions = {
-  /** Whether this machine itself may be reached: only while the service listens on loopback alone. Called for every check. */
-  allowLoopback(): boolean;
+export type ConnectionOptions = AddressRules & {
   /** Replaces the system's name service. */
   lookup?: Lookup;
 };
@@ -31,11 +29,11 @@ export type OutboundRequest = {
 export async function send(
   address: string,
   request: OutboundRequest,
-  { allowLoopback, lookup }: ConnectionOptions,
+  { lookup, ...rules }: ConnectionOptions,
 ): Promise<IncomingMessage> {
   const { what, method, headers, body, signal } = request;
-  const url = readTarget(address, what, allowLoopback());
-  const check = (ip: string) => checkAddress(ip, what, allowLoopback());
+  const url = readTarget(address, what, rules);
+  const check = (ip: string) => checkAddress(ip, what, rules);
   const start = url.protocol === "https:" ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
     const outgoing = start({

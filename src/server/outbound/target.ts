@@ -4,6 +4,14 @@ import { findForbiddenKind } from "./addresses.ts";
 /** Refuses an address that the service must not connect to: a retry would not change that. */
 export type Forbidden = Error & { isForbidden: true };
 
+/** Which addresses that are not public may be connected to. */
+export type AddressRules = {
+  /** Whether this machine itself may be reached: only while the service listens on loopback alone. Called for every check. */
+  allowLoopback(): boolean;
+  /** Whether the owner of the service has allowed an IP address. */
+  isAllowed?: ((ip: string) => boolean) | undefined;
+};
+
 /** The ports that the fetch standard blocks, so that no other protocol can be spoken to by way of HTTP. */
 const badPorts = new Set([
   ...[0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109],
@@ -16,7 +24,7 @@ const badPorts = new Set([
  * Reads an address that somebody handed to the service. Throws a `Forbidden` unless it is http(s), without a user name, not on
  * a port of another protocol, and not a forbidden IP address in any spelling. Host names are checked when they are looked up.
  */
-export function readTarget(text: string, what: string, allowLoopback: boolean): URL {
+export function readTarget(text: string, what: string, rules: AddressRules): URL {
   if (!URL.canParse(text)) throw forbid(what, "this address", "it is not a URL");
   const url = new URL(text);
   if (!/^https?:$/.test(url.protocol))
@@ -24,13 +32,13 @@ export function readTarget(text: string, what: string, allowLoopback: boolean): 
   const host = hostOf(url);
   if (url.username !== "" || url.password !== "") throw forbid(what, host, "the URL contains a user name");
   if (badPorts.has(portOf(url))) throw forbid(what, url.host, "the port is used by another protocol");
-  if (isIP(host) !== 0) checkAddress(host, what, allowLoopback);
+  if (isIP(host) !== 0) checkAddress(host, what, rules);
   return url;
 }
 
 /** Throws a `Forbidden` unless the service may connect to this IP address. */
-export function checkAddress(ip: string, what: string, allowLoopback: boolean): void {
-  const kind = findForbiddenKind(ip, allowLoopback);
+export function checkAddress(ip: string, what: string, { allowLoopback, isAllowed }: AddressRules): void {
+  const kind = findForbiddenKind(ip, allowLoopback(), isAllowed);
   if (kind !== undefined) throw forbid(what, ip, kind);
 }
 

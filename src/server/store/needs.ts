@@ -1,11 +1,32 @@
 import { isData } from "../jobs/images.ts";
-import type { Claim, StoredCheckpoint, StoredGeneration } from "./store.ts";
+import type { Claim, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
 
-/** What is stored beside a request that may have 28 MB, so that a claim does not read it. */
+/** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
   const { model, images, isReal } = request;
   const isFetched = images.some((source) => !isData(source));
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
+}
+
+/** So much of a data: address stays in the row of a generation, for people. */
+const shownCharacters = 64;
+
+/** Takes the images out of a request: a look at a generation must not read many megabytes. `images` have their places among its images. */
+export function cutImages(request: StoredRequest): {
+  request: StoredRequest;
+  images: { place: number; source: string }[];
+} {
+  const isLong = (source: string) => isData(source) && source.length > shownCharacters;
+  const images = request.images.flatMap((source, place) => (isLong(source) ? [{ place, source }] : []));
+  const shown = request.images.map((source) => (isLong(source) ? source.slice(0, shownCharacters) : source));
+  return { request: { ...request, images: shown }, images };
+}
+
+/** Puts the images that were taken out of a request back into their places. Earlier versions left them in the request. */
+export function joinImages(shown: readonly string[], images: readonly { place: unknown; source: unknown }[]): string[] {
+  const joined = [...shown];
+  for (const { place, source } of images) joined[Number(place)] = JSON.parse(String(source));
+  return joined;
 }
 
 /** Which engine a generation was submitted to, and whether that is unclear. */

@@ -1,7 +1,7 @@
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
 import type { Change } from "./change.ts";
 
-/** What was asked for. `images` are addresses, http(s) or data:. */
+/** What was asked for. `images` are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */
 export type StoredRequest = RenderRequest & {
   images: string[];
   /** Whether a real model was offered for it: then no simulation makes it, whatever engines a later process has. */
@@ -34,7 +34,7 @@ export type StoredGeneration = {
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
-/** What a list shows of a generation; `prompt` is cut. Its request may hold images of many megabytes. */
+/** What a list shows of a generation; `prompt` is cut. */
 export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint"> &
   Pick<RenderRequest, "model" | "prompt">;
 
@@ -106,6 +106,12 @@ export type DueQuery = {
   busy: Readonly<Record<string, number>>;
 };
 
+/**
+ * An account that gets a key. `creditsOf` returns its credits from those that it has, which are `undefined` for a new account; what differs is a
+ * row of the ledger. Without it, a new account has none.
+ */
+export type NewAccount = { name: string; keyHash: string; creditsOf?(had: number | undefined): number };
+
 /** The result of a start; `replayed` when a start with the same Idempotency-Key was executed before. */
 export type StartOutcome =
   | { kind: "started"; generation: StoredGeneration; remaining_credits: number; replayed: boolean }
@@ -154,23 +160,26 @@ export type LedgerQuery = PageOf<number> & { generation?: string | undefined };
 
 /**
  * The service's state. A method that changes something resolves when the change is durable; when it rejects, nothing was changed, unless the
- * connection to a database on another machine broke off meanwhile. An error has `isUnavailable: true` when the database cannot be reached now.
+ * connection to a database on another machine broke off meanwhile. An error is `Unavailable` when the database, or its disk, cannot be used now.
  */
 export type Store = {
+  /** Resolves when something was written: a start could be kept now. */
+  check(): Promise<void>;
   /** The account that a key belongs to, found by the key's hash. */
   account(keyHash: string): Promise<string | undefined>;
   /**
-   * Creates the account, or adds this key to an account that exists. A new account has no credits. Rejects when the key belongs to another
-   * account.
+   * Creates the account or adds this key to one that exists, and gives it the credits that `creditsOf` says: all of it or nothing, whatever is
+   * started meanwhile. Resolves with its credits. Rejects when the key belongs to another account.
    */
-  addAccount(account: { name: string; keyHash: string }): Promise<void>;
+  addAccount(account: NewAccount): Promise<number>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
-  /** Adds or takes credits as a row of the ledger, so that the account has this many, whatever is started meanwhile. */
-  setBalance(account: string, credits: number): Promise<void>;
   /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. */
   start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): Promise<StartOutcome>;
+  /** Reads no image that came with the request. */
   generation(id: string): Promise<StoredGeneration | undefined>;
+  /** The addresses of a generation's images, whole. */
+  images(id: string): Promise<string[]>;
   /** Keeps a generation's checkpoint in place of the last one. Rejects when another process makes the generation now. */
   keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): Promise<void>;
   /**

@@ -57,7 +57,7 @@ test("a key that no header can hold is a usage error, and is not shown", async (
 async function createServing(...flags: string[]) {
   const world = await createWorld();
   const fake = createVllmOmni();
-  world.env.VIDGEN_ENGINE_KEY = "canary-engine-key";
+  world.env.VIDGEN_ENGINE_KEY = "http://gpu-1:8091=canary-engine-key";
   world.faults.push((request) => {
     const { hostname } = new URL(request.url);
     if (hostname === "gpu-1") return fake.fetch(request);

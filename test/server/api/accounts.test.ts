@@ -42,6 +42,16 @@ test("a further key for an account that exists leaves its credits, unless others
   expect(refused.status).toBe(402);
 });
 
+test("a further key never changes credits because they could not be read", async () => {
+  const store = await openStore(":memory:");
+  const { api } = await createTestService({
+    store: { ...store, balance: () => Promise.reject(new Error("the connection broke")) },
+  });
+  await made(api(ask({ name: "ci", credits: 99_997_870 })));
+  expect((await made(api(ask({ name: "ci" })))).credits).toBe(99_997_870);
+  expect(await store.balance("ci")).toBe(99_997_870);
+});
+
 test("nobody but the owner makes accounts", async () => {
   const { api } = await createTestService();
   const reply = await api(ask({ name: "ci" }, otherKey));

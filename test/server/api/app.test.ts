@@ -14,6 +14,7 @@ import {
   readError,
   readStart,
   startRequest,
+  type TestService,
 } from "../service.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
@@ -240,6 +241,49 @@ test("large bodies are handled four at a time, since each takes memory; small on
   expect(await Promise.all(large)).toEqual([200, 200, 200, 200, 200, 200]);
 });
 
+/** Starts with bodies of so many bytes, all of which come but the last one, until that is sent. */
+function sendLate(service: TestService, bytes: number, count: number) {
+  const start = Buffer.from(JSON.stringify({ prompt: "a fox", model: "sora-2" }).padEnd(bytes - 1));
+  return Array.from({ length: count }, () => {
+    let end = () => {};
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(start);
+        end = () => {
+          controller.enqueue(Buffer.from(" "));
+          controller.close();
+        };
+      },
+    });
+    const headers = { ...bearer(apiKey), "Content-Type": "application/json", "Content-Length": "20000000" };
+    const init = { method: "POST", headers, body, duplex: "half" } as const;
+    return { end, reply: service.api(new Request(`${baseUrl}/api/generate`, init)) };
+  });
+}
+
+test("clients that send large bodies slowly keep no others waiting", async () => {
+  const service = await createTestService();
+  const slow = sendLate(service, 1_000, 20);
+  const [large] = sendLate(service, 20_000_000, 1);
+  large?.end();
+  expect((await large?.reply)?.status).toBe(200);
+  for (const { end } of slow) end();
+  expect((await Promise.all(slow.map(({ reply }) => reply))).map(({ status }) => status)).toEqual(Array(20).fill(200));
+});
+
+test("large bodies for which there is no room are refused at once, and those that came before them are taken", async () => {
+  const service = await createTestService();
+  const bodies = sendLate(service, 20_000_000, 12);
+  for (const { reply } of bodies.slice(10)) {
+    const refused = await reply;
+    expect([refused.status, refused.headers.get("Retry-After")]).toEqual([503, "5"]);
+    expect((await readError(refused)).code).toBe("busy");
+  }
+  for (const { end } of bodies.slice(0, 10)) end();
+  const taken = await Promise.all(bodies.slice(0, 10).map(({ reply }) => reply));
+  expect(taken.map(({ status }) => status)).toEqual(Array(10).fill(200));
+});
+
 test("what is not asked for has defaults: 16:9, 5 seconds, 480p", async () => {
   const service = await createTestService();
   await service.start({ prompt: "a fox", model: "ray-3" });
@@ -424,8 +468,7 @@ test("the same Idempotency-Key from another account is its own", async () => {
 
 test("two accounts' keys stay apart, whatever the accounts are called", async () => {
   const service = await createTestService();
-  await service.store.addAccount({ name: "local extra", keyHash: hashKey("extra-key") });
-  await service.store.setBalance("local extra", 10);
+  await service.store.addAccount({ name: "local extra", keyHash: hashKey("extra-key"), creditsOf: () => 10 });
   await service.start({}, { "Idempotency-Key": "extra 1" });
   const theirs = await service.start({}, { "Idempotency-Key": "1", ...bearer("extra-key") });
   expect(await readStart(theirs)).toMatchObject({ remaining_credits: 0 });

@@ -4,8 +4,8 @@ import { createVirtualClock } from "../../clock.ts";
 import { fakeEngine } from "../service.ts";
 
 const refuse = () => Promise.reject(new Error("postgres://user:canary@10.0.0.1 is away"));
-const works = { account: async () => undefined };
-const broken = { account: refuse };
+const works = { check: async () => {} };
+const broken = { check: refuse };
 
 /** What the service's health is, and how often its parts were asked. */
 function createTestHealth(changes: Partial<HealthOptions> = {}) {
@@ -54,7 +54,7 @@ test("one engine of several is enough, and a process that makes no videos asks n
 });
 
 test("a part that never answers counts as away after 3 seconds", async () => {
-  const { look, clock } = createTestHealth({ store: { account: () => new Promise(() => {}) } });
+  const { look, clock } = createTestHealth({ store: { check: () => new Promise(() => {}) } });
   const looked = look();
   await clock.sleep(3_000);
   expect(await looked).toEqual(away({ database: "unavailable" }));

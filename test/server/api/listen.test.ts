@@ -8,8 +8,9 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
+import { setImmediate } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Clock } from "../../../src/io.ts";
+import { type Clock, systemClock } from "../../../src/io.ts";
 import { type Listening, listen } from "../../../src/server/api/listen.ts";
 import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
 import { apiKey, bearer, createTestService, makeFolder, readError } from "../service.ts";
@@ -17,11 +18,15 @@ import { apiKey, bearer, createTestService, makeFolder, readError } from "../ser
 const loopback = { host: "127.0.0.1", port: 0 };
 const json = { "Content-Type": "application/json" };
 
-/** The grace never ends; `close` resolves when the last reply is through. */
+/** The grace never ends; `close` resolves when the last reply is through. Idle connections are closed at once. */
 const patient: Pick<Clock, "now" | "sleep"> = {
   now: () => 0,
-  sleep: (_ms, signal) => new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
+  sleep: async (ms, signal) => {
+    if (ms >= 1_000) await never(signal);
+  },
 };
+const never = (signal?: AbortSignal) =>
+  new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
 /** The grace is over at once. */
 const impatient: Pick<Clock, "now" | "sleep"> = { now: () => 0, sleep: async () => {} };
 
@@ -47,6 +52,10 @@ function oneConnection(): Agent {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   onTestFinished(() => agent.destroy());
   return agent;
+}
+
+async function turns(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn++) await setImmediate();
 }
 
 /** A promise, and what resolves it. */
@@ -263,6 +272,7 @@ test("close lets a reply under way finish, and ends with it", soon, async () => 
   const reply = ask(listening.url, { agent: oneConnection() });
   await started.passed;
   const closed = listening.close(3_000);
+  await turns(10);
   await expect(fetch(listening.url)).rejects.toMatchObject({ cause: { code: "ECONNREFUSED" } });
   gate.pass();
   expect(String((await reply).body)).toBe("late");
@@ -329,7 +339,46 @@ test("close cuts a reply that hangs once the grace is over", async () => {
   const cut = expect(reply).rejects.toMatchObject({ code: "ECONNRESET" });
   await listening.close(3_000);
   await cut;
-  expect(slept).toEqual([3_000]);
+  expect(slept).toEqual([300, 3_000]);
+});
+
+test("what arrives while the service closes is answered, or was never sent", soon, async () => {
+  const { url, close } = await open(hello, systemClock);
+  let answered = 0;
+  const outcomes = new Set<string>();
+  const client = async () => {
+    const agent = oneConnection();
+    for (;;) {
+      try {
+        await ask(url, { agent });
+        answered++;
+      } catch (error) {
+        return outcomes.add(String((error as NodeJS.ErrnoException).code));
+      }
+    }
+  };
+  const clients = Array.from({ length: 20 }, client);
+  while (answered < 200) await turns(1);
+  await close(3_000);
+  await Promise.all(clients);
+  expect([...outcomes]).toEqual(["ECONNREFUSED"]);
+});
+
+test("a crowd of connections on which nothing is asked keeps nobody out, and no request is cut for another one", async () => {
+  const gate = createGate();
+  const late: Handler = async ({ url }) => {
+    if (url.endsWith("/late")) await gate.passed;
+    return new Response("hello");
+  };
+  const { url, close } = await listen(late, { ...loopback, limits: { maxConnections: 4 } }, impatient);
+  onTestFinished(() => close(0));
+  const first = ask(`${url}/late`);
+  const crowd = Array.from({ length: 12 }, () => connect(Number(new URL(url).port), "127.0.0.1").on("error", () => {}));
+  onTestFinished(() => crowd.forEach((socket) => void socket.destroy()));
+  await Promise.all(crowd.map((socket) => once(socket, "connect")));
+  for (let i = 0; i < 3; i++) expect(String((await ask(url)).body)).toBe("hello");
+  gate.pass();
+  expect(String((await first).body)).toBe("hello");
 });
 
 test("a port in use is the system's own error", async () => {

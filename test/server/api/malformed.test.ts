@@ -239,15 +239,26 @@ test("a request's signal aborts when its client has gone, and not when it was an
   expect(signals[0]?.aborted).toBe(false);
 });
 
-test("connections beyond the limit are dropped, and those before it served", async () => {
-  const { port } = await open(hello, { limits: { maxConnections: 2 } });
-  const first = dial(port);
-  const second = dial(port);
-  await Promise.all([once(first, "connect"), once(second, "connect")]);
+test("connections beyond the limit are dropped, and the requests before them answered", async () => {
+  let count = 0;
+  let [arrive, pass] = [() => {}, () => {}];
+  const arrived = new Promise<void>((resolve) => {
+    arrive = resolve;
+  });
+  const passed = new Promise<void>((resolve) => {
+    pass = resolve;
+  });
+  const late: Handler = async (request) => {
+    if (++count === 2) arrive();
+    await passed;
+    return hello(request);
+  };
+  const { port } = await open(late, { limits: { maxConnections: 2 } });
+  const replies = [say(port, good), say(port, good)];
+  await arrived;
   expect(await say(port, good)).toBe("");
-  const served = read(first);
-  first.write(good.replace("%h", `127.0.0.1:${port}`));
-  expect(await served).toContain("hello");
+  pass();
+  for (const reply of replies) expect(await reply).toContain("hello");
 });
 
 test("after the last request that a connection may bring it is closed, never with a 5xx", async () => {

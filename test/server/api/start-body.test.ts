@@ -51,6 +51,18 @@ test("more images than an engine of the model takes are refused before anything 
   expect(given).toEqual([2]);
 });
 
+test.each([
+  [{ prompt: "é".repeat(16_001) }, "prompt must have at most 32 kB"],
+  [{ negative_prompt: "x".repeat(32_001) }, "negative_prompt must have at most 32 kB"],
+  [{ imageUrl: `https://a.example/${"x".repeat(8_000)}` }, "imageUrl must be an http(s) or data: address"],
+  [{ callback_url: `https://a.example/${"x".repeat(8_000)}` }, "callback_url must be an http(s) address"],
+])("a text that is too long is refused, and costs nothing", async (fields, message) => {
+  const service = await createTestService();
+  const refused = await service.start(fields);
+  expect([refused.status, (await readError(refused)).message]).toEqual([400, message]);
+  expect((await readStart(await service.start({ prompt: "é".repeat(16_000) }))).remaining_credits).toBe(990);
+});
+
 describe("the fields of real models", () => {
   const extras = {
     seed: 5,

@@ -129,6 +129,16 @@ test.each([
   expect((await service.media(new Request(status.video_url as string))).status).toBe(200);
 });
 
+test.each(["[a:", "[", "[fail: ", `[fail:${" ".repeat(90_000)}`, "[fail: [fail: ]"])(
+  "a prompt of 90 kB of %j is read at once",
+  (words) => {
+    const prompt = words.repeat(Math.ceil(90_000 / words.length));
+    const start = performance.now();
+    readDirectives({ prompt, hasDirectives: true });
+    expect(performance.now() - start).toBeLessThan(100);
+  },
+);
+
 test("the page on directives has a row for each that the service knows, and no other", () => {
   const [rows = []] = readTables(readPage("directives").text);
   const none = Object.entries(readDirectives({ prompt: "a fox", hasDirectives: true }));

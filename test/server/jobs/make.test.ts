@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import fsPromises from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
-import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
+import { createTestService, fakeEngine, filesIn, renderMs, type TestService } from "../service.ts";
 import { findUnfinished } from "../store/records.ts";
 import { aPng } from "./pictures.ts";
 
@@ -105,13 +105,13 @@ describe("after a restart", () => {
       },
     });
     const { id, folder } = await startAndDie(store, gpu);
-    expect(readdirSync(folder)).toEqual([`${id}.mp4`]);
+    expect(filesIn(folder)).toEqual([`${id}.mp4`]);
     const render: Engine["render"] = () => Promise.reject(new Error("no such job"));
     const service = await createTestService({ store, folder, engines: [{ ...gpu, render }] });
     await service.status(id);
     await service.rest();
     expect(await look(service, id)).toMatchObject({ status: "failed", error: "no such job" });
-    expect(readdirSync(folder)).toEqual([]);
+    expect(filesIn(folder)).toEqual([]);
   });
 
   test("a checkpoint of another engine's rendering is not given to this one", async () => {
@@ -196,7 +196,7 @@ describe("a generation without an engine", () => {
       await service.clock.sleep(1 * minutes + 6_000);
       expect(await look(service, id)).toMatchObject({ status: "failed", error: reason });
       expect(service.troubles).toEqual([`Generations wait for an engine: Error: ${reason}`]);
-      expect([given, readdirSync(folder)]).toEqual([[], []]);
+      expect([given, filesIn(folder)]).toEqual([[], []]);
     },
   );
 
@@ -275,7 +275,7 @@ describe("the files of a generation's images", () => {
     const id = await service.startId(images);
     await service.rest();
     expect(await look(service, id)).toMatchObject({ status });
-    expect([seen, readdirSync(service.folder)]).toEqual([[true, true], [`${id}.mp4`].slice(0, videos)]);
+    expect([seen, filesIn(service.folder)]).toEqual([[true, true], [`${id}.mp4`].slice(0, videos)]);
   });
 
   test("are not written after one of them was bad", async () => {
@@ -288,7 +288,7 @@ describe("the files of a generation's images", () => {
     });
     await service.startId(images);
     await service.rest();
-    expect([service.ended.length, readdirSync(service.folder)]).toEqual([1, []]);
+    expect([service.ended.length, filesIn(service.folder)]).toEqual([1, []]);
   });
 
   test("that cannot be removed are told, and the video is kept", async () => {
@@ -315,7 +315,7 @@ describe("the files of a generation's images", () => {
     const service = await createTestService({ store, folder, engines: [quickEngine([], { name: "http://gpu-1" })] });
     await service.status(id);
     await service.rest();
-    expect(readdirSync(folder)).toEqual([`${id}.mp4`]);
+    expect(filesIn(folder)).toEqual([`${id}.mp4`]);
   });
 
   test.each([

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, fakeEngine, renderMs, type TestService } from "../service.ts";
-import { findUnfinished } from "../store/records.ts";
+import { findUnfinished, newGeneration } from "../store/records.ts";
 import { aPng } from "./pictures.ts";
 
 async function look(service: TestService, id: string): Promise<unknown> {
@@ -20,6 +20,15 @@ test("generations end one after the other, in the order they were started", asyn
   expect(await look(service, ids[1] ?? "")).toMatchObject({ status: "processing" });
   await service.clock.sleep(2 * renderMs);
   expect(service.ended).toEqual(ids);
+});
+
+test("one that was started by a clock that is an hour ahead ends as soon as it is made", async () => {
+  const service = await createTestService();
+  const created_at = new Date(service.clock.date().getTime() + 3_600_000).toISOString();
+  const generation = newGeneration({ created_at });
+  await service.store.start(generation, 10, undefined);
+  await service.rest();
+  expect(service.ended).toEqual([generation.id]);
 });
 
 test("one that fails does not stop the next", async () => {

@@ -15,8 +15,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
   /** A service with these engines, and what starts a generation of a model. */
   async function openService(engines: Engine[]) {
     const opened = await open(await server().createDatabase());
-    await opened.store.addAccount({ name: "local", keyHash: hashKey(apiKey) });
-    await opened.store.setBalance("local", 1_000);
+    await opened.store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: () => 1_000 });
     const nobody = () => Promise.reject(new Error("nobody is there"));
     const service = createService({
       store: opened.store,

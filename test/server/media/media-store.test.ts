@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../../src/cli/system.ts";
+import { openFolder } from "../../../src/server/media/folder.ts";
 import type { MediaStore } from "../../../src/server/media/media-store.ts";
 import { openMedia } from "../../../src/server/media/open.ts";
 import { makeFolder } from "../service.ts";
@@ -23,6 +24,8 @@ const places = {
   "an S3 store": async (): Promise<Shared> => ({ place: "s3://videos/a/team", env: (await openFakeS3()).env }),
   "OpenStack Swift": async (): Promise<Shared> => ({ place: `s3://videos/a/${randomUUID()}`, env: await openSwift() }),
 };
+
+const openPlace = (place: string) => openProcess({ place, env: {} });
 
 async function openProcess({ place, env }: Shared, mark = "aaaaaaaa"): Promise<MediaStore> {
   const videos = await openMedia(place, mark, { ...io, env });
@@ -104,10 +107,20 @@ describe.each(Object.entries(places))("%s", (name, share) => {
   });
 });
 
-test("a shared folder that is no longer mounted cannot be used", async () => {
-  const shared = await places["a folder"]();
-  const videos = await openProcess(shared);
-  await rm(shared.place, { recursive: true });
-  await mkdir(shared.place);
-  await expect(videos.check(signal)).rejects.toThrow("ENOENT");
+test.each([
+  ["a shared folder", async () => ({ place: (await places["a folder"]()).place, open: openPlace })],
+  [
+    "a folder of one process",
+    async () => ({ place: await makeFolder(), open: (folder: string) => openFolder({ folder }) }),
+  ],
+])("%s that is no longer mounted is away: its videos have not been removed", async (_, choose) => {
+  const { place, open } = await choose();
+  const videos = await open(place);
+  expect(await videos.read("fox.mp4")).toBeUndefined();
+  await rm(place, { recursive: true });
+  for (const remount of [() => {}, () => mkdir(place)]) {
+    await remount();
+    await expect(videos.check(signal)).rejects.toThrow("ENOENT");
+    await expect(videos.read("fox.mp4")).rejects.toMatchObject({ isUnavailable: true, message: `${place} is away` });
+  }
 });

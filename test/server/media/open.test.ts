@@ -96,10 +96,10 @@ test("a bucket that cannot be used is an error that says why, and leaves no fold
   vi.stubEnv("TMPDIR", temporary);
   const s3 = await openFakeS3();
   for (const [env, reason] of [
-    [s3.env, "s3://another/a answered a GET with HTTP 404 (NoSuchBucket)"],
+    [s3.env, "s3://another/a answered a PUT with HTTP 404 (NoSuchBucket)"],
     [
       { ...s3.env, AWS_SECRET_ACCESS_KEY: "another" },
-      "s3://another/a answered a GET with HTTP 403 (SignatureDoesNotMatch)",
+      "s3://another/a answered a PUT with HTTP 403 (SignatureDoesNotMatch)",
     ],
     [{ ...s3.env, AWS_ENDPOINT_URL: "http://127.0.0.1:1" }, "the connection to 127.0.0.1:1 failed: ECONNREFUSED"],
   ] as const) {

@@ -9,7 +9,7 @@ import { openS3 } from "../../../src/server/media/s3.ts";
 import type { S3Options } from "../../../src/server/media/s3-request.ts";
 import { readBucket } from "../../../src/server/media/s3-settings.ts";
 import { makeFolder } from "../service.ts";
-import { accessKeyId, openFakeS3, refuse, secretAccessKey, sha256 } from "./fake-s3.ts";
+import { accessKeyId, type FakeS3, openFakeS3, refuse, secretAccessKey, sha256 } from "./fake-s3.ts";
 import { hasSwift, openSwift } from "./swift.ts";
 
 const content = "0123456789";
@@ -56,13 +56,29 @@ test("sends one PUT with the length, the type and the digest of the content", as
     heads.push(incoming.headers);
     outgoing.writeContinue();
     incoming.resume().on("end", () => outgoing.end());
+    s3.objects.set(key, Buffer.from(content));
   });
   await keep();
-  expect(s3.requests).toEqual([`PUT /${key}`]);
+  expect(s3.requests).toEqual([`PUT /${key}`, `HEAD /${key}`]);
   expect(heads).toMatchObject([
     { "content-length": "10", "content-type": "video/mp4", "x-amz-content-sha256": sha256(content) },
   ]);
   expect(heads).not.toMatchObject([{ "transfer-encoding": expect.anything() }]);
+});
+
+test.each([
+  ["nothing there", (s3: FakeS3) => s3.objects.delete(key)],
+  ["another file there", (s3: FakeS3) => s3.objects.set(key, Buffer.from("<h1>Sign in</h1>"))],
+])("a portal that answers 200 to a PUT has kept no video: %s", async (_, leave) => {
+  const { s3, keep, readText } = await openBroken();
+  s3.failNext((incoming, outgoing) => {
+    leave(s3);
+    outgoing.writeContinue();
+    incoming.resume().on("end", () => outgoing.writeHead(200, { "Content-Type": "text/html" }).end("<h1>Sign in</h1>"));
+  });
+  const message = "s3://videos/team answered a PUT as if it had kept the file, and does not have it";
+  expect(await errorOf(keep())).toMatchObject({ message, isUnavailable: true });
+  expect(await readText((await keep()).file)).toBe(content);
 });
 
 test("a session token is sent, and signed", async () => {
@@ -138,6 +154,7 @@ test("a server that does not know 100-continue is sent the file after a second",
   const bodies: Promise<string>[] = [];
   s3.failNext((incoming, outgoing) => {
     bodies.push(text(incoming).finally(() => outgoing.end()));
+    s3.objects.set(key, Buffer.from(content));
   });
   await keep();
   expect([await Promise.all(bodies), waits]).toEqual([[content], [1_000]]);
@@ -247,14 +264,16 @@ test("a reader that leaves closes the connection", async () => {
 });
 
 describe("check", () => {
-  test.each(["NoSuchKey", "AccessDenied"])("%s: it answers, and the rest is not its to tell", async (code) => {
+  test("it writes, always the same object", async () => {
     const { s3, videos } = await openBroken();
-    s3.failNext((_, outgoing) => refuse(outgoing, code === "NoSuchKey" ? 404 : 403, code));
     await videos.check(signal);
+    await videos.check(signal);
+    expect([...s3.objects.keys()]).toEqual(["videos/team/.vidgen"]);
   });
 
   test.each([
     [404, "NoSuchBucket"],
+    [403, "AccessDenied"],
     [403, "InvalidAccessKeyId"],
     [403, "RequestTimeTooSkewed"],
     [503, "SlowDown"],
@@ -262,13 +281,13 @@ describe("check", () => {
     const { s3, videos } = await openBroken();
     s3.failNext((_, outgoing) => refuse(outgoing, status, code));
     const error = await errorOf(videos.check(signal));
-    expect(error.message).toBe(`s3://videos/team answered a GET with HTTP ${status} (${code})`);
+    expect(error.message).toBe(`s3://videos/team answered a PUT with HTTP ${status} (${code})`);
   });
 
   test("a web server is no S3 store", async () => {
     const { s3, videos } = await openBroken();
     s3.failNext((_, outgoing) => outgoing.writeHead(404, { "Content-Type": "text/html" }).end("<h1>Not found</h1>"));
-    expect((await errorOf(videos.check(signal))).message).toBe("s3://videos/team answered a GET with HTTP 404");
+    expect((await errorOf(videos.check(signal))).message).toBe("s3://videos/team answered a PUT with HTTP 404");
   });
 
   test("nobody listens there", async () => {
@@ -299,7 +318,7 @@ describe("OpenStack Swift", { skip: !hasSwift }, () => {
     ["another region", { AWS_REGION: "eu-west-1" }, "HTTP 400 (AuthorizationHeaderMalformed)"],
   ])("%s: neither checked nor kept", async (_, env, reason) => {
     const { videos, keep } = await openVideos({ ...(await openSwift()), ...env });
-    expect((await errorOf(videos.check(signal))).message).toBe(`s3://videos/team answered a GET with ${reason}`);
+    expect((await errorOf(videos.check(signal))).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
     expect((await errorOf(keep())).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
   });
 

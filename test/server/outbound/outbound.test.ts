@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { type AddressInfo, createServer as createNetServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
+import { createNetworks } from "../../../src/server/outbound/addresses.ts";
 import type { Lookup } from "../../../src/server/outbound/connection.ts";
 import { createOutbound, type Outbound, type OutboundOptions } from "../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../clock.ts";
@@ -73,6 +74,16 @@ test.each([...otherAddresses, ...unusable])("%s stays refused while loopback is 
   await expect(post(open(), url)).rejects.toMatchObject({ isForbidden: true });
   await expect(get(open(), url)).rejects.toMatchObject({ isForbidden: true });
   expect(seen.connections).toBe(0);
+});
+
+test("an address of a network that the owner has allowed is reached, and no other", async () => {
+  const { port } = await receive();
+  const lookup = createNames({ "in.example": [["127.0.0.1"]], "out.example": [["127.0.1.1"]] });
+  const outbound = open({ allowLoopback: () => false, isAllowed: createNetworks(["127.0.0.0/24"]), lookup });
+  for (const host of ["127.0.0.1", "in.example"])
+    expect((await post(outbound, `http://${host}:${port}/`)).status).toBeLessThan(500);
+  for (const host of ["127.0.1.1", "out.example", "10.0.0.1"])
+    await expect(post(outbound, `http://${host}:${port}/`)).rejects.toMatchObject({ isForbidden: true });
 });
 
 test("the errors say what is refused and why", async () => {

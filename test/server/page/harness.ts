@@ -50,8 +50,7 @@ export type TestPageOptions = {
 /** The service with its page on a real socket, with an engine that the test turns by hand. */
 export async function openTestPage(options: TestPageOptions = {}): Promise<TestPage> {
   const { hasThumbnail = true, video, publicUrl, store = await openStore(":memory:") } = options;
-  await store.addAccount({ name: "local", keyHash: hashKey(apiKey) });
-  await store.setBalance("local", 1_000_000);
+  await store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: () => 1_000_000 });
   const folder = await makeFolder();
   const waiting = new Map<string, (running: Running) => void>();
   const webhookSecret = createSecret();

@@ -29,6 +29,11 @@ export function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGen
   };
 }
 
+/** Gives the account another key, and so many credits. */
+export function setCredits(store: Store, name: string, credits: number): Promise<number> {
+  return store.addAccount({ name, keyHash: `another of ${name}`, creditsOf: () => credits });
+}
+
 export const completed = {
   status: "completed",
   completed_at: "2026-01-01T00:01:00.000Z",

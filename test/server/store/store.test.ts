@@ -7,7 +7,7 @@ import type { Store, StoredGeneration } from "../../../src/server/store/store.ts
 import { postgresPrograms } from "../../postgres.ts";
 import { makeFolder } from "../service.ts";
 import { open as openPostgres, useServer } from "./postgres/open.ts";
-import { attempt, completed, cost, failed, newDelivery, newGeneration, odd } from "./records.ts";
+import { attempt, completed, cost, failed, newDelivery, newGeneration, odd, setCredits } from "./records.ts";
 
 const server = useServer();
 
@@ -34,8 +34,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
   async function createWith(credits: number): Promise<() => Promise<Store>> {
     const open = await create();
     const store = await open();
-    await store.addAccount({ name: "local", keyHash: "hash" });
-    await store.setBalance("local", credits);
+    await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => credits });
     await store.close();
     return open;
   }
@@ -87,12 +86,26 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     ]);
   });
 
+  it("a look at a generation has the beginning of an image that came with it, and a maker the whole", async () => {
+    const store = await openWith(100);
+    const large = `data:image/png;base64,${"A".repeat(20_000_000)}`;
+    const images = ["https://a.example/1.png", large, "data:image/png;base64,AA", `data:image/png,${odd.repeat(9)}`];
+    const generation = newGeneration({ request: { ...newGeneration().request, images } });
+    const key = { key: "attempt", body: "{}" };
+    await store.start(generation, cost, key);
+    const shown = images.map((image) => image.slice(0, 64));
+    expect((await store.generation(generation.id))?.request.images).toEqual(shown);
+    expect(await store.images(generation.id)).toEqual(images);
+    const replayed = await store.start(newGeneration(), cost, key);
+    expect(replayed).toMatchObject({ replayed: true, generation: { id: generation.id, request: { images: shown } } });
+    await expect(store.images("unknown")).rejects.toThrow("no generation unknown");
+  });
+
   it("what is not there is undefined, or an error that names it", async () => {
     const store = await openWith(100);
     expect(await store.account("unknown")).toBeUndefined();
     expect(await store.generation("unknown")).toBeUndefined();
     await expect(store.balance("nobody")).rejects.toThrow("no account nobody");
-    await expect(store.setBalance("nobody", 1)).rejects.toThrow("no account nobody");
     const theirs = newGeneration({ account: "nobody" });
     await expect(store.start(theirs, cost, undefined)).rejects.toThrow("no account nobody");
     await expect(store.keepCheckpoint("none", null)).rejects.toThrow("no generation none");
@@ -129,15 +142,32 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     ]);
   });
 
+  it("an account, its key and its credits are one change, and two first ones at once make one account", async () => {
+    const store = await openWith(100);
+    const had: (number | undefined)[] = [];
+    const add = (keyHash: string) =>
+      store.addAccount({ name: "new", keyHash, creditsOf: (before) => had.push(before) && (before ?? 1_000) });
+    expect(await Promise.all([add("first"), add("second")])).toEqual([1_000, 1_000]);
+    expect(had).toEqual([undefined, 1_000]);
+    const ledger = await store.ledger({ limit: 9 });
+    expect(ledger.filter(({ account }) => account === "new").map(({ amount }) => amount)).toEqual([1_000]);
+    const refused = () => {
+      throw new Error("no");
+    };
+    await expect(store.addAccount({ name: "none", keyHash: "none", creditsOf: refused })).rejects.toThrow("no");
+    expect(await store.account("none")).toBeUndefined();
+    expect((await store.balances()).map(({ account }) => account)).toEqual(["local", "new"]);
+  });
+
   it("a balance is set to whole numbers from 0, also while generations are started", async () => {
     const store = await openWith(100);
-    await expect(store.setBalance("local", -1)).rejects.toThrow(/check/i);
-    await expect(store.setBalance("local", 0.5)).rejects.toThrow(/REAL|bigint/);
+    await expect(setCredits(store, "local", -1)).rejects.toThrow(/check/i);
+    await expect(setCredits(store, "local", 0.5)).rejects.toThrow(/REAL|bigint/);
     expect(await store.balance("local")).toBe(100);
-    await store.setBalance("local", Number.MAX_SAFE_INTEGER);
+    await setCredits(store, "local", Number.MAX_SAFE_INTEGER);
     expect(await store.balance("local")).toBe(Number.MAX_SAFE_INTEGER);
     const start = () => store.start(newGeneration(), cost, undefined);
-    await Promise.all([start(), start(), store.setBalance("local", 500), start()]);
+    await Promise.all([start(), start(), setCredits(store, "local", 500), start()]);
     const balance = await store.balance("local");
     expect([470, 480, 490, 500]).toContain(balance);
     const amounts = (await store.ledger({ limit: 9 })).map(({ amount }) => amount);
@@ -195,14 +225,13 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
 
   it("an idempotency key is its account's own, and replays also without credits", async () => {
     const store = await openWith(cost);
-    await store.addAccount({ name: "other", keyHash: "theirs" });
-    await store.setBalance("other", 2 * cost);
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 2 * cost });
     const [same, theirs] = [{ key: "attempt", body: "{}" }, newGeneration({ account: "other" })];
     const first = await store.start(newGeneration(), cost, same);
     expect(await store.start(theirs, cost, same)).toMatchObject({ replayed: false, generation: theirs });
     expect(await store.start(newGeneration(), cost, same)).toStrictEqual({ ...first, replayed: true });
     expect(await store.start(newGeneration(), cost, { ...same, key: "next" })).toEqual({ kind: "no credits" });
-    await store.setBalance("local", cost);
+    await setCredits(store, "local", cost);
     expect(await store.start(newGeneration(), cost, { ...same, key: "next" })).toMatchObject({ replayed: false });
   });
 
@@ -465,7 +494,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const store = await openWith(Number.MAX_SAFE_INTEGER);
     const generation = newGeneration();
     await store.start(generation, cost, undefined);
-    await store.setBalance("local", Number.MAX_SAFE_INTEGER);
+    await setCredits(store, "local", Number.MAX_SAFE_INTEGER);
     expect(await store.finish(generation.id, { ...failed, isRefunded: true })).toBe(true);
     expect(await store.balance("local")).toBe(Number.MAX_SAFE_INTEGER);
   });

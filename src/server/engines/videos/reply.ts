@@ -86,16 +86,21 @@ const detailSchema = z.object({
   detail: z.array(z.object({ loc: z.array(z.union([z.string(), z.number()])), msg: z.string(), type: z.string() })),
 });
 
+const maxComplaints = 50;
+
 /** Returns what a refusal complains of: a text for each field in the list that FastAPI makes, else one text. */
 export function readComplaints(reply: Reply): string[] {
   const list = detailSchema.safeParse(reply.json).data?.detail;
-  return list?.map(({ loc, msg, type }) => `${loc.join(" ")}: ${msg} (${type})`) ?? [wordsOf(reply)];
+  const complaints = list?.slice(0, maxComplaints).map(({ loc, msg, type }) => `${loc.join(" ")}: ${msg} (${type})`);
+  return complaints?.map((text) => text.slice(0, maxCleaned)) ?? [wordsOf(reply)];
 }
 
 /** Finds an address in the text of an error. */
 export function findAddressIn({ json }: Reply): string | undefined {
   const { detail } = (json ?? {}) as { detail?: unknown };
-  return typeof detail === "string" ? /https?:\/\/[^\s"'<>]*[^\s"'<>.,)]/.exec(detail)?.[0] : undefined;
+  return typeof detail === "string"
+    ? /https?:\/\/[^\s"'<>]*[^\s"'<>.,)]/.exec(detail.slice(0, maxCleaned))?.[0]
+    : undefined;
 }
 
 /** Returns what a reply says, for people; at least its HTTP status. */
@@ -118,10 +123,13 @@ function findWords(error: unknown, depth = 0): string | undefined {
 }
 
 const maxWords = 500;
+/** Only so much of a text is looked at: an engine may send a megabyte. */
+const maxCleaned = 4_000;
 
 /** The text on one line, without control characters, and without the queries of addresses, which may hold secrets. */
 export function clean(text: string): string {
   const line = text
+    .slice(0, maxCleaned)
     .replace(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ")
     .replace(/(https?:\/\/[^\s"'?]+)\?[^\s"']*/g, "$1")
     .trim();

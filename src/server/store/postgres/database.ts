@@ -1,7 +1,8 @@
+import { randomUUID } from "node:crypto";
 import type { ClientConfig, PoolClient } from "pg";
 import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../api/message.ts";
+import type { OnTrouble } from "../../trouble.ts";
 
 export type Value = string | number | boolean | object | null | undefined;
 export type Row = Record<string, unknown>;
@@ -18,17 +19,25 @@ export type Database = {
   steadyMs(): number;
   /** Calls `onMessage` for each notification of a channel, until `close`; those of an outage are missed. */
   listen(channel: string, onMessage: (text: string) => void): void;
+  /** Rejects when statements outside a transaction do not share a connection, as behind PgBouncer in transaction mode. */
+  checkSessions(): Promise<void>;
   close(): Promise<void>;
 };
 
-/** A process that was suspended inside a transaction holds the rows that others wait for. */
-const limits = { statement_timeout: 10_000, idle_in_transaction_session_timeout: 10_000 };
+/**
+ * A process that was suspended inside a transaction holds the rows that others wait for. It is set by a statement: PgBouncer refuses to connect
+ * with settings that it does not know.
+ */
+const setLimits = "SET statement_timeout = 10000; SET idle_in_transaction_session_timeout = 10000";
 
 const connectTimeoutMs = 10_000;
 /** The connection may have gone without a word: longer than `statement_timeout`, by which the server answers. */
 const replyTimeoutMs = 12_000;
 const reconnectMs = 1_000;
 const endMs = 2_000;
+
+const poolerText =
+  "a pooler hands out its connections for one transaction each, and vidgen needs them for longer: set PgBouncer's pool_mode to session, or connect to PostgreSQL itself";
 
 export type DatabaseOptions = { maxConnections: number; clock: Pick<Clock, "sleep" | "now">; onTrouble: OnTrouble };
 
@@ -42,7 +51,6 @@ export async function openDatabase(
     connectionString: url,
     application_name: "vidgen",
     keepAlive: true,
-    ...limits,
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: replyTimeoutMs,
   };
@@ -50,7 +58,11 @@ export async function openDatabase(
   // A connection that breaks while nobody uses it is replaced by the next one.
   pool.on("error", () => {});
   // One that breaks between two statements of a transaction would end this process; the next statement fails then.
-  pool.on("connect", (client) => client.on("error", () => {}));
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
+    // The client sends its statements one after the other.
+    client.query(setLimits).catch(() => {});
+  });
   const stop = new AbortController();
   let isAway = false;
   let awayAt = clock.now();
@@ -121,6 +133,21 @@ export async function openDatabase(
         const result = await work((text, ...values) => runOn(client, text, values));
         await runOn(client, "COMMIT", []);
         return result;
+      }),
+    checkSessions: () =>
+      withClient(async (client) => {
+        const mark = randomUUID();
+        const readMark = "SELECT current_setting('vidgen.session', true) AS mark";
+        await runOn(client, `SET vidgen.session = '${mark}'`, []);
+        // A pooler hands the connection that was used last to the transaction of another client.
+        const theirs = await use(async (other) => {
+          await runOn(other, "BEGIN", []);
+          const [row] = await runOn(other, readMark, []);
+          const [own] = await runOn(client, readMark, []);
+          await runOn(other, "ROLLBACK", []);
+          return row?.mark === mark || own?.mark !== mark;
+        });
+        if (theirs) throw new Error(poolerText);
       }),
     steadyMs: () => clock.now() - awayAt,
     listen(channel, onMessage) {

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { endChanges } from "../change.ts";
-import { needsOf, submissionOf } from "../needs.ts";
+import { cutImages, joinImages, needsOf, submissionOf } from "../needs.ts";
 import type {
   GenerationQuery,
   GenerationSummary,
@@ -48,6 +48,15 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 
   return {
     generation: (id) => find(id),
+    async images(id) {
+      const generation = await find(id);
+      if (!generation) throw new Error(`no generation ${id}`);
+      const rows = await query<{ place: number; source: string }>(
+        "SELECT place, source FROM vidgen.images WHERE generation = (SELECT number FROM vidgen.generations WHERE id = $1)",
+        id,
+      );
+      return joinImages(generation.request.images, rows);
+    },
     /** A start with a key that another process executes at the same time waits for the lock of the account, and then finds the key. */
     start: (generation, cost, idempotency) =>
       transaction<StartOutcome>(async (sql) => {
@@ -120,6 +129,7 @@ async function add(
 ): Promise<void> {
   const { id, account, status, created_at, completed_at, request, callback_url, checkpoint, error, media } = generation;
   const needs = needsOf(generation);
+  const cut = cutImages(request);
   await query(
     `WITH
        added AS (
@@ -133,12 +143,15 @@ async function add(
        )
      INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
      SELECT $2, $13::text, $14, number, $11 FROM added WHERE $13::text IS NOT NULL`,
-    ...[id, account, status, created_at, completed_at, JSON.stringify({ request, callback_url })],
+    ...[id, account, status, created_at, completed_at, JSON.stringify({ request: cut.request, callback_url })],
     ...[JSON.stringify(checkpoint), JSON.stringify({ error, media }), request.model, request.prompt],
     ...[remaining_credits, -cost],
     ...(idempotency ? [idempotency.key, idempotency.body].map((text) => hash("sha256", text)) : [null, null]),
     ...[needs.images, needs.isReal, needs.isFetched, needs.engine, needs.isSubmitting],
   );
+  const insert = `INSERT INTO vidgen.images (generation, place, source)
+    SELECT number, $2, $3 FROM vidgen.generations WHERE id = $1`;
+  for (const { place, source } of cut.images) await query(insert, id, place, JSON.stringify(source));
 }
 
 /** This program wrote the rows, so that their JSON is not checked again. */

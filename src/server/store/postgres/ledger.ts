@@ -12,26 +12,26 @@ export function createLedger({ query, transaction }: Database) {
   };
   return {
     account: (keyHash) => accountOf(keyHash),
-    addAccount: ({ name, keyHash }) =>
+    addAccount: ({ name, keyHash, creditsOf = (had = 0) => had }) =>
       transaction(async (sql) => {
-        await sql("INSERT INTO vidgen.accounts (name) VALUES ($1) ON CONFLICT DO NOTHING", name);
+        const insert = "INSERT INTO vidgen.accounts (name) VALUES ($1) ON CONFLICT DO NOTHING RETURNING name";
+        const isNew = (await sql(insert, name)).length > 0;
         await sql("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2) ON CONFLICT DO NOTHING", keyHash, name);
         const account = await accountOf(keyHash, sql);
         if (account !== name) throw new Error(`this key belongs to the account ${account}`);
+        const had = await lockBalance(sql, name);
+        const credits = creditsOf(isNew ? undefined : had);
+        if (credits === had) return credits;
+        await sql("UPDATE vidgen.accounts SET balance = $2 WHERE name = $1", name, credits);
+        const entry = "INSERT INTO vidgen.ledger (account, amount, reason) VALUES ($1, $2, $3)";
+        await sql(entry, name, credits - had, "set by the service's owner");
+        await notify(sql, { kind: "credits" });
+        return credits;
       }),
     async balance(account) {
       const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1", account);
       return readBalance(account, row);
     },
-    setBalance: (account, credits) =>
-      transaction(async (sql) => {
-        const missing = credits - (await lockBalance(sql, account));
-        if (missing === 0) return;
-        await sql("UPDATE vidgen.accounts SET balance = $2 WHERE name = $1", account, credits);
-        const insert = "INSERT INTO vidgen.ledger (account, amount, reason) VALUES ($1, $2, $3)";
-        await sql(insert, account, missing, "set by the service's owner");
-        await notify(sql, { kind: "credits" });
-      }),
     async ledger({ before, limit, generation }: LedgerQuery) {
       const { condition, values } = where([
         ["ledger.number < ?", before],

@@ -91,6 +91,14 @@ const migrations: string[] = [
     WHERE next_at IS NOT NULL;
   CREATE INDEX deliveries_due ON vidgen.deliveries (due_at) WHERE due_at IS NOT NULL;
   `,
+  `
+  CREATE TABLE vidgen.images (
+    generation bigint NOT NULL REFERENCES vidgen.generations,
+    place integer NOT NULL,
+    source text NOT NULL,
+    PRIMARY KEY (generation, place)
+  );
+  `,
 ];
 
 /** Brings the database to this program's version. Rejects when another program made its schema, or a newer version of this one did. */

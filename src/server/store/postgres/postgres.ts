@@ -1,5 +1,5 @@
 import type { Clock } from "../../../io.ts";
-import type { OnTrouble } from "../../api/message.ts";
+import type { OnTrouble } from "../../trouble.ts";
 import type { Change } from "../change.ts";
 import type { Store } from "../store.ts";
 import { channel, notify, readChange } from "./changes.ts";
@@ -24,6 +24,9 @@ export type PostgresOptions = {
   onTrouble: OnTrouble;
 };
 
+const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
+  ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
+
 /** Any number, the same in each process. */
 const lock = 8_787;
 
@@ -37,6 +40,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
   const background = await openDatabase(url, { maxConnections: 4, clock, onTrouble });
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {
+    await database.checkSessions();
     await database.transaction(async (query) => {
       // One process prepares the tables, and the others wait.
       await query("SELECT pg_advisory_xact_lock($1)", lock);
@@ -47,6 +51,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;
     const store: Store = {
+      check: () => database.query(touch).then(() => {}),
       ...createLedger(database),
       ...createGenerations(database, { addDelivery: add, process }),
       ...deliveries,

@@ -1,4 +1,5 @@
 import { setImmediate } from "node:timers/promises";
+import { createOutageReporter, isUnavailable, type OnTrouble } from "../../trouble.ts";
 import type { Database } from "./database.ts";
 
 export type Commits = {
@@ -13,8 +14,15 @@ export type Commits = {
 
 type Change = { run(): void; resolve(): void; reject(error: unknown): void };
 
+export type CommitOptions = {
+  /** Rejects when nothing must be written now. */
+  check(): Promise<void>;
+  onTrouble: OnTrouble;
+};
+
 /** Group commit: changes that are requested at about the same time share one sync of the disk, which takes 20 times as long as a change. */
-export function createCommits(database: Database): Commits {
+export function createCommits(database: Database, { check, onTrouble }: CommitOptions): Commits {
+  const outage = createOutageReporter("The database cannot be written", onTrouble);
   const waiting: Change[] = [];
   let flushing = Promise.resolve();
   let isClosed = false;
@@ -23,7 +31,17 @@ export function createCommits(database: Database): Commits {
     while (waiting.length > 0) {
       // The callbacks of pending I/O run first: their changes join this commit.
       await setImmediate();
-      commit(waiting.splice(0), database);
+      const checked = await check().catch((error: Error) => error);
+      const batch = waiting.splice(0);
+      try {
+        if (checked) throw checked;
+        commit(batch, database);
+        outage.end();
+      } catch (error) {
+        // A change that was rejected with its own error keeps that error.
+        for (const change of batch) change.reject(error);
+        if (isUnavailable(error)) outage.report(error);
+      }
     }
   };
   return {
@@ -45,6 +63,7 @@ export function createCommits(database: Database): Commits {
   };
 }
 
+/** Throws when none of the changes was made; one that failed alone is rejected with its own error. */
 function commit(batch: Change[], database: Database): void {
   let applied: Change[];
   try {
@@ -53,9 +72,7 @@ function commit(batch: Change[], database: Database): void {
     database.exec("COMMIT");
   } catch (error) {
     if (database.inTransaction()) database.exec("ROLLBACK");
-    // A change that was rejected with its own error keeps that error.
-    for (const change of batch) change.reject(error);
-    return;
+    throw error;
   }
   for (const change of applied) change.resolve();
 }

@@ -1,6 +1,7 @@
-import { rmdir } from "node:fs/promises";
+import { rmdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Database as Connection } from "node-sqlite3-wasm";
+import { unavailable } from "../../trouble.ts";
 import { syncFolder } from "../sync.ts";
 
 export type Value = string | number | null;
@@ -51,19 +52,50 @@ export async function useWriteAheadLog(database: Database, file: string): Promis
   await syncFolder(dirname(file));
 }
 
+/**
+ * Returns what rejects when the file is no longer the one that was opened: what is written to a file that somebody has removed would be gone
+ * with this process.
+ */
+export async function createFileCheck(file: string): Promise<() => Promise<void>> {
+  if (file === ":memory:") return async () => {};
+  const opened = await stat(file);
+  return async () => {
+    const found = await stat(file).catch(() => undefined);
+    if (found?.ino !== opened.ino || found.dev !== opened.dev)
+      throw unavailable(
+        undefined,
+        `${file} was removed or replaced. Put it back, or stop the service and start it anew`,
+      );
+  };
+}
+
 /** Loaded with the first database, since it compiles 1.3 MB of WebAssembly. It is CommonJS, although its types declare no default export. */
 async function loadSqlite(): Promise<typeof import("node-sqlite3-wasm")> {
   const loaded: object = await import("node-sqlite3-wasm");
   return (loaded as { default: typeof import("node-sqlite3-wasm") }).default;
 }
 
+/** What SQLite says of a disk that is full, read-only or broken. The package gives no codes. */
+const diskTrouble = /disk is full|disk I\/O error|readonly database|unable to open database/;
+
+function describe(error: unknown): unknown {
+  return error instanceof Error && diskTrouble.test(error.message) ? unavailable(error) : error;
+}
+
 /** Narrows the package's types to the values that are stored here. */
 function wrap(connection: Connection): Database {
+  const ask = <T>(work: () => T): T => {
+    try {
+      return work();
+    } catch (error) {
+      throw describe(error);
+    }
+  };
   return {
-    exec: (sql) => connection.exec(sql),
-    run: (sql, ...values) => connection.run(sql, values).changes,
-    all: (sql, ...values) => connection.all(sql, values) as Row[],
-    get: (sql, ...values) => (connection.get(sql, values) ?? undefined) as Row | undefined,
+    exec: (sql) => ask(() => connection.exec(sql)),
+    run: (sql, ...values) => ask(() => connection.run(sql, values).changes),
+    all: (sql, ...values) => ask(() => connection.all(sql, values) as Row[]),
+    get: (sql, ...values) => ask(() => (connection.get(sql, values) ?? undefined) as Row | undefined),
     inTransaction: () => connection.inTransaction,
     close: () => connection.close(),
   };

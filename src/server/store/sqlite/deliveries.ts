@@ -13,8 +13,9 @@ export function createDeliveries(database: Database) {
   return {
     add({ id, generation, url, body, next_at }: Delivery): void {
       const changes = database.run(
-        "INSERT INTO deliveries (id, generation, request, next_at, host) SELECT ?, number, ?, ?, ? FROM generations WHERE id = ?",
-        ...[id, JSON.stringify({ url, body }), next_at, hostOf(url), generation],
+        `INSERT INTO deliveries (id, generation, request, next_at, planned_at, host)
+         SELECT ?, number, ?, ?, ?, ? FROM generations WHERE id = ?`,
+        ...[id, JSON.stringify({ url, body }), next_at, next_at, hostOf(url), generation],
       );
       if (changes === 0) throw new Error(`no generation ${generation}`);
     },
@@ -26,18 +27,19 @@ export function createDeliveries(database: Database) {
          WHERE deliveries.number IN (
            SELECT number FROM (
              SELECT number, next_at, host, row_number() OVER (PARTITION BY host ORDER BY next_at, number) AS place
-             FROM deliveries WHERE next_at <= ? AND id NOT IN (SELECT value FROM json_each(?))
+             FROM deliveries
+             WHERE next_at IS NOT NULL AND (next_at <= ? OR planned_at > ?) AND id NOT IN (SELECT value FROM json_each(?))
            ) LEFT JOIN json_each(?) AS busy ON busy.key = host
            WHERE place <= ? - coalesce(busy.value, 0) ORDER BY next_at, number LIMIT ?
          ) ORDER BY next_at, deliveries.number`,
-        ...[now, JSON.stringify(except), JSON.stringify(busy), perHost, limit],
+        ...[now, now, JSON.stringify(except), JSON.stringify(busy), perHost, limit],
       );
       const later = database.get("SELECT min(next_at) AS next_at FROM deliveries WHERE next_at > ?", now)?.next_at;
       const nextMs = later ? Date.parse(String(later)) - Date.parse(now) : Number.POSITIVE_INFINITY;
       return { deliveries: rows.map(readRow), nextMs };
     },
     record(id: string, { at, outcome, delivered, reply }: Attempt, next_at: string | null): void {
-      const changes = database.run("UPDATE deliveries SET next_at = ? WHERE id = ?", next_at, id);
+      const changes = database.run("UPDATE deliveries SET next_at = ?, planned_at = ? WHERE id = ?", next_at, at, id);
       if (changes === 0) throw new Error(`no delivery ${id}`);
       database.run(
         `INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply)
@@ -48,9 +50,9 @@ export function createDeliveries(database: Database) {
     },
     resend(generation: string, at: string): Delivery | undefined {
       const row = database.get(
-        `UPDATE deliveries SET next_at = ? WHERE generation = (SELECT number FROM generations WHERE id = ?)
+        `UPDATE deliveries SET next_at = ?, planned_at = ? WHERE generation = (SELECT number FROM generations WHERE id = ?)
          RETURNING id, request, next_at, (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts`,
-        ...[at, generation],
+        ...[at, at, generation],
       );
       return row && readRow({ ...row, generation });
     },

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { needsOf, submissionOf } from "../needs.ts";
+import { cutImages, joinImages, needsOf, submissionOf } from "../needs.ts";
 import type {
   GenerationEnd,
   GenerationQuery,
@@ -10,7 +10,7 @@ import type {
   StoredCheckpoint,
   StoredGeneration,
 } from "../store.ts";
-import type { Database, Row } from "./database.ts";
+import type { Database, Row, Value } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
 import { containing, where } from "./where.ts";
 
@@ -35,13 +35,20 @@ export function createGenerations(database: Database, ledger: Ledger) {
     const { id, account, status, created_at, completed_at, request, callback_url, error, media, checkpoint } =
       generation;
     const needs = needsOf(generation);
+    const cut = cutImages(request);
     database.run(
       `INSERT INTO generations (${columns}, images, is_real, is_fetched, engine, is_submitting)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[id, account, status, created_at, completed_at],
-      ...[JSON.stringify({ request, callback_url }), JSON.stringify(checkpoint), JSON.stringify({ error, media })],
+      ...[
+        JSON.stringify({ request: cut.request, callback_url }),
+        JSON.stringify(checkpoint),
+        JSON.stringify({ error, media }),
+      ],
       ...[needs.images, Number(needs.isReal), Number(needs.isFetched), needs.engine, Number(needs.isSubmitting)],
     );
+    const insert = "INSERT INTO images (generation, place, source) SELECT number, ?, ? FROM generations WHERE id = ?";
+    for (const { place, source } of cut.images) database.run(insert, place, JSON.stringify(source), id);
   };
 
   return {
@@ -62,6 +69,13 @@ export function createGenerations(database: Database, ledger: Ledger) {
       return { kind: "started", generation, remaining_credits, replayed: false };
     },
     find,
+    images(id: string): string[] {
+      const rows = database.all(
+        "SELECT place, source FROM images WHERE generation = (SELECT number FROM generations WHERE id = ?)",
+        id,
+      );
+      return joinImages(get(id).request.images, rows as { place: Value; source: Value }[]);
+    },
     list({ before, limit, status, model, text, ids }: GenerationQuery): GenerationSummary[] {
       const { condition, values } = where([
         ["number < (SELECT number FROM generations WHERE id = ?)", before],

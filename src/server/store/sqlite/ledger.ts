@@ -1,5 +1,5 @@
 import { refundOf } from "../needs.ts";
-import type { LedgerEntry, LedgerQuery } from "../store.ts";
+import type { LedgerEntry, LedgerQuery, NewAccount } from "../store.ts";
 import type { Database } from "./database.ts";
 import { where } from "./where.ts";
 
@@ -18,18 +18,17 @@ export function createLedger(database: Database) {
   return {
     accountOf,
     balance,
-    addAccount({ name, keyHash }: { name: string; keyHash: string }): void {
+    addAccount({ name, keyHash, creditsOf = (had = 0) => had }: NewAccount): number {
+      const isNew = database.run("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING", name) > 0;
+      database.run("INSERT INTO keys (hash, account) VALUES (?, ?) ON CONFLICT DO NOTHING", keyHash, name);
       const account = accountOf(keyHash);
-      if (account === name) return;
-      if (account !== undefined) throw new Error(`this key belongs to the account ${account}`);
-      database.run("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING", name);
-      database.run("INSERT INTO keys (hash, account) VALUES (?, ?)", keyHash, name);
-    },
-    setBalance(account: string, credits: number): void {
-      // Throws for an unknown account. The database itself refuses an amount or a balance that is out of range.
-      const missing = credits - balance(account);
+      if (account !== name) throw new Error(`this key belongs to the account ${account}`);
+      const had = balance(name);
+      const credits = creditsOf(isNew ? undefined : had);
+      // The database itself refuses an amount or a balance that is out of range.
       const insert = "INSERT INTO ledger (account, amount, reason) VALUES (?, ?, 'set by the service''s owner')";
-      if (missing !== 0) database.run(insert, account, missing);
+      if (credits !== had) database.run(insert, name, credits - had);
+      return credits;
     },
     /** Pays for a generation, by its id. The database refuses to do so twice. */
     debit(account: string, cost: number, generation: string): void {

@@ -4,7 +4,8 @@ import type { Database } from "./database.ts";
  * The script at index n brings a database from version n to version n + 1. A released script is never changed.
  *
  * Texts from outside are stored as JSON, since SQLite ends a text at a NUL. `balance` is the sum of an account's rows in the ledger. A
- * trigger updates it, so that a start does not add up hundreds of thousands of rows; it is compared with the ledger after a crash.
+ * trigger updates it, so that a start does not add up hundreds of thousands of rows; it is compared with the ledger after a crash. An attempt
+ * of a delivery was planned at `planned_at` for `next_at`: a clock that shows an earlier time than both was set back.
  */
 const migrations: string[] = [
   `
@@ -99,6 +100,18 @@ const migrations: string[] = [
   DROP INDEX pending;
   CREATE INDEX pending ON deliveries (next_at, number, host, id) WHERE next_at IS NOT NULL;
   `,
+  `
+  ALTER TABLE deliveries ADD COLUMN planned_at TEXT;
+  CREATE INDEX planned ON deliveries (planned_at, number, host, id, next_at) WHERE next_at IS NOT NULL;
+  `,
+  `
+  CREATE TABLE images (
+    generation INTEGER NOT NULL REFERENCES generations,
+    place INTEGER NOT NULL,
+    source TEXT NOT NULL,
+    PRIMARY KEY (generation, place)
+  ) STRICT;
+  `,
 ];
 
 /**
@@ -123,6 +136,11 @@ export function migrate(database: Database): void {
   const missing = migrations.slice(version);
   if (missing.length > 0)
     database.exec(`BEGIN IMMEDIATE; ${missing.join("")} PRAGMA user_version = ${migrations.length}; COMMIT`);
+}
+
+/** Writes to the file, and changes nothing. */
+export function touch(database: Database): void {
+  database.exec(`PRAGMA user_version = ${migrations.length}`);
 }
 
 function versionOf(database: Database): number {

@@ -1,21 +1,22 @@
 import { mkdir } from "node:fs/promises";
+import type { OnTrouble } from "../../trouble.ts";
 import { type Change, endChanges } from "../change.ts";
 import type { Store } from "../store.ts";
 import { createClaims } from "./claims.ts";
 import { createCommits } from "./commits.ts";
-import { type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
+import { createFileCheck, type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
 import { createDeliveries } from "./deliveries.ts";
 import { createGenerations } from "./generations.ts";
 import { createLedger } from "./ledger.ts";
-import { checkDatabase, migrate } from "./migrations.ts";
+import { checkDatabase, migrate, touch } from "./migrations.ts";
 
 /**
  * Opens the state in a SQLite file, or an empty one in memory. The caller must hold the lock of the file's folder: the file itself is not
- * locked. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
+ * locked. `onTrouble` hears of a disk that cannot be written. Rejects, and leaves the file unchanged, when it belongs to another program, was written by a newer version, or is damaged after a crash.
  */
-export async function openStore(file: string): Promise<Store> {
+export async function openStore(file: string, onTrouble: OnTrouble = () => {}): Promise<Store> {
   const database = await openChecked(file);
-  const commits = createCommits(database);
+  const commits = createCommits(database, { check: await createFileCheck(file), onTrouble });
   const ledger = createLedger(database);
   const generations = createGenerations(database, ledger);
   const deliveries = createDeliveries(database);
@@ -31,14 +32,14 @@ export async function openStore(file: string): Promise<Store> {
     return value;
   };
   return {
+    check: () => commits.write(() => touch(database)),
     account: async (keyHash) => ledger.accountOf(keyHash),
-    addAccount: (account) => commits.write(() => ledger.addAccount(account)),
-    balance: async (account) => ledger.balance(account),
-    setBalance: (account, credits) =>
+    addAccount: (account) =>
       write(
-        () => ledger.setBalance(account, credits),
+        () => ledger.addAccount(account),
         () => [{ kind: "credits" }],
       ),
+    balance: async (account) => ledger.balance(account),
     start: (generation, cost, idempotency) =>
       write(
         () => generations.start(generation, cost, idempotency),
@@ -48,6 +49,7 @@ export async function openStore(file: string): Promise<Store> {
             : [],
       ),
     generation: async (id) => generations.find(id),
+    images: async (id) => generations.images(id),
     keepCheckpoint: (id, checkpoint) =>
       write(
         () => generations.keepCheckpoint(id, checkpoint),

@@ -122,8 +122,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     }
 
     const { store } = await open(url);
-    await store.addAccount({ name: "local", keyHash: "hash" });
-    await store.setBalance("local", 1_000);
+    await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => 1_000 });
     const start = async () => {
       const generation = newGeneration();
       await store.start(generation, cost, undefined);

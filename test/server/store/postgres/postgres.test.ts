@@ -13,8 +13,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   async function openAll(count: number, credits: number) {
     const url = await server().createDatabase();
     const stores = await Promise.all(Array.from({ length: count }, async () => (await open(url)).store));
-    await stores[0]?.addAccount({ name: "local", keyHash: "hash" });
-    await stores[0]?.setBalance("local", credits);
+    await stores[0]?.addAccount({ name: "local", keyHash: "hash", creditsOf: () => credits });
     return { url, stores };
   }
 
@@ -87,7 +86,11 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   test("five processes that open an empty database at once prepare it once, and agree on what counts there", async () => {
     const url = await server().createDatabase();
     const processes = await Promise.all(Array.from({ length: 5 }, () => open(url)));
-    expect(await query(url, "SELECT version FROM vidgen.versions")).toEqual([{ version: 1 }, { version: 2 }]);
+    expect(await query(url, "SELECT version FROM vidgen.versions")).toEqual([
+      { version: 1 },
+      { version: 2 },
+      { version: 3 },
+    ]);
     const secrets = await Promise.all(
       processes.map(({ initialize }, i) => {
         const account = { name: "local", keyHash: `hash ${i}`, credits: 100 + i };
@@ -129,7 +132,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
       `ALTER TABLE vidgen.generations DROP COLUMN images, DROP COLUMN is_real, DROP COLUMN is_fetched,
          DROP COLUMN engine, DROP COLUMN is_submitting;
        DROP INDEX vidgen.waiting_by_model; ALTER TABLE vidgen.deliveries DROP COLUMN host, DROP COLUMN due_at;
-       DELETE FROM vidgen.versions WHERE version = 2; CREATE SCHEMA vidgen_jobs; CREATE TABLE vidgen_jobs.job (id int)`,
+       DROP TABLE vidgen.images; DELETE FROM vidgen.versions WHERE version >= 2; CREATE SCHEMA vidgen_jobs; CREATE TABLE vidgen_jobs.job (id int)`,
     );
     const { store: migrated } = await open(url);
     const among = { limit: 9, except: [] };

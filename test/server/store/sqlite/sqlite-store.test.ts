@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import fs, { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import fs, { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import sqlite from "node-sqlite3-wasm";
 import { expect, onTestFinished, test } from "vitest";
 import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store, StoredGeneration } from "../../../../src/server/store/store.ts";
+import type { OnTrouble } from "../../../../src/server/trouble.ts";
 import { compile } from "../../../compiled.ts";
 import { makeFolder } from "../../service.ts";
 import {
@@ -19,19 +20,19 @@ import {
   newDelivery,
   newGeneration,
   odd,
+  setCredits,
 } from "../records.ts";
 
-async function open(file = ":memory:"): Promise<Store> {
-  const store = await openStore(file);
+async function open(file = ":memory:", onTrouble?: OnTrouble): Promise<Store> {
+  const store = await openStore(file, onTrouble);
   onTestFinished(() => store.close().catch(() => {}));
   return store;
 }
 
 /** A store with the account "local", which has these credits. */
-async function openWith(credits: number, file?: string): Promise<Store> {
-  const store = await open(file);
-  await store.addAccount({ name: "local", keyHash: "hash" });
-  await store.setBalance("local", credits);
+async function openWith(credits: number, file?: string, onTrouble?: OnTrouble): Promise<Store> {
+  const store = await open(file, onTrouble);
+  await store.addAccount({ name: "local", keyHash: "hash", creditsOf: () => credits });
   return store;
 }
 
@@ -96,7 +97,7 @@ test("changes that are asked for at once are made in their order", async () => {
     false,
     { remaining_credits: 70 },
   ]);
-  await Promise.all([start(), start(), store.setBalance("local", 500), start()]);
+  await Promise.all([start(), start(), setCredits(store, "local", 500), start()]);
   expect(await store.balance("local")).toBe(490);
 });
 
@@ -115,6 +116,24 @@ test("a delivery is pending until no next attempt is planned, and again once it 
   const due = { ...delivery, attempts: 3, next_at };
   expect(await store.resend(generation.id, next_at)).toEqual(due);
   expect(await findPending(store)).toEqual([due]);
+});
+
+test("a delivery is due, too, when the clock was set back to before it was planned", async () => {
+  const store = await openWith(100);
+  const generation = newGeneration();
+  await store.start(generation, cost, undefined);
+  await store.finish(generation.id, completed, newDelivery("1", generation.id, "2026-01-01T12:00:00.000Z"));
+  const dueAt = async (now: string) => {
+    const { deliveries } = await store.due({ now, limit: 9, perHost: 9, except: [], busy: {} });
+    return deliveries.length;
+  };
+  const setBack = "2026-01-01T11:00:00.000Z";
+  expect(await dueAt(setBack)).toBe(1);
+  const failed = attempt("HTTP 500", { at: "2026-01-01T12:00:00.000Z" });
+  await store.recordAttempt("1", failed, "2026-01-01T13:00:00.000Z");
+  expect([await dueAt("2026-01-01T12:59:59.000Z"), await dueAt(setBack)]).toEqual([0, 1]);
+  await store.recordAttempt("1", { ...failed, at: setBack }, null);
+  expect(await dueAt(setBack)).toBe(0);
 });
 
 // The file.
@@ -181,7 +200,8 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
+    `DROP TABLE images; DROP INDEX planned; ALTER TABLE deliveries DROP COLUMN planned_at;
+     DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
      DROP INDEX pending; CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
      ${["images", "is_real", "is_fetched", "engine", "is_submitting"].map((name) => `ALTER TABLE generations DROP COLUMN ${name};`).join(" ")}
      ALTER TABLE deliveries DROP COLUMN host;
@@ -291,7 +311,7 @@ test("a change that comes while another waits for its commit shares the sync", a
   const added = store.addAccount({ name: "local", keyHash: "hash" });
   await Promise.resolve();
   expect(await store.account("hash")).toBeUndefined();
-  await Promise.all([added, store.setBalance("local", 5)]);
+  await Promise.all([added, setCredits(store, "local", 5)]);
   expect(syncs).toBe(1);
 });
 
@@ -299,16 +319,22 @@ test.each(["fsyncSync", "writeSync"] as const)(
   "a disk that fails at %s fails the whole commit, and the store goes on",
   async (call) => {
     const file = await newFile();
-    const store = await openWith(1_000, file);
+    const troubles: unknown[] = [];
+    const store = await openWith(1_000, file, (what, error) => troubles.push(`${what}: ${error}`));
     let isFull = true;
     intercept(call, () => {
       if (isFull) throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
     });
     const lost = Array.from({ length: 8 }, () => newGeneration());
     const outcomes = await Promise.allSettled(lost.map((each) => store.start(each, cost, undefined)));
-    expect(outcomes.map(({ status }) => status)).toEqual(Array(8).fill("rejected"));
+    expect(outcomes).toEqual(
+      Array(8).fill({ status: "rejected", reason: expect.objectContaining({ isUnavailable: true }) }),
+    );
+    await expect(store.check()).rejects.toMatchObject({ isUnavailable: true });
+    expect(troubles).toEqual([expect.stringMatching(/^The database cannot be written: Error: (disk|database)/)]);
     expect(await findUnfinished(store)).toEqual([]);
     isFull = false;
+    await store.check();
     const kept = newGeneration();
     expect(await store.start(kept, cost, undefined)).toMatchObject({ kind: "started", remaining_credits: 990 });
     await store.close();
@@ -317,6 +343,21 @@ test.each(["fsyncSync", "writeSync"] as const)(
     expect(await again.balance("local")).toBe(990);
   },
 );
+
+test("a file that somebody removes or replaces takes no more starts, until it is back", async () => {
+  const file = await newFile();
+  const troubles: unknown[] = [];
+  const store = await openWith(100, file, (what, error) => troubles.push(`${what}: ${error}`));
+  const start = () => store.start(newGeneration(), cost, undefined);
+  const away = { isUnavailable: true, message: expect.stringContaining("was removed or replaced") };
+  renameSync(file, `${file}.away`);
+  await expect(start()).rejects.toMatchObject(away);
+  writeFileSync(file, "");
+  await expect(store.check()).rejects.toMatchObject(away);
+  expect(troubles).toHaveLength(1);
+  renameSync(`${file}.away`, file);
+  expect(await start()).toMatchObject({ remaining_credits: 90 });
+});
 
 test("a closed database is one file, which has all that was under way", async () => {
   const file = await newFile();
