@@ -4,7 +4,14 @@ import { systemReason } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Lease } from "../lease.ts";
 import { type Address, type Announcement, acquireFolder, readAnnouncement, writeAnnouncement } from "./announcement.ts";
-import { createKey, hashKey, localAccount, prepareLocalAccount, usualCredits } from "./api/accounts.ts";
+import {
+  createKey,
+  hashKey,
+  localAccount,
+  prepareLocalAccount,
+  replaceLocalKey,
+  usualCredits,
+} from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
 import type { RequestEvent } from "./api/log.ts";
 import type { Handler } from "./api/message.ts";
@@ -41,6 +48,8 @@ type CommonOptions = {
   /** The addresses under which they do, when these are others, as behind a proxy. Without a slash at the end. */
   publicUrls?: { api?: string | undefined; media?: string | undefined };
   pace: Pace;
+  /** Whether the local account gets a new key in place of those that it had. */
+  rotate?: boolean;
   /** Whether there is a page for a browser. */
   hasPage?: boolean;
   onDelivery(event: DeliveryEvent): void;
@@ -112,7 +121,7 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
   // Another process writes to the folder now.
   lost.addEventListener("abort", () => void close(0), { once: true });
   try {
-    const credentials = await prepareCredentials(folder);
+    const credentials = await prepareCredentials(options);
     const { api_key, webhook_secret } = credentials;
     const store = await openState(options, confirm);
     steps.push(store.close);
@@ -149,9 +158,14 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };
     const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };
     const { isFirst, ...secrets } = await initialize(first);
+    if (options.rotate) await replaceLocalKey(store, api_key);
     const { service, urls, pageUrl } = await openParts(options, { steps, store, videos, secrets }, io);
     await service.start("all");
-    const address = { ...urls, api_key: isFirst ? api_key : null, webhook_secret: secrets.webhookSecret };
+    const address = {
+      ...urls,
+      api_key: isFirst || options.rotate ? api_key : null,
+      webhook_secret: secrets.webhookSecret,
+    };
     return { ...service, kind: "running", address, pageUrl, lost: new AbortController().signal, close };
   } catch (error) {
     await close(0);
@@ -223,10 +237,10 @@ async function openState(options: OpenOptions, confirm: Lease["confirm"]) {
 }
 
 /** Keeps the key and the secret of an earlier process, and removes its addresses. */
-async function prepareCredentials(folder: string) {
+async function prepareCredentials({ folder, rotate }: OpenOptions) {
   const known = await readAnnouncement(folder);
   const credentials = {
-    api_key: known?.api_key ?? createKey(),
+    api_key: (rotate ? undefined : known?.api_key) ?? createKey(),
     webhook_secret: known?.webhook_secret ?? createSecret(),
   };
   await writeAnnouncement(folder, credentials);

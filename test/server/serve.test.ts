@@ -1,5 +1,5 @@
 import { EventEmitter, once } from "node:events";
-import fs, { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import fs, { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../src/cli/system.ts";
@@ -74,6 +74,37 @@ test("what its owner set reaches the service: engines, prices and directives", a
   };
   expect(await (await start("a fox")).json()).toMatchObject({ remaining_credits: 600 });
   expect((await start("a fox [http: 418]")).status).toBe(418);
+});
+
+test("a key that was rotated, or whose service.json was removed, is refused", async () => {
+  const folder = await makeFolder();
+  const run = async (rotate: boolean) => {
+    const service = await openService(
+      {
+        ...{ folder, rotate, engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
+        ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
+      },
+      systemIo(),
+    );
+    if (service.kind === "held") throw new Error("held");
+    const accepts = async (key: string) => {
+      const headers = { Authorization: `Bearer ${key}` };
+      return (await service.api(new Request("http://127.0.0.1/api/generation-status", { headers }))).status !== 401;
+    };
+    return { key: service.address.api_key, accepts, close: () => service.close(0) };
+  };
+  const first = await run(false);
+  await first.close();
+  const rotated = await run(true);
+  expect([await rotated.accepts(first.key), await rotated.accepts(rotated.key)]).toEqual([false, true]);
+  await rotated.close();
+  const same = await run(false);
+  expect(same.key).toBe(rotated.key);
+  await same.close();
+  rmSync(join(folder, "service.json"));
+  const fresh = await run(false);
+  onTestFinished(fresh.close);
+  expect([await fresh.accepts(rotated.key), await fresh.accepts(fresh.key)]).toEqual([false, true]);
 });
 
 test("a service whose folder another process has taken over closes, and writes there no more", async () => {

@@ -52,6 +52,8 @@ function declare(program: CommandUnknownOpts) {
       "set the account's credits (default: at least 1000); with --database, when it is made",
     )
     .option("--key-for <account>", "create another account, print its API key, and exit")
+    .option("--revoke <key or account>", "make a key, or all keys of an account, useless, and exit")
+    .option("--rotate", "begin with a new API key of one's own; the one before works no more")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
     .option("--webhook-log", "print each callback as it is sent")
     .option("--page", "serve the page in a browser (default: only for this machine)")
@@ -102,6 +104,7 @@ async function serve(flags: Flags, context: Context): Promise<void> {
   const database = findDatabase(flags.database, context.io, context.output);
   const options = { ...flags, database };
   if (options.keyFor !== undefined) return printKey(options.keyFor, options, context);
+  if (options.revoke !== undefined) return revoke(options.revoke, options, context);
   if (database === undefined && options.media !== undefined)
     throw usage("--media needs --database: the embedded database keeps its videos beside it.");
   const engines = await openEngines(options, context);
@@ -154,6 +157,7 @@ async function open(options: Options, engines: Engine[], context: Context): Prom
     hasDirectives: options.directives ?? false,
     hasRefunds: options.refunds,
     pace: options.pace,
+    rotate: options.rotate ?? false,
     credits: readCredits(options),
     hasPage: options.page ?? addresses.isLoopback,
     onDelivery,
@@ -198,6 +202,32 @@ async function printKey(name: string, { database, ...options }: Options, { io, o
   const made = await make();
   await output.result(made.api_key, made);
   output.note(`The account ${name} has ${made.credits} credits. This key is shown only once.`);
+}
+
+async function revoke(text: string, { database }: Options, { io, output }: Context): Promise<void> {
+  const { localAccount, revokeKeys, revokeSharedKeys } = await import("../../server/api/accounts.ts");
+  if (text === localAccount && database === undefined)
+    throw usage("The key of the local account is not revoked, but replaced.", "vidgen serve --rotate");
+  const remove = async () => {
+    if (database !== undefined)
+      return revokeSharedKeys(database, text, io).catch((error) => {
+        throw databaseError(error);
+      });
+    const { folder } = await findServiceFolder(io);
+    return revokeKeys(folder, text, io).catch((error) => {
+      throw folderError(error, folder);
+    });
+  };
+  const { revoked } = await remove();
+  if (revoked === 0)
+    throw usage(
+      "There is no such key, and no account of this name has one.",
+      "vidgen serve --key-for <account> makes one.",
+    );
+  await output.result(String(revoked), { revoked });
+  output.note(
+    `${revoked === 1 ? "One key is" : `${revoked} keys are`} refused from now on. Credits and generations stay.`,
+  );
 }
 
 /** Rejects when another process has taken over the folder: it may when this process was suspended for over a minute. */

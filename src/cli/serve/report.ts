@@ -32,7 +32,7 @@ export async function printAddress(
     output.note(
       "An earlier process has made the account and its key. For another key, with the same database: vidgen serve --key-for local",
     );
-  if (page_url !== null) output.note(`See it in a browser: ${page_url}`);
+  if (page_url !== null) output.note(`See it in a browser; for a day, anyone with this link is signed in: ${page_url}`);
   output.note(`Callbacks are signed with ${webhook_secret}`);
   if (allowRemote && !isLoopback(host))
     output.note(

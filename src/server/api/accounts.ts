@@ -36,10 +36,24 @@ export function hashKey(key: string): string {
   return hash("sha256", key);
 }
 
-/** Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. */
+/**
+ * Creates the local account with its key, and sets its balance: to `credits`, or to at least the default without them. A key that it had before
+ * works no more.
+ */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   const creditsOf = (had = 0) => credits ?? Math.max(usualCredits, had);
-  await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf });
+  await replaceLocalKey(store, apiKey, creditsOf);
+}
+
+/** Makes this key the only one of the local account. */
+export async function replaceLocalKey(
+  store: Store,
+  apiKey: string,
+  creditsOf?: (had: number | undefined) => number,
+): Promise<void> {
+  const keyHash = hashKey(apiKey);
+  await store.addAccount({ name: localAccount, keyHash, ...(creditsOf && { creditsOf }) });
+  await store.removeKeys({ account: localAccount, except: keyHash });
 }
 
 /** Lets nobody but the owner of the service go on. */
@@ -59,6 +73,41 @@ export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Res
   };
 }
 
+/** POST /accounts/revoke: `{"revoke"}` is a key, or the name of an account all of whose keys are removed. Replies with how many. */
+export function createRevokeRoute(store: Store): (c: ApiContext) => Promise<Response> {
+  return async (c) => {
+    const { revoke } = Object((await readJson(c)).json) as Record<string, unknown>;
+    if (typeof revoke !== "string") throw refuse(400, "invalid_revoke", "revoke must be a key or an account");
+    const own = revoke === localAccount || (await store.account(hashKey(revoke))) === localAccount;
+    if (own) throw refuse(409, "own_key", "the local account's key is replaced by vidgen serve --rotate");
+    return c.json(await removeKeys(store, revoke));
+  };
+}
+
+async function removeKeys(store: Store, revoke: string): Promise<{ revoked: number }> {
+  const one = await store.removeKeys({ keyHash: hashKey(revoke) });
+  return { revoked: one > 0 ? one : await store.removeKeys({ account: revoke }) };
+}
+
+/** Removes a key, or all of an account, from the service of a folder: through the process that runs it, else directly in its store. */
+export async function revokeKeys(folder: string, revoke: string, io: Io): Promise<{ revoked: number }> {
+  const acquired = await acquireFolder(folder, io);
+  if (acquired.kind === "held") return askRunning<{ revoked: number }>(folder, "/accounts/revoke", { revoke }, io);
+  try {
+    const store = await openStore(join(folder, "service.db"));
+    return await removeKeys(store, revoke).finally(store.close);
+  } finally {
+    await acquired.lease.release();
+  }
+}
+
+/** As `revokeKeys`, in the service of a PostgreSQL database. */
+export async function revokeSharedKeys(database: string, revoke: string, io: Io): Promise<{ revoked: number }> {
+  const { openPostgres } = await import("../store/postgres/postgres.ts");
+  const { store } = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
+  return removeKeys(store, revoke).finally(store.close);
+}
+
 /**
  * Makes a further account, or a further key for one that exists, in the service of a folder: through the process that runs the service, else
  * directly in its store. Rejects with an error made for people.
@@ -69,7 +118,7 @@ export async function makeKey(
   io: Io,
 ): Promise<AccountKey> {
   const acquired = await acquireFolder(folder, io);
-  if (acquired.kind === "held") return askRunning(folder, account, io);
+  if (acquired.kind === "held") return askRunning<AccountKey>(folder, "/accounts", account, io);
   try {
     const store = await openStore(join(folder, "service.db"));
     return await addAccount(store, account.name, account.credits).finally(store.close);
@@ -89,13 +138,13 @@ export async function makeSharedKey(
   return addAccount(store, account.name, account.credits).finally(store.close);
 }
 
-async function askRunning(folder: string, account: object, { fetch }: Io): Promise<AccountKey> {
+async function askRunning<Reply>(folder: string, path: string, body: object, { fetch }: Io): Promise<Reply> {
   const { base_url, api_key } = (await readAnnouncement(folder)) ?? {};
   if (base_url === undefined) throw new Error("the running service does not respond yet; try again");
   const headers = { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" };
-  const reply = await fetch(`${base_url}/accounts`, { method: "POST", headers, body: JSON.stringify(account) });
+  const reply = await fetch(`${base_url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
   if (reply.status >= 300) throw new Error(`the running service refused: HTTP ${reply.status}`);
-  return JSON.parse(await reply.text()) as AccountKey;
+  return JSON.parse(await reply.text()) as Reply;
 }
 
 async function addAccount(store: Store, name: string, credits: number | undefined): Promise<AccountKey> {

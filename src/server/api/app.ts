@@ -6,7 +6,7 @@ import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../jobs/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { OnTrouble } from "../trouble.ts";
-import { createAccountRoute, hashKey, requireOwner } from "./accounts.ts";
+import { createAccountRoute, createRevokeRoute, hashKey, requireOwner } from "./accounts.ts";
 import { type ApiEnv, errorResponse, type Handler, refuse } from "./message.ts";
 import { createStartRoute, type StartOptions } from "./start.ts";
 import { statusBody } from "./status-body.ts";
@@ -23,8 +23,8 @@ export type AppOptions = StartOptions & {
 };
 
 /**
- * Returns the API: both endpoints of the interface (section 4), and two of the local service's own for its owner, /accounts for
- * `serve --key-for` and /engines for `doctor`.
+ * Returns the API: both endpoints of the interface (section 4), and those of the local service's own for its owner, /accounts for
+ * `serve --key-for`, /accounts/revoke for `serve --revoke`, and /engines for `doctor`.
  */
 export function createApp(options: AppOptions): Handler {
   const app = new Hono<ApiEnv>();
@@ -32,6 +32,7 @@ export function createApp(options: AppOptions): Handler {
   app.all("/api/generate", allow("POST"), requireKey, createStartRoute(options));
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
   app.all("/accounts", allow("POST"), requireKey, requireOwner, createAccountRoute(options.store));
+  app.all("/accounts/revoke", allow("POST"), requireKey, requireOwner, createRevokeRoute(options.store));
   app.all("/engines", allow("GET"), requireKey, requireOwner, createEnginesRoute(options));
   for (const routes of options.beside ?? []) app.route("/", routes);
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));

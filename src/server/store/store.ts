@@ -112,6 +112,8 @@ export type DueQuery = {
  */
 export type NewAccount = { name: string; keyHash: string; creditsOf?(had: number | undefined): number };
 
+export type Revoked = { account: string; except?: string } | { keyHash: string };
+
 /** The result of a start; `replayed` when a start with the same Idempotency-Key was executed before. */
 export type StartOutcome =
   | { kind: "started"; generation: StoredGeneration; remaining_credits: number; replayed: boolean }
@@ -172,6 +174,8 @@ export type Store = {
    * started meanwhile. Resolves with its credits. Rejects when the key belongs to another account.
    */
   addAccount(account: NewAccount): Promise<number>;
+  /** Removes an account's keys but for one, or one key; all by their hashes. Resolves with how many there were. */
+  removeKeys(keys: Revoked): Promise<number>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
   /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. */

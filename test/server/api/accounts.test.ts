@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { prepareLocalAccount } from "../../../src/server/api/accounts.ts";
+import { hashKey, prepareLocalAccount } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import {
   apiKey,
@@ -86,4 +86,35 @@ test("the owner's account has at least 1000 credits at each start of the service
   expect(await balanceAfter()).toBe(5000);
   expect(await balanceAfter(0)).toBe(0);
   expect(await balanceAfter()).toBe(1000);
+});
+
+test("a key of the local account that is replaced is refused from then on", async () => {
+  const store = await openStore(":memory:");
+  await prepareLocalAccount(store, apiKey, undefined);
+  await prepareLocalAccount(store, otherKey, undefined);
+  expect([await store.account(hashKey(apiKey)), await store.account(hashKey(otherKey))]).toEqual([undefined, "local"]);
+  expect(await store.balance("local")).toBe(1000);
+});
+
+test("the owner revokes a key, or all of an account, though not its own", async () => {
+  const { api } = await createTestService();
+  const revoke = (text: string, key = apiKey) => {
+    const headers = { ...bearer(key), "Content-Type": "application/json" };
+    return api(
+      new Request(`${baseUrl}/accounts/revoke`, { method: "POST", headers, body: JSON.stringify({ revoke: text }) }),
+    );
+  };
+  const keys: string[] = [];
+  for (let i = 0; i < 3; i++) keys.push((await made(api(ask({ name: "ci" })))).api_key);
+  const statuses = () =>
+    Promise.all(
+      keys.map(async (key) => (await api(startRequest({ prompt: "x", model: "sora-2" }, bearer(key)))).status),
+    );
+  expect(await (await revoke(keys[1] ?? "")).json()).toEqual({ revoked: 1 });
+  expect(await statuses()).toEqual([200, 401, 200]);
+  expect(await (await revoke("ci")).json()).toEqual({ revoked: 2 });
+  expect(await statuses()).toEqual([401, 401, 401]);
+  expect(await (await revoke("ci")).json()).toEqual({ revoked: 0 });
+  for (const own of ["local", apiKey]) expect((await revoke(own)).status).toBe(409);
+  expect((await revoke("local", otherKey)).status).toBe(403);
 });

@@ -159,6 +159,26 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect((await store.balances()).map(({ account }) => account)).toEqual(["local", "new"]);
   });
 
+  it("keys are removed: one, or those of an account but for one", async () => {
+    const store = await openWith(100);
+    for (const keyHash of ["second", "third"]) await store.addAccount({ name: "local", keyHash });
+    await store.addAccount({ name: "other", keyHash: "theirs" });
+    const accounts = () => Promise.all(["hash", "second", "third", "theirs"].map((hash) => store.account(hash)));
+    expect(await store.removeKeys({ keyHash: "second" })).toBe(1);
+    expect(await store.removeKeys({ keyHash: "second" })).toBe(0);
+    expect(await accounts()).toEqual(["local", undefined, "local", "other"]);
+    expect(await store.removeKeys({ account: "local", except: "third" })).toBe(1);
+    expect(await accounts()).toEqual([undefined, undefined, "local", "other"]);
+    expect(await store.removeKeys({ account: "local" })).toBe(1);
+    expect([await store.balance("local"), ...(await accounts())]).toEqual([
+      100,
+      undefined,
+      undefined,
+      undefined,
+      "other",
+    ]);
+  });
+
   it("a balance is set to whole numbers from 0, also while generations are started", async () => {
     const store = await openWith(100);
     await expect(setCredits(store, "local", -1)).rejects.toThrow(/check/i);

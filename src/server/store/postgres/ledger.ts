@@ -28,6 +28,16 @@ export function createLedger({ query, transaction }: Database) {
         await notify(sql, { kind: "credits" });
         return credits;
       }),
+    async removeKeys(keys) {
+      const removed =
+        "keyHash" in keys
+          ? await query("DELETE FROM vidgen.keys WHERE hash = $1 RETURNING hash", keys.keyHash)
+          : await query(
+              "DELETE FROM vidgen.keys WHERE account = $1 AND hash <> $2 RETURNING hash",
+              ...[keys.account, keys.except ?? ""],
+            );
+      return removed.length;
+    },
     async balance(account) {
       const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1", account);
       return readBalance(account, row);

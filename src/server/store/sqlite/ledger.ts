@@ -1,5 +1,5 @@
 import { refundOf } from "../needs.ts";
-import type { LedgerEntry, LedgerQuery, NewAccount } from "../store.ts";
+import type { LedgerEntry, LedgerQuery, NewAccount, Revoked } from "../store.ts";
 import type { Database } from "./database.ts";
 import { where } from "./where.ts";
 
@@ -29,6 +29,10 @@ export function createLedger(database: Database) {
       const insert = "INSERT INTO ledger (account, amount, reason) VALUES (?, ?, 'set by the service''s owner')";
       if (credits !== had) database.run(insert, name, credits - had);
       return credits;
+    },
+    removeKeys(keys: Revoked): number {
+      if ("keyHash" in keys) return database.run("DELETE FROM keys WHERE hash = ?", keys.keyHash);
+      return database.run("DELETE FROM keys WHERE account = ? AND hash <> ?", keys.account, keys.except ?? "");
     },
     /** Pays for a generation, by its id. The database refuses to do so twice. */
     debit(account: string, cost: number, generation: string): void {

@@ -39,6 +39,7 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
         () => ledger.addAccount(account),
         () => [{ kind: "credits" }],
       ),
+    removeKeys: (keys) => commits.write(() => ledger.removeKeys(keys)),
     balance: async (account) => ledger.balance(account),
     start: (generation, cost, idempotency) =>
       write(
