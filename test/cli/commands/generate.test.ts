@@ -796,6 +796,8 @@ describe("while the start request is out", () => {
   ])("a terminal shows that it is, until %s", async (_, answer, code) => {
     const world = await createWorld();
     world.isTerminal = true;
+    // Drawing takes real time: meanwhile the two minutes that an answer may take must not pass.
+    world.io.sleep = () => new Promise(() => {});
     world.faults.push(async () => {
       await vi.waitFor(() => expect(world.printed.stderr).toContain("Starting..."));
       return answer();
