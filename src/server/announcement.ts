@@ -5,6 +5,9 @@ import * as z from "zod/mini";
 import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import { type Acquired, acquireLease, type HolderIo, type LeaseIo, readHolder } from "../lease.ts";
 
+/** The account of the user who runs the service; its key is in the announcement. */
+export const localAccount = "local";
+
 /** The content of `service.json`: the service's API key and webhook secret, and its addresses while it listens. */
 const schema = z.object({
   api_key: z.string(),

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { systemReason } from "../errors.ts";
 import type { Io } from "../io.ts";
 import type { Lease } from "../lease.ts";
-import { type Address, type Announcement, acquireFolder, readAnnouncement, writeAnnouncement } from "./announcement.ts";
 import {
-  createKey,
-  hashKey,
+  type Address,
+  type Announcement,
+  acquireFolder,
   localAccount,
-  prepareLocalAccount,
-  replaceLocalKey,
-  usualCredits,
-} from "./api/accounts.ts";
+  readAnnouncement,
+  writeAnnouncement,
+} from "./announcement.ts";
+import { createKey, hashKey, prepareLocalAccount, replaceLocalKey, usualCredits } from "./api/accounts.ts";
 import { type Listening, type ListenOptions, listen } from "./api/listen.ts";
 import type { RequestEvent } from "./api/log.ts";
 import type { Handler } from "./api/message.ts";

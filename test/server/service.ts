@@ -161,6 +161,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     onTrouble,
     creditsPer: new Map(Object.entries(options.creditsPer ?? {})),
     hasDirectives: options.hasDirectives ?? false,
+    webhookSecret: secret,
   });
 
   const service: TestService = {

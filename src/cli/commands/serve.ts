@@ -202,10 +202,12 @@ async function printKey(name: string, { database, ...options }: Options, { io, o
   const made = await make();
   await output.result(made.api_key, made);
   output.note(`The account ${name} has ${made.credits} credits. This key is shown only once.`);
+  if (made.webhook_secret !== null) output.note(`Its callbacks are signed with ${made.webhook_secret}`);
 }
 
 async function revoke(text: string, { database }: Options, { io, output }: Context): Promise<void> {
-  const { localAccount, revokeKeys, revokeSharedKeys } = await import("../../server/api/accounts.ts");
+  const { revokeKeys, revokeSharedKeys } = await import("../../server/api/accounts.ts");
+  const { localAccount } = await import("../../server/announcement.ts");
   if (text === localAccount && database === undefined)
     throw usage("The key of the local account is not revoked, but replaced.", "vidgen serve --rotate");
   const remove = async () => {

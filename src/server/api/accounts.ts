@@ -2,19 +2,20 @@ import { hash, randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { MiddlewareHandler } from "hono";
 import type { Io } from "../../io.ts";
-import { acquireFolder, readAnnouncement } from "../announcement.ts";
+import { acquireFolder, localAccount, readAnnouncement } from "../announcement.ts";
+import { secretOf } from "../callbacks/signature.ts";
 import { openStore } from "../store/sqlite/sqlite-store.ts";
 import type { Store } from "../store/store.ts";
 import { type ApiContext, type ApiEnv, readJson, refuse } from "./message.ts";
 
-/** The account of the user who runs the service; its key is in the announcement. */
-export const localAccount = "local";
-
 /** What a new account has. */
 export const usualCredits = 1_000;
 
-/** An account with its key, which is shown only once: the store keeps its hash. */
-export type AccountKey = { account: string; api_key: string; credits: number };
+/**
+ * An account with its key, which is shown only once: the store keeps its hash. Its callbacks are signed with a secret of its own, which is not
+ * known before the service has run.
+ */
+export type AccountKey = { account: string; api_key: string; webhook_secret: string | null; credits: number };
 
 /**
  * Returns what is wrong with the name of an account that is to get a key, in words; `undefined` when it is valid. In a folder, the local
@@ -63,13 +64,17 @@ export const requireOwner: MiddlewareHandler<ApiEnv> = async (c, next) => {
   await next();
 };
 
+export type AccountOptions = { store: Store; webhookSecret: string };
+
 /** POST /accounts: `{"name","credits"}` makes a further account, whose key is in the reply. */
-export function createAccountRoute(store: Store): (c: ApiContext) => Promise<Response> {
+export function createAccountRoute({ store, webhookSecret }: AccountOptions): (c: ApiContext) => Promise<Response> {
   return async (c) => {
     const { name, credits } = Object((await readJson(c)).json) as Record<string, unknown>;
     const fault = findNameFault(name) ?? findCreditsFault(credits);
     if (fault !== undefined) throw refuse(400, "invalid_account", fault);
-    return c.json(await addAccount(store, name as string, credits as number | undefined));
+    return c.json(
+      await addAccount({ store, webhookSecret }, { name: String(name), credits: credits as number | undefined }),
+    );
   };
 }
 
@@ -121,7 +126,8 @@ export async function makeKey(
   if (acquired.kind === "held") return askRunning<AccountKey>(folder, "/accounts", account, io);
   try {
     const store = await openStore(join(folder, "service.db"));
-    return await addAccount(store, account.name, account.credits).finally(store.close);
+    const webhookSecret = (await readAnnouncement(folder))?.webhook_secret;
+    return await addAccount({ store, webhookSecret }, account).finally(store.close);
   } finally {
     await acquired.lease.release();
   }
@@ -134,8 +140,10 @@ export async function makeSharedKey(
   io: Io,
 ): Promise<AccountKey> {
   const { openPostgres } = await import("../store/postgres/postgres.ts");
-  const { store } = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
-  return addAccount(store, account.name, account.credits).finally(store.close);
+  const opened = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
+  const { store } = opened;
+  const add = async () => addAccount({ store, webhookSecret: await opened.webhookSecret() }, account);
+  return add().finally(store.close);
 }
 
 async function askRunning<Reply>(folder: string, path: string, body: object, { fetch }: Io): Promise<Reply> {
@@ -147,10 +155,15 @@ async function askRunning<Reply>(folder: string, path: string, body: object, { f
   return JSON.parse(await reply.text()) as Reply;
 }
 
-async function addAccount(store: Store, name: string, credits: number | undefined): Promise<AccountKey> {
+async function addAccount(
+  { store, webhookSecret }: { store: Store; webhookSecret: string | undefined },
+  { name, credits }: { name: string; credits: number | undefined },
+): Promise<AccountKey> {
   const api_key = createKey();
   const creditsOf = (had = usualCredits) => credits ?? had;
-  return { account: name, api_key, credits: await store.addAccount({ name, keyHash: hashKey(api_key), creditsOf }) };
+  const webhook_secret = webhookSecret === undefined ? null : secretOf(webhookSecret, name);
+  const balance = await store.addAccount({ name, keyHash: hashKey(api_key), creditsOf });
+  return { account: name, api_key, webhook_secret, credits: balance };
 }
 
 function findCreditsFault(credits: unknown): string | undefined {

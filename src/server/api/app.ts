@@ -16,6 +16,8 @@ export type AppOptions = StartOptions & {
   queue: Pick<Queue, "resume" | "progressOf" | "outageOf">;
   engines: readonly Engine[];
   clock: Pick<Clock, "date" | "limit">;
+  /** Signs the callbacks of the local account; those of others have one that comes from it. */
+  webhookSecret: string;
   /** What is served beside the API at its address: its health, and the page. */
   beside?: readonly Hono<ApiEnv>[];
   mediaUrl(): string;
@@ -31,7 +33,7 @@ export function createApp(options: AppOptions): Handler {
   const requireKey = createKeyCheck(options.store);
   app.all("/api/generate", allow("POST"), requireKey, createStartRoute(options));
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
-  app.all("/accounts", allow("POST"), requireKey, requireOwner, createAccountRoute(options.store));
+  app.all("/accounts", allow("POST"), requireKey, requireOwner, createAccountRoute(options));
   app.all("/accounts/revoke", allow("POST"), requireKey, requireOwner, createRevokeRoute(options.store));
   app.all("/engines", allow("GET"), requireKey, requireOwner, createEnginesRoute(options));
   for (const routes of options.beside ?? []) app.route("/", routes);

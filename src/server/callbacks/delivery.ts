@@ -7,11 +7,11 @@ import type { Delivery, StoredGeneration } from "../store/store.ts";
  * address. The body is a snapshot of the status reply with `completed_at`.
  */
 export function newDelivery(generation: StoredGeneration, mediaUrl: string, date: Date): Delivery | undefined {
-  const { callback_url: url, completed_at } = generation;
+  const { account, callback_url: url, completed_at } = generation;
   if (url === null) return undefined;
   const id = `msg_${randomBytes(16).toString("hex")}`;
   const body = JSON.stringify({ ...statusBody(generation, mediaUrl), completed_at });
-  return { id, generation: generation.id, url, body, attempts: 0, next_at: date.toISOString() };
+  return { id, generation: generation.id, account, url, body, attempts: 0, next_at: date.toISOString() };
 }
 
 /** The outcome of one attempt to deliver a callback. */

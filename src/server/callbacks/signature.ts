@@ -1,7 +1,8 @@
 import { createHmac, randomBytes } from "node:crypto";
+import { localAccount } from "../announcement.ts";
 
 /** Returns the headers by which a receiver verifies the sender and the time of a message. `date` is the time of the attempt. */
-export type Signer = (message: { id: string; body: string }, date: Date) => SignedHeaders;
+export type Signer = (message: { id: string; account: string; body: string }, date: Date) => SignedHeaders;
 
 export type SignedHeaders = Record<"webhook-id" | "webhook-timestamp" | "webhook-signature", string>;
 
@@ -15,12 +16,22 @@ export function createSecret(): string {
 
 /** Signs as Standard Webhooks 1.0.0 specifies (symmetric, `v1`). Throws when the secret does not have 24 to 64 bytes. */
 export function createSigner(secret: string): Signer {
-  const key = readSecret(secret);
-  return ({ id, body }, date) => {
+  readSecret(secret);
+  return ({ id, account, body }, date) => {
+    const key = readSecret(secretOf(secret, account));
     const timestamp = Math.floor(date.getTime() / 1_000);
     const signature = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64");
     return { "webhook-id": id, "webhook-timestamp": String(timestamp), "webhook-signature": `v1,${signature}` };
   };
+}
+
+/**
+ * Returns the secret of an account, from that of the service, which is the local account's: with the same for all, whoever has an account could
+ * forge the callbacks of another one.
+ */
+export function secretOf(secret: string, account: string): string {
+  if (account === localAccount) return secret;
+  return prefix + createHmac("sha256", readSecret(secret)).update(`callbacks of ${account}`).digest("base64");
 }
 
 function readSecret(secret: string): Buffer {

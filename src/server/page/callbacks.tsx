@@ -5,7 +5,7 @@ import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
 
 /** Returns the headers that an attempt was signed with. */
-export type Sign = (message: { id: string; body: string }, date: Date) => SignedHeaders;
+export type Sign = (message: { id: string; account: string; body: string }, date: Date) => SignedHeaders;
 
 export type CallbacksProps = {
   deliveries: readonly DeliveryRecord[];
@@ -38,7 +38,7 @@ export function CallbacksPage({ deliveries, older, sign, now }: CallbacksProps) 
 type DeliveryProps = { delivery: DeliveryRecord; sign: Sign; now: Date };
 
 export function DeliveryItem({ delivery, sign, now }: DeliveryProps) {
-  const { id, generation, url, body, attempts } = delivery;
+  const { id, generation, account, url, body, attempts } = delivery;
   const address = addressOf(url);
   return (
     <li class="delivery" data-key={generation} data-order={endOf(body)}>
@@ -57,7 +57,7 @@ export function DeliveryItem({ delivery, sign, now }: DeliveryProps) {
       </p>
       <ol class="attempts" aria-label="Attempts">
         {attempts.map((attempt) => (
-          <AttemptItem attempt={attempt} headers={sign({ id, body }, new Date(attempt.at))} now={now} />
+          <AttemptItem attempt={attempt} headers={sign({ id, account, body }, new Date(attempt.at))} now={now} />
         ))}
       </ol>
       <details>

@@ -127,8 +127,9 @@ export type Idempotency = { key: string; body: string };
 export type Delivery = {
   /** The webhook-id: the same for every attempt. */
   id: string;
-  /** The id of the generation that the callback is about. */
+  /** The id of the generation that the callback is about, and whose it is. */
   generation: string;
+  account: string;
   url: string;
   /** Stored, not built again for each attempt, so that every attempt signs the same bytes. */
   body: string;

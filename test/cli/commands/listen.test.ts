@@ -25,7 +25,7 @@ type Sent = { method?: string; headers?: Record<string, string>; body?: string |
 
 /** A callback as the service sends it. */
 function signed({ id = `msg_${randomBytes(8).toString("hex")}`, text = body, by = secret, ageMs = 0 } = {}) {
-  const headers = createSigner(by)({ id, body: text }, new Date(Date.now() - ageMs));
+  const headers = createSigner(by)({ id, account: "local", body: text }, new Date(Date.now() - ageMs));
   return { headers: { "content-type": "application/json", ...headers }, body: text };
 }
 

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
 import { hashKey, prepareLocalAccount } from "../../../src/server/api/accounts.ts";
+import { secretOf } from "../../../src/server/callbacks/signature.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import {
   apiKey,
@@ -18,21 +19,22 @@ function ask(body: unknown, key = apiKey): Request {
   return new Request(`${baseUrl}/accounts`, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-type Account = { account: string; api_key: string; credits: number };
+type Account = { account: string; api_key: string; webhook_secret: string; credits: number };
 
 const made = async (reply: Promise<Response>) => (await (await reply).json()) as Account;
 
 test("the owner makes a further account, with 1000 credits and a key of its own", async () => {
   const { api } = await createTestService();
   const account = await made(api(ask({ name: "ci" })));
-  expect(account).toStrictEqual({ account: "ci", api_key: expect.stringMatching(/^vgs_[0-9a-f]{48}$/), credits: 1000 });
+  expect(account).toMatchObject({ account: "ci", api_key: expect.stringMatching(/^vgs_[0-9a-f]{48}$/), credits: 1000 });
   const started = await api(startRequest({ prompt: "x", model: "sora-2" }, bearer(account.api_key)));
   expect((await readStart(started)).remaining_credits).toBe(990);
 });
 
 test("a further key for an account that exists leaves its credits, unless others are asked for", async () => {
-  const { api } = await createTestService();
+  const { api, secret } = await createTestService();
   const first = await made(api(ask({ name: "ci", credits: 30 })));
+  expect(first.webhook_secret).toBe(secretOf(secret, "ci"));
   await api(startRequest({ prompt: "x", model: "sora-2" }, bearer(first.api_key)));
   const second = await made(api(ask({ name: "ci" })));
   expect(second.credits).toBe(20);

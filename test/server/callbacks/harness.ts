@@ -56,6 +56,7 @@ export function delivery(id: string, { host = "receiver.example", dueMs = 0, att
     url: `https://${host}/hook`,
     body: `{"id":"${id}"}`,
     generation: `generation of ${id}`,
+    account: "local",
     attempts,
     next_at,
   };

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
-import { createSecret, createSigner } from "../../../src/server/callbacks/signature.ts";
+import { createSecret, createSigner, secretOf as ownSecretOf } from "../../../src/server/callbacks/signature.ts";
 
-const message = { id: "msg_0123456789abcdef", body: '{"status":"completed","prompt":"füchse 🦊"}' };
+const message = { id: "msg_0123456789abcdef", account: "local", body: '{"status":"completed","prompt":"füchse 🦊"}' };
 const secretOf = (bytes: number) => `whsec_${randomBytes(bytes).toString("base64")}`;
 
 test.each([24, 32, 63, 64])("the standardwebhooks package accepts a signature made with %i bytes", (bytes) => {
@@ -34,6 +34,17 @@ test.each([
   const secret = createSecret();
   const signed = createSigner(secret)(message, new Date());
   expect(() => new Webhook(secret).verify(body, { ...signed, ...headers })).toThrow("No matching signature");
+});
+
+test("each account has a secret of its own, which stays the same", () => {
+  const secret = createSecret();
+  const own = ownSecretOf(secret, "ci");
+  expect(own).toMatch(/^whsec_/);
+  expect([ownSecretOf(secret, "ci"), ownSecretOf(secret, "local")]).toEqual([own, secret]);
+  const headers = createSigner(secret)({ ...message, account: "ci" }, new Date());
+  expect(new Webhook(own).verify(message.body, headers)).toEqual(JSON.parse(message.body));
+  for (const other of [secret, ownSecretOf(secret, "other")])
+    expect(() => new Webhook(other).verify(message.body, headers)).toThrow("No matching signature");
 });
 
 test("another secret does not accept it", () => {

@@ -46,6 +46,7 @@ export const failed = { status: "failed", completed_at: "2026-01-01T00:02:00.000
 export const newDelivery = (id: string, generation: string, next_at = "2026-01-01T00:01:00.000Z"): Delivery => ({
   id,
   generation,
+  account: "local",
   url: "https://hook.example/",
   body: '{"id":"1"}',
   attempts: 0,

@@ -11,7 +11,7 @@ export type Deliveries = ReturnType<typeof createDeliveries>;
 const attemptSeconds = 20;
 
 const selection = `
-  SELECT deliveries.number, deliveries.id, generations.id AS generation, request, next_at,
+  SELECT deliveries.number, deliveries.id, generations.id AS generation, account, request, next_at,
     (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = deliveries.number) AS attempts
   FROM vidgen.deliveries JOIN vidgen.generations ON generations.number = deliveries.generation`;
 
@@ -104,7 +104,7 @@ function readAttempt({ at, outcome, delivered, reply }: Row): Attempt {
 }
 
 function readRow({ number: _, request, attempts, ...row }: Row): Delivery {
-  const delivery = row as Pick<Delivery, "id" | "generation" | "next_at">;
+  const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "next_at">;
   const { url, body }: Pick<Delivery, "url" | "body"> = JSON.parse(String(request));
   return { ...delivery, url, body, attempts: Number(attempts) };
 }

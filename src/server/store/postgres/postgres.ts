@@ -13,6 +13,8 @@ import { migrate } from "./migrations.ts";
 
 export type Postgres = {
   store: Store;
+  /** The secret that `initialize` has kept, if it ran. */
+  webhookSecret(): Promise<string | undefined>;
   /** See `initialize`. */
   initialize(values: FirstValues): ReturnType<typeof initialize>;
 };
@@ -74,7 +76,9 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
         await close();
       },
     };
-    return { store, initialize: (values) => initialize(database, values) };
+    const readSecret = "SELECT value FROM vidgen.settings WHERE name = 'webhook_secret'";
+    const webhookSecret = async () => (await database.query<{ value: string }>(readSecret))[0]?.value;
+    return { store, webhookSecret, initialize: (values) => initialize(database, values) };
   } catch (error) {
     await close();
     throw error;

@@ -21,7 +21,7 @@ export function createDeliveries(database: Database) {
     },
     due({ now, limit, perHost, except, busy }: DueQuery): { deliveries: Delivery[]; nextMs: number } {
       const rows = database.all(
-        `SELECT deliveries.id, generations.id AS generation, request, next_at,
+        `SELECT deliveries.id, generations.id AS generation, account, request, next_at,
            (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts
          FROM deliveries JOIN generations ON generations.number = deliveries.generation
          WHERE deliveries.number IN (
@@ -51,7 +51,8 @@ export function createDeliveries(database: Database) {
     resend(generation: string, at: string): Delivery | undefined {
       const row = database.get(
         `UPDATE deliveries SET next_at = ?, planned_at = ? WHERE generation = (SELECT number FROM generations WHERE id = ?)
-         RETURNING id, request, next_at, (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts`,
+         RETURNING id, request, next_at, (SELECT account FROM generations WHERE number = generation) AS account,
+           (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number) AS attempts`,
         ...[at, at, generation],
       );
       return row && readRow({ ...row, generation });
@@ -62,7 +63,7 @@ export function createDeliveries(database: Database) {
         ["generations.id IN (SELECT value FROM json_each(?))", generations && JSON.stringify(generations)],
       ]);
       const rows = database.all(
-        `SELECT deliveries.number, deliveries.id, generations.id AS generation, request, next_at
+        `SELECT deliveries.number, deliveries.id, generations.id AS generation, account, request, next_at
          FROM deliveries JOIN generations ON generations.number = deliveries.generation
          ${condition} ORDER BY deliveries.number DESC LIMIT ?`,
         ...[...values, limit],
@@ -79,7 +80,7 @@ function readAttempt({ at, outcome, delivered, reply }: Row): Attempt {
 }
 
 function readRow({ request, ...row }: Row): Delivery {
-  const delivery = row as Pick<Delivery, "id" | "generation" | "next_at" | "attempts">;
+  const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "next_at" | "attempts">;
   const { url, body }: Pick<Delivery, "url" | "body"> = JSON.parse(String(request));
   return { ...delivery, url, body };
 }
