@@ -14,7 +14,7 @@ import { type Output, plainLine } from "../terminal/output.ts";
 import { cutMark } from "../terminal/text.ts";
 
 export function addList(program: CommandUnknownOpts, context: Context): void {
-  declare(program).action((options) => list(options, context));
+  declare(program).action((id, options) => list(id, options, context));
 }
 
 function declare(program: CommandUnknownOpts) {
@@ -24,10 +24,11 @@ function declare(program: CommandUnknownOpts) {
     .description(
       "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, credits left, the file or why there is none, the service where there are two, prompt.",
     )
+    .argument("[id]", "with --open: the generation (default: the newest one)")
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
     .option("-L, --limit <number>", "maximum number of generations", "30")
     .addOption(localOption("local generations only"))
-    .option("--open <id>", 'open the saved video of a generation; "last" is the newest')
+    .option("--open", "open the saved video of a generation")
     .option("--dismiss <attempt>", "close an attempt with an unknown outcome, after you have checked your account")
     .option("--forget <id>", "remove a generation or an attempt from the journal")
     .option("-y, --yes", "with --forget, also one that may have been charged and whose video is not saved");
@@ -37,17 +38,19 @@ function declare(program: CommandUnknownOpts) {
 
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
-/** Prints what this machine has started, newest first, from the journal. Asks no service. */
-async function list(options: Options, { io, output }: Context): Promise<void> {
+/** Prints what this machine has started, newest first, from the journal; opens the video of `typed` with `--open`. Asks no service. */
+async function list(typed: string | undefined, options: Options, { io, output }: Context): Promise<void> {
   const { open, dismiss, forget, yes } = options;
   const [first, second] = Object.entries({ open, dismiss, forget }).flatMap(([name, value]) =>
     value === undefined ? [] : name,
   );
   if (second !== undefined) throw usage(`--${first} and --${second} cannot be combined.`);
+  if (typed !== undefined && !open)
+    throw usage("An id works with --open only.", `\`vidgen status ${typed}\` shows how a generation is.`);
   if (yes && forget === undefined) throw usage("--yes works with --forget only.");
   const { findJournal } = await import("../services.ts");
   const { journal } = await findJournal(false, { ...io, onNote: output.note });
-  if (open !== undefined) return openSaved(open, journal, { io, output });
+  if (open) return openSaved(typed ?? last, journal, { io, output });
   if (dismiss !== undefined) return dismissAttempt(dismiss, journal, { io, output });
   if (forget !== undefined) return forgetEntry(forget, { yes, journal, output });
   if (!/^[1-9]\d{0,8}$/.test(options.limit))

@@ -8,6 +8,9 @@ export type Candidates = readonly Suggestion[] | JournalNames | "@files";
 /** Ids of generations: all, those that can be waited for, those with a file; or attempts that can be dismissed. */
 export type JournalNames = "ids" | "open ids" | "saved ids" | "unclear attempts";
 
+/** The commands that take only some ids. */
+const idsFor: Readonly<Record<string, JournalNames>> = { wait: "open ids", list: "saved ids" };
+
 /** Makes the script complete file names itself; none of vidgen's own words begins with a colon. */
 const files: readonly Suggestion[] = [[":files", ""]];
 
@@ -26,7 +29,7 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   const parameter = (below ?? top)?.registeredArguments[0];
   if (!parameter || (first !== undefined && !parameter.variadic)) return [];
   if (parameter.name() === "prompt" && current.startsWith("@")) return "@files";
-  return parameter.name() === "id" && command === "wait" ? "open ids" : valuesOf(parameter);
+  return (parameter.name() === "id" && idsFor[command]) || valuesOf(parameter);
 }
 
 function valuesOf(parameter: Option | Argument | undefined): Candidates {
@@ -35,7 +38,7 @@ function valuesOf(parameter: Option | Argument | undefined): Candidates {
   if (known) return known;
   if ("flags" in parameter) {
     if (parameter.flags.includes("<attempt>")) return "unclear attempts";
-    if (parameter.flags.includes("<id>")) return parameter.long === "--open" ? "saved ids" : "ids";
+    if (parameter.flags.includes("<id>")) return "ids";
     return /<(place|file|.*\|file)>/.test(parameter.flags) ? files : [];
   }
   if (["file", "results"].includes(parameter.name())) return files;

@@ -88,7 +88,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect(one.stderr).toContain("export VIDGEN_API_KEY=vgs_");
     expect(one.stderr).not.toMatch(/key-for|this machine|another server/);
     // `--local` finds the service of this machine's folder, and not this one.
-    const [, link = ""] = /in a browser: (\S+)/.exec(one.stderr) ?? [];
+    const [, link = ""] = /signed in: (\S+)/.exec(one.stderr) ?? [];
     const Cookie = (await fetch(link)).headers.get("Set-Cookie")?.split(";")[0] ?? "";
     const { data } = JSON.parse(await (await start(one.stdout.trim(), keyIn(one.stderr), "one")).text());
     const page = await fetch(new URL(`/generations/${data.id}`, link), { headers: { Cookie } });
