@@ -125,7 +125,7 @@ export function compareEnd(books: Books, started: Started[], { received }: Recei
 function checkVideos(home: string, states: Map<string, string>): string[] {
   const completed = [...states].flatMap(([id, state]) => (state === "completed" ? [id] : []));
   const wanted = completed.flatMap((id) => [`${id}.mp4`, `${id}.png`]);
-  const there = readdirSync(join(home, "service", "videos"));
+  const there = readdirSync(join(home, "service", "videos")).filter((name) => !name.startsWith("."));
   const isAlike = wanted.sort().join() === there.sort().join();
   return isAlike ? [] : [`${there.length} files of videos for ${completed.length} that completed`];
 }

@@ -13,7 +13,7 @@ export function judge(story: Story, folder: string): string[] {
     return found.map((fault) => `${generation.request.prompt}: ${fault}`);
   });
   const wanted = story.generations.flatMap(({ status, id }) => (status === "completed" ? [`${id}.mp4`] : []));
-  const files = readdirSync(folder);
+  const files = readdirSync(folder).filter((name) => !name.startsWith("."));
   if (files.sort().join() !== wanted.sort().join()) faults.push(`the files are ${files}, not ${wanted}`);
   return faults;
 }

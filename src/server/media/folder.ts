@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { access, mkdir, open, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { systemCode } from "../../errors.ts";
@@ -55,7 +54,7 @@ export async function openFolder({ folder, scratch, mark }: FolderOptions): Prom
     },
     async check() {
       await access(sign);
-      const file = join(scratch?.folder ?? folder, `.check-${randomUUID()}`);
+      const file = join(scratch?.folder ?? folder, ".check");
       await writeFile(file, Buffer.alloc(checkedBytes), { flush: true }).finally(() => rm(file, { force: true }));
     },
     close: async () => scratch?.close(),
