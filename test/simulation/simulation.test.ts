@@ -13,8 +13,8 @@ test("two runs of one seed are the same, byte for byte", async () => {
   }
 });
 
-/** Each was a defect once, as the grammar of `plan.ts` was then. */
-const mended = ["n1/3974", "n2/12671"];
+/** Each was a defect once. A change of what `plan.ts` draws makes other stories of them: find them again. */
+const mended = ["t1/1380", "n2/12671"];
 
 test.each(mended)("the story of %s breaks no rule", async (seed) => {
   const { broken } = await play(planOf(seed));
