@@ -45,7 +45,7 @@ test("so it is with each command, wherever the flag stands, and with several sho
     expect([argv, run.code, run.stderr + run.stdout]).toEqual([
       argv,
       2,
-      expect.stringMatching(/needs a value[^]*Nothing\s+was\s+sent/),
+      expect.stringMatching(/needs a value[\s\S]*Nothing\s+was\s+sent/),
     ]);
   }
   expect(world.requests).toEqual([]);

@@ -261,6 +261,7 @@ export function createRules({ now, contentOf, files }: RulesOptions) {
       [...attempts.values()].some(
         (each) =>
           (other.run.process.endedAt ?? Number.POSITIVE_INFINITY) < each.run.process.startedAt &&
+          !other.delivered.some(({ behaviour }) => behaviour.means === "accepted") &&
           (other.hasOutcome || isNear(other.run.process, each.run.process)) &&
           each.posts.length > 0 &&
           each.intentAt < process.startedAt &&
