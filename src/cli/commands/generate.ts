@@ -209,11 +209,13 @@ async function startOnce(
   { session, begun, request }: { session: Session; begun: ReadyStart; request: StartRequest },
   { io, output, reporter }: GenerateContext,
 ): Promise<StartResult> {
+  // Read before the request, so that nothing stands between the answer and the id.
+  const prices = session.isLocal ? undefined : await session.client.prices();
   const end = await begun.sendUntilKnown(io).finally(showStart(output, io));
   if (end.kind !== "accepted")
     throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
   const { generation, remaining_credits } = end.started;
-  const cost = session.isLocal ? undefined : (await session.client.prices()).of(begun.attempt);
+  const cost = prices?.next(request.model, remaining_credits);
   reporter.tell({
     event: "started",
     id: generation.id,
