@@ -226,7 +226,7 @@ const exits: [string, string[], number][] = [
   ["rejected", ["generate", "x", "--set", "resolution=8k"], 1],
   ["usage", ["generate", "x", "--nope"], 2],
   ["failed", ["generate", "[fail]"], 4],
-  ["pending", ["generate", "x", "-d", "60", "-r", "1080p", "--timeout", "1s"], 5],
+  ["pending", ["generate", "x [slow: 60s]", "--timeout", "1s"], 5],
   ["output", ["generate", "x", "-o", "/nowhere/at/all/x.mp4"], 9],
   ["not_found", ["status", "123e4567-e89b-12d3-a456-426614174000"], 10],
 ];
@@ -285,7 +285,7 @@ test("a full disk behind the events is exit 9, and the video is saved", {
 });
 
 test("SIGINT with --events: the last lines are the error and the summary, and it ends by that signal", async () => {
-  const { child, ended } = run(["generate", "a slow fox", "-d", "60", "-r", "1080p", "--events"], remote());
+  const { child, ended } = run(["generate", "a fox [slow: 60s]", "--events"], remote());
   while (!/"state"/.test(String(await once(child.stdout as NodeJS.ReadableStream, "data")))) {}
   child.kill("SIGINT");
   const { signal, stdout } = await ended;
@@ -309,7 +309,7 @@ test.each(printing)("a full disk behind stdout of %s is an error", { skip: !exis
 test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
   "%s while it runs: the id and the command to go on, no stack, and it ends by that signal",
   async (signal) => {
-    const { child, ended } = run(["generate", "a slow fox", "-d", "60", "-r", "1080p", "-o", "slow.mp4"], remote());
+    const { child, ended } = run(["generate", "a fox [slow: 60s]", "-o", "slow.mp4"], remote());
     while (!/Generating/.test(String(await once(child.stderr as NodeJS.ReadableStream, "data")))) {}
     child.kill(signal);
     const { signal: end, stdout, stderr } = await ended;

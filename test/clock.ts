@@ -73,6 +73,9 @@ export function createVirtualClock(): Clock & { doze: Clock["sleep"] } {
 async function untilIdle(): Promise<void> {
   for (let quiet = 0; quiet < 10; quiet++) {
     await new Promise((resolve) => setImmediate(resolve));
-    if (process.getActiveResourcesInfo().some((name) => /^(FSReq|FileHandleCloseReq|CloseReq)/.test(name))) quiet = 0;
+    while (process.getActiveResourcesInfo().some((name) => /^(FSReq|FileHandleCloseReq|CloseReq)/.test(name))) {
+      quiet = 0;
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
   }
 }

@@ -1,9 +1,16 @@
 import { defineConfig } from "vitest/config";
 
+const quick = "test/**/*quick.test.ts";
+
 export default defineConfig({
   root: new URL("..", import.meta.url).pathname,
   test: {
-    include: ["test/**/*.test.ts"],
     testTimeout: 30_000,
+    projects: [
+      // One process for all: most of the time of a small file is the loading of what it tests.
+      { extends: true, test: { name: "tests", include: ["test/**/*.test.ts"], exclude: [quick], isolate: false } },
+      // The goals of `npm run faults` and `npm run soak`, with smaller numbers.
+      { extends: true, test: { name: "quick", include: [quick] } },
+    ],
   },
 });

@@ -44,7 +44,7 @@ test("nobody is sent to buy credits for the local service", async () => {
 
 test("a run that is killed while it renders is gone on with, and nothing is charged again", async () => {
   const machine = await createMachine();
-  const killed = machine.run("generate", "a fox", "--local", "-d", "20", "-o", "fox.mp4");
+  const killed = machine.run("generate", "a fox", "--local", "-d", "5", "-o", "fox.mp4");
   await killed.said("Generating");
   killed.child.kill("SIGKILL");
   await killed.ended;

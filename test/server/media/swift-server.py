@@ -5,6 +5,7 @@ eventlet.monkey_patch()
 
 import array
 import os
+import shutil
 import sys
 
 from eventlet import listen, tpool, wsgi
@@ -57,3 +58,4 @@ for kind in kinds:
     eventlet.spawn(wsgi.server, sockets[kind], app, log_output=False)
 print(f"http://127.0.0.1:{ports['proxy']}", flush=True)
 tpool.execute(sys.stdin.buffer.raw.read)
+shutil.rmtree(folder)

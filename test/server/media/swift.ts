@@ -1,13 +1,12 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { AwsClient } from "aws4fetch";
-import { afterAll } from "vitest";
 
 /** Debian's packages are for Debian's own Python. */
 const python = "/usr/bin/python3";
@@ -21,27 +20,16 @@ if (!hasSwift)
 
 let opening: Promise<Record<string, string>> | undefined;
 
-/** Starts OpenStack Swift, once for a file of tests: its S3 API checks signatures and digests. Returns the settings of a client. */
+/** Starts OpenStack Swift, once for the process, with which it ends: its S3 API checks signatures and digests. Returns the settings of a client. */
 export async function openSwift(): Promise<Record<string, string>> {
   opening ??= startSwift();
   return opening;
 }
 
-const closers: (() => Promise<void>)[] = [];
-afterAll(async () => {
-  for (const close of closers) await close();
-});
-
 async function startSwift() {
   const script = fileURLToPath(new URL("swift-server.py", import.meta.url));
   const folder = await mkdtemp(join(tmpdir(), "vidgen-swift-"));
   const child = spawn(python, [script, folder], { stdio: ["pipe", "pipe", "ignore"] });
-  const exited = once(child, "exit");
-  closers.push(async () => {
-    child.kill();
-    await exited;
-    await rm(folder, { recursive: true });
-  });
   const [url] = await once(createInterface(child.stdout), "line");
   const [accessKeyId, secretAccessKey] = ["test:owner", "secret"];
   const client = new AwsClient({ accessKeyId, secretAccessKey, service: "s3", region: "us-east-1", retries: 0 });
