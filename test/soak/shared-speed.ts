@@ -10,6 +10,8 @@ import { whileSharing } from "./shared-processes.ts";
 import { onDisk } from "./speed.ts";
 
 const connections = 30;
+/** So many accounts start at once, after one alone has. */
+const accounts = 7;
 const roundMs = 1_000;
 const startPauseMs = 50;
 const credits = ["--credits", "1000000000"];
@@ -77,22 +79,52 @@ async function measureSpeed(announced: Announced[], rounds: number): Promise<str
   const client = createClient(first, 1);
   const id = startedId(await client.start({ prompt: "fox 0 at dusk", model }));
   client.close();
+  const keys = await Promise.all(Array.from({ length: accounts }, (_, index) => createKey(first, `team-${index}`)));
   const body = JSON.stringify({ prompt: "fox 1 at dusk", model });
   const json = `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
-  const starts = await medianOf(rounds, announced, ["POST /api/generate", json, body]);
-  const reads = await medianOf(rounds, announced, [`GET /api/generation-status?id=${id}`, "", ""]);
-  return `${Math.round(starts)} starts and ${Math.round(reads)} status reads a second`;
+  const start: Asked = ["POST /api/generate", json, body];
+  const measure = (asked: Asked, ...keys: string[]) => medianOf(rounds, lanesOf(announced, keys), asked);
+  const speeds = [
+    await measure(start, first.api_key),
+    await measure(start, ...keys),
+    await measure([`GET /api/generation-status?id=${id}`, "", ""], first.api_key),
+  ];
+  const [one, several, reads] = speeds.map(Math.round);
+  return `${one} starts a second for one account, ${several} for ${accounts}, and ${reads} status reads`;
 }
 
-/** The connections are shared out among the processes. The first round warms up. */
-async function medianOf(rounds: number, announced: Announced[], [line, head, body]: [string, string, string]) {
+/** Makes an account of its own, with credits for the whole measurement. */
+async function createKey({ base_url, api_key }: Announced, name: string): Promise<string> {
+  const reply = await fetch(`${base_url}/accounts`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ name, credits: 1_000_000_000 }),
+  });
+  return JSON.parse(await reply.text()).api_key;
+}
+
+/** The first line of a request, more headers, and the body. */
+type Asked = [line: string, head: string, body: string];
+
+/** Who asks which process, on so many of the connections. */
+type Lane = { url: string; key: string; connections: number };
+
+/** Shares out the connections among the processes and the keys. */
+function lanesOf(announced: Announced[], keys: string[]): Lane[] {
+  const pairs = announced.flatMap(({ base_url }) => keys.map((key) => ({ url: base_url, key })));
+  const count = (index: number) => Math.floor((connections + index) / pairs.length);
+  return pairs.map((pair, index) => ({ ...pair, connections: count(index) }));
+}
+
+/** The first round warms up. */
+async function medianOf(rounds: number, lanes: Lane[], [line, head, body]: Asked): Promise<number> {
   const speeds: number[] = [];
   for (let round = 0; round <= rounds; round++) {
     const seen = await Promise.all(
-      announced.map(({ base_url, api_key }) => {
-        const { host } = new URL(base_url);
-        const request = `${line} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${api_key}\r\n${head}\r\n${body}`;
-        return load(base_url, request, { connections: connections / announced.length, ms: roundMs });
+      lanes.map(({ url, key, connections }) => {
+        const { host } = new URL(url);
+        const request = `${line} HTTP/1.1\r\nHost: ${host}\r\nAuthorization: Bearer ${key}\r\n${head}\r\n${body}`;
+        return load(url, request, { connections, ms: roundMs });
       }),
     );
     if (round > 0) speeds.push(seen.reduce((sum, { perSecond }) => sum + perSecond, 0));

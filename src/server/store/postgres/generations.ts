@@ -1,19 +1,10 @@
-import { hash } from "node:crypto";
 import { endChanges } from "../change.ts";
-import { cutImages, joinImages, needsOf, submissionOf } from "../needs.ts";
-import type {
-  GenerationQuery,
-  GenerationSummary,
-  Idempotency,
-  StartOutcome,
-  Store,
-  StoredCheckpoint,
-  StoredGeneration,
-} from "../store.ts";
+import { joinImages, submissionOf } from "../needs.ts";
+import type { GenerationQuery, GenerationSummary, Store, StoredCheckpoint, StoredGeneration } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
 import type { Deliveries } from "./deliveries.ts";
-import { lockBalance, refund } from "./ledger.ts";
+import { refund } from "./ledger.ts";
 import { where } from "./where.ts";
 
 export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
@@ -26,24 +17,11 @@ const isHeldHere = "(holder IS NULL OR holder = $1)";
 
 export type Parts = { addDelivery: Deliveries["add"]; process: string };
 
-/** Generations and idempotency keys. */
+/** Generations from their start on. */
 export function createGenerations({ query, transaction }: Database, { addDelivery, process }: Parts) {
   const find = async (id: string, sql: Query = query) => {
     const [row] = await sql(`SELECT ${columns} FROM vidgen.generations WHERE id = $1`, id);
     return row && readRow(row);
-  };
-  const replay = async (sql: Query, account: string, idempotency: Idempotency): Promise<StartOutcome | undefined> => {
-    const [row] = await sql(
-      `SELECT ${columns.replace("account", "generations.account")}, remaining_credits, body_hash
-       FROM vidgen.idempotency_keys JOIN vidgen.generations ON generations.number = idempotency_keys.generation
-       WHERE idempotency_keys.account = $1 AND key_hash = $2`,
-      ...[account, hash("sha256", idempotency.key)],
-    );
-    if (!row) return undefined;
-    const { remaining_credits, body_hash, ...generation } = row;
-    if (body_hash !== hash("sha256", idempotency.body)) return { kind: "key reused" };
-    const outcome = { generation: readRow(generation), remaining_credits: Number(remaining_credits) };
-    return { kind: "started", ...outcome, replayed: true };
   };
 
   return {
@@ -57,19 +35,6 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
       );
       return joinImages(generation.request.images, rows);
     },
-    /** A start with a key that another process executes at the same time waits for the lock of the account, and then finds the key. */
-    start: (generation, cost, idempotency) =>
-      transaction<StartOutcome>(async (sql) => {
-        const { id, account } = generation;
-        const balance = await lockBalance(sql, account);
-        const replayed = idempotency && (await replay(sql, account, idempotency));
-        if (replayed) return replayed;
-        const remaining_credits = balance - cost;
-        if (remaining_credits < 0) return { kind: "no credits" };
-        await add(sql, generation, { cost, idempotency, remaining_credits });
-        await notify(sql, { kind: "generation", id }, { kind: "credits" });
-        return { kind: "started", generation, remaining_credits, replayed: false };
-      }),
     keepCheckpoint: (id, checkpoint) =>
       transaction(async (sql) => {
         const { engine, isSubmitting } = submissionOf(checkpoint);
@@ -117,41 +82,6 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
       return { counts, models: models.map(({ model }) => String(model)) };
     },
   } satisfies Partial<Store>;
-}
-
-type Payment = { cost: number; idempotency: Idempotency | undefined; remaining_credits: number };
-
-/** Adds a generation, what it costs, and its idempotency key. Only hashes are stored of the key, since an index has little room, and the body. */
-async function add(
-  query: Query,
-  generation: StoredGeneration,
-  { cost, idempotency, remaining_credits }: Payment,
-): Promise<void> {
-  const { id, account, status, created_at, completed_at, request, callback_url, checkpoint, error, media } = generation;
-  const needs = needsOf(generation);
-  const cut = cutImages(request);
-  await query(
-    `WITH
-       added AS (
-         INSERT INTO vidgen.generations (
-           ${columns}, model, prompt, images, is_real, is_fetched, engine, is_submitting
-         ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $15, $16, $17, $18, $19) RETURNING number
-       ),
-       paid AS (UPDATE vidgen.accounts SET balance = $11 WHERE name = $2),
-       entry AS (
-         INSERT INTO vidgen.ledger (account, amount, reason, generation) SELECT $2, $12, 'start', number FROM added
-       )
-     INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
-     SELECT $2, $13::text, $14, number, $11 FROM added WHERE $13::text IS NOT NULL`,
-    ...[id, account, status, created_at, completed_at, JSON.stringify({ request: cut.request, callback_url })],
-    ...[JSON.stringify(checkpoint), JSON.stringify({ error, media }), request.model, request.prompt],
-    ...[remaining_credits, -cost],
-    ...(idempotency ? [idempotency.key, idempotency.body].map((text) => hash("sha256", text)) : [null, null]),
-    ...[needs.images, needs.isReal, needs.isFetched, needs.engine, needs.isSubmitting],
-  );
-  const insert = `INSERT INTO vidgen.images (generation, place, source)
-    SELECT number, $2, $3 FROM vidgen.generations WHERE id = $1`;
-  for (const { place, source } of cut.images) await query(insert, id, place, JSON.stringify(source));
 }
 
 /** This program wrote the rows, so that their JSON is not checked again. */

@@ -10,6 +10,7 @@ import { createGenerations } from "./generations.ts";
 import { type FirstValues, initialize } from "./initialize.ts";
 import { createLedger } from "./ledger.ts";
 import { migrate } from "./migrations.ts";
+import { createStarts } from "./starts.ts";
 
 export type Postgres = {
   store: Store;
@@ -49,12 +50,14 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
       await migrate(query);
     });
     const { add, ...deliveries } = createDeliveries(database, clock);
+    const starts = createStarts(database);
     const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });
     const listeners = new Set<(change: Change) => void>();
     let isListening = false;
     const store: Store = {
       check: () => database.query(touch).then(() => {}),
       ...createLedger(database),
+      start: starts.start,
       ...createGenerations(database, { addDelivery: add, process }),
       ...deliveries,
       ...claims,
@@ -72,7 +75,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
       },
       publish: (change) => void notify(background.query, change).catch(() => {}),
       async close() {
-        await stopRenewing();
+        await Promise.all([starts.close(), stopRenewing()]);
         await close();
       },
     };
