@@ -205,6 +205,39 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect(await store.totals()).toMatchObject({ counts: { processing: 30 } });
   });
 
+  it("starts at once of several accounts, some with too few credits and some with the same key, charge each once", async () => {
+    const store = await openWith(1_000);
+    await store.addAccount({ name: "poor", keyHash: "poor", creditsOf: () => 3 * cost + 5 });
+    await store.addAccount({ name: "other", keyHash: "other", creditsOf: () => 1_000 });
+    const starts = Array.from({ length: 60 }, (_, index) => {
+      const account = ["local", "poor", "other"][index % 3] ?? "";
+      const same = account === "other" ? { key: `attempt ${index % 2}`, body: "{}" } : undefined;
+      return store.start(newGeneration({ account }), cost, same);
+    });
+    const outcomes = await Promise.all(starts);
+    const paid = outcomes.filter((each) => each.kind === "started" && !each.replayed);
+    expect(outcomes.filter(({ kind }) => kind === "no credits")).toHaveLength(17);
+    expect(paid).toHaveLength(20 + 3 + 2);
+    expect(await store.balances()).toEqual([
+      { account: "local", credits: 800 },
+      { account: "other", credits: 980 },
+      { account: "poor", credits: 5 },
+    ]);
+    const debits = (await store.ledger({ limit: 99 })).filter(({ amount }) => amount < 0);
+    const ids = paid.map((each) => each.kind === "started" && each.generation.id);
+    expect(debits.map(({ generation }) => generation).sort()).toEqual(ids.sort());
+    expect((await store.list({ limit: 99 })).map(({ id }) => id).sort()).toEqual(ids);
+  });
+
+  it("of starts at once with the same key and another body one is executed, and the others are told of the key", async () => {
+    const store = await openWith(100);
+    const bodies = ["{}", "[]", "{}"];
+    const outcomes = await Promise.all(bodies.map((body) => store.start(newGeneration(), cost, { key: "same", body })));
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["started", "key reused", "started"]);
+    expect(outcomes[2]).toStrictEqual({ ...outcomes[0], replayed: true });
+    expect(await store.balance("local")).toBe(90);
+  });
+
   it("one change that fails undoes itself and nothing of those that are made at the same time", async () => {
     const store = await openWith(100);
     const twice = newGeneration();

@@ -1,17 +1,33 @@
+import type { Clock } from "../../../io.ts";
 import { refundOf } from "../needs.ts";
 import type { LedgerEntry, LedgerQuery, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query } from "./database.ts";
 import { where } from "./where.ts";
 
+/** So long a key is accepted without another look: one that another process has revoked is refused after it. */
+const keyMs = 5_000;
+
 /** Accounts, the hashes of their keys, and their credits. */
-export function createLedger({ query, transaction }: Database) {
+export function createLedger({ query, transaction }: Database, clock: Pick<Clock, "now">) {
+  /** The accounts of keys by the keys' hashes, and until when they hold. */
+  const known = new Map<string, { account: string; end: number }>();
+  /** Counts the removals of keys: what was read before one may be of a key that is removed. */
+  let removals = 0;
   const accountOf = async (keyHash: string, sql: Query = query) => {
     const [row] = await sql<{ account: string }>("SELECT account FROM vidgen.keys WHERE hash = $1", keyHash);
     return row?.account;
   };
   return {
-    account: (keyHash) => accountOf(keyHash),
+    async account(keyHash) {
+      const found = known.get(keyHash);
+      if (found && clock.now() < found.end) return found.account;
+      const [end, before] = [clock.now() + keyMs, removals];
+      const account = await accountOf(keyHash);
+      if (account === undefined) known.delete(keyHash);
+      else if (removals === before) known.set(keyHash, { account, end });
+      return account;
+    },
     addAccount: ({ name, keyHash, creditsOf = (had = 0) => had }) =>
       transaction(async (sql) => {
         const insert = "INSERT INTO vidgen.accounts (name) VALUES ($1) ON CONFLICT DO NOTHING RETURNING name";
@@ -29,14 +45,19 @@ export function createLedger({ query, transaction }: Database) {
         return credits;
       }),
     async removeKeys(keys) {
-      const removed =
-        "keyHash" in keys
-          ? await query("DELETE FROM vidgen.keys WHERE hash = $1 RETURNING hash", keys.keyHash)
-          : await query(
-              "DELETE FROM vidgen.keys WHERE account = $1 AND hash <> $2 RETURNING hash",
-              ...[keys.account, keys.except ?? ""],
-            );
-      return removed.length;
+      try {
+        const removed =
+          "keyHash" in keys
+            ? await query("DELETE FROM vidgen.keys WHERE hash = $1 RETURNING hash", keys.keyHash)
+            : await query(
+                "DELETE FROM vidgen.keys WHERE account = $1 AND hash <> $2 RETURNING hash",
+                ...[keys.account, keys.except ?? ""],
+              );
+        return removed.length;
+      } finally {
+        removals++;
+        known.clear();
+      }
     },
     async balance(account) {
       const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1", account);
@@ -66,6 +87,22 @@ export function createLedger({ query, transaction }: Database) {
 export async function lockBalance(query: Query, account: string): Promise<number> {
   const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1 FOR UPDATE", account);
   return readBalance(account, row);
+}
+
+/**
+ * Returns the credits of accounts, which nobody else changes until the transaction ends. An account that is locked is missing, as is one that does
+ * not exist, unless this waits for the locks.
+ */
+export async function lockBalances(
+  query: Query,
+  accounts: readonly string[],
+  { isWaiting }: { isWaiting: boolean },
+): Promise<Map<string, number>> {
+  const rows = await query(
+    `SELECT name, balance FROM vidgen.accounts WHERE name = ANY($1) FOR UPDATE ${isWaiting ? "" : "SKIP LOCKED"}`,
+    accounts,
+  );
+  return new Map(rows.map(({ name, balance }) => [String(name), Number(balance)]));
 }
 
 /** Gives back what was paid for a generation, by its number. The database refuses to do so twice. */

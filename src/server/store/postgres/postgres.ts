@@ -56,7 +56,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
     let isListening = false;
     const store: Store = {
       check: () => database.query(touch).then(() => {}),
-      ...createLedger(database),
+      ...createLedger(database, clock),
       start: starts.start,
       ...createGenerations(database, { addDelivery: add, process }),
       ...deliveries,

@@ -6,7 +6,7 @@ import type { Idempotency, StartOutcome, Store, StoredGeneration } from "../stor
 import { notify } from "./changes.ts";
 import type { Database, Query, Value } from "./database.ts";
 import { columns, readRow } from "./generations.ts";
-import { lockBalance } from "./ledger.ts";
+import { lockBalances } from "./ledger.ts";
 
 type Start = {
   generation: StoredGeneration;
@@ -16,35 +16,45 @@ type Start = {
   reject(error: unknown): void;
 };
 
-/** Starts of generations, each account's in batches. */
+/**
+ * Starts of generations, in batches. A batch passes over the accounts that another process has locked; their starts wait in batches of their own,
+ * so that nobody else waits with them, and no two processes wait for each other. Nor does anybody wait for another account's images.
+ */
 export function createStarts({ transaction }: Database) {
-  /** Accounts do not share a batch: another process may hold the lock of one. */
-  const accounts = new Map<string, Batches<Start>>();
-
-  /** Rejects when nobody knows whether the batch was committed, or when nothing of it was. */
-  const write = async (batch: Start[]): Promise<void> => {
+  /** Resolves with the starts that were passed over. */
+  const write = async (batch: Start[], { isWaiting }: { isWaiting: boolean }): Promise<Start[]> => {
     try {
-      const outcomes = await transaction((sql) => startAll(sql, batch));
-      for (const { start, outcome } of outcomes) start.resolve(outcome);
+      const outcomes = await transaction((sql) => startAll(sql, batch, { isWaiting }));
+      for (const { start, outcome } of outcomes) if (outcome) start.resolve(outcome);
+      return outcomes.flatMap(({ start, outcome }) => (outcome ? [] : [start]));
     } catch (error) {
+      // Nobody knows whether a batch was committed that the database has not refused: it must not be written again.
       if (isUnavailable(error) || batch.length === 1) throw error;
-      // The database has refused the whole batch because of one start.
-      for (const start of batch) await write([start]).catch(start.reject);
+      for (const start of batch) await write([start], { isWaiting: true }).catch(start.reject);
+      return [];
     }
   };
+  const batches = createBatches<Start>(async (batch) => {
+    for (const start of await write(batch, { isWaiting: false })) batchesOf(start.generation.account).add(start);
+  });
+  const ownBatches = new Map<string, Batches<Start>>();
   const batchesOf = (account: string) => {
-    const batches = accounts.get(account) ?? createBatches(write);
-    accounts.set(account, batches);
-    return batches;
+    const own =
+      ownBatches.get(account) ?? createBatches<Start>(async (batch) => void (await write(batch, { isWaiting: true })));
+    ownBatches.set(account, own);
+    return own;
   };
   return {
     start: (generation, cost, idempotency) =>
       new Promise((resolve, reject) => {
-        batchesOf(generation.account).add({ generation, cost, idempotency, resolve, reject });
+        const isLarge = cutImages(generation.request).images.length > 0;
+        const lane = isLarge ? batchesOf(generation.account) : batches;
+        lane.add({ generation, cost, idempotency, resolve, reject });
       }),
     /** Resolves when the starts under way are durable; later ones are rejected. */
     async close() {
-      await Promise.all(Array.from(accounts.values(), (batches) => batches.close()));
+      await batches.close();
+      await Promise.all(Array.from(ownBatches.values(), (own) => own.close()));
     },
   } satisfies Pick<Store, "start" | "close">;
 }
@@ -52,30 +62,38 @@ export function createStarts({ transaction }: Database) {
 /** What a key has started, and the hash of the body that came with it. */
 type KeyUse = { bodyHash: string; outcome: StartOutcome & { kind: "started" } };
 
+type Outcome = { start: Start; outcome: StartOutcome | undefined };
+
 /**
- * Starts generations of one account, one after the other. One with a key that another process uses at the same time waits for the lock of the
- * account, and then finds the key.
+ * Starts generations, one after the other. One with a key that another process uses at the same time waits for the lock of the account, and then
+ * finds the key. Those of an account that is locked have no outcome, unless this waits for it.
  */
-async function startAll(sql: Query, batch: Start[]): Promise<{ start: Start; outcome: StartOutcome }[]> {
-  const account = String(batch[0]?.generation.account);
-  let balance = await lockBalance(sql, account);
-  const uses = await findKeys(sql, account, batch);
+async function startAll(sql: Query, batch: Start[], { isWaiting }: { isWaiting: boolean }): Promise<Outcome[]> {
+  const names = [...new Set(batch.map(({ generation }) => generation.account))];
+  const balances = await lockBalances(sql, names, { isWaiting });
+  const uses = await findKeys(sql, batch);
   const added: Row[] = [];
-  const outcomes = batch.map((start): { start: Start; outcome: StartOutcome } => {
+  const outcomes = batch.map((start): Outcome => {
     const { generation, cost, idempotency } = start;
+    const { account } = generation;
+    const balance = balances.get(account);
+    if (balance === undefined && isWaiting) throw new Error(`no account ${account}`);
+    if (balance === undefined) return { start, outcome: undefined };
     const [keyHash, bodyHash] = hashesOf(idempotency);
-    const use = uses.get(keyHash ?? "");
+    const use = uses.get(`${account} ${keyHash}`);
     if (use) return { start, outcome: use.bodyHash === bodyHash ? use.outcome : { kind: "key reused" } };
-    if (balance < cost) return { start, outcome: { kind: "no credits" } };
-    balance -= cost;
-    added.push(toRow(start, balance));
-    const outcome = { kind: "started", generation, remaining_credits: balance, replayed: false } as const;
+    const remaining_credits = balance - cost;
+    if (remaining_credits < 0) return { start, outcome: { kind: "no credits" } };
+    balances.set(account, remaining_credits);
+    added.push(toRow(start, remaining_credits));
+    const outcome = { kind: "started", generation, remaining_credits, replayed: false } as const;
+    // A repeated key is told what a look at the generation has.
     const shown = { ...generation, request: cutImages(generation.request).request };
-    if (keyHash && bodyHash)
-      uses.set(keyHash, { bodyHash, outcome: { ...outcome, generation: shown, replayed: true } });
+    if (bodyHash)
+      uses.set(`${account} ${keyHash}`, { bodyHash, outcome: { ...outcome, generation: shown, replayed: true } });
     return { start, outcome };
   });
-  if (added.length > 0) await add(sql, account, { rows: added, balance });
+  if (added.length > 0) await add(sql, added);
   return outcomes;
 }
 
@@ -84,29 +102,29 @@ function hashesOf(idempotency: Idempotency | undefined): [key: string, body: str
   return idempotency ? [hash("sha256", idempotency.key), hash("sha256", idempotency.body)] : [null, null];
 }
 
-/** Returns by their hashes those keys that started a generation before. */
-async function findKeys(sql: Query, account: string, batch: Start[]): Promise<Map<string, KeyUse>> {
-  const hashes = batch.flatMap(({ idempotency }) => (idempotency ? [hashesOf(idempotency)[0]] : []));
-  if (hashes.length === 0) return new Map();
+/** Returns those keys that started a generation before, by account and hash. */
+async function findKeys(sql: Query, batch: Start[]): Promise<Map<string, KeyUse>> {
+  const keyed = batch.filter(({ idempotency }) => idempotency);
+  if (keyed.length === 0) return new Map();
   const rows = await sql(
     `SELECT ${columns.replace("account", "generations.account")}, remaining_credits, key_hash, body_hash
-     FROM vidgen.idempotency_keys JOIN vidgen.generations ON generations.number = idempotency_keys.generation
-     WHERE idempotency_keys.account = $1 AND key_hash = ANY($2)`,
-    ...[account, hashes],
+     FROM unnest($1::text[], $2::text[]) AS asked (account, key_hash)
+     JOIN vidgen.idempotency_keys USING (account, key_hash)
+     JOIN vidgen.generations ON generations.number = idempotency_keys.generation`,
+    ...[keyed.map(({ generation }) => generation.account), keyed.map(({ idempotency }) => hashesOf(idempotency)[0])],
   );
   return new Map(
-    rows.map(({ remaining_credits, key_hash, body_hash, ...generation }) => {
-      const started = { generation: readRow(generation), remaining_credits: Number(remaining_credits) };
-      return [
-        String(key_hash),
-        { bodyHash: String(body_hash), outcome: { kind: "started", ...started, replayed: true } },
-      ];
+    rows.map(({ remaining_credits, key_hash, body_hash, ...row }) => {
+      const generation = readRow(row);
+      const outcome = { kind: "started", generation, remaining_credits: Number(remaining_credits), replayed: true };
+      return [`${generation.account} ${key_hash}`, { bodyHash: String(body_hash), outcome } as KeyUse];
     }),
   );
 }
 
-/** What the row of a generation has from its start, besides the account. */
+/** What the row of a generation has from its start. */
 const generationTypes = {
+  account: "text",
   id: "text",
   status: "text",
   created_at: "text",
@@ -133,11 +151,12 @@ type Column = keyof typeof types;
 type Row = { values: Record<Column, Value>; sources: { place: number; source: string }[] };
 
 function toRow({ generation, cost, idempotency }: Start, remaining_credits: number): Row {
-  const { id, status, created_at, completed_at, request, callback_url, checkpoint, error, media } = generation;
+  const { account, id, status, created_at, completed_at, request, callback_url, checkpoint, error, media } = generation;
   const { images, isReal, isFetched, engine, isSubmitting } = needsOf(generation);
   const cut = cutImages(request);
   const [key_hash, body_hash] = hashesOf(idempotency);
   const values = {
+    account,
     id,
     status,
     created_at,
@@ -165,31 +184,29 @@ const generationNames = Object.keys(generationTypes).join(", ");
 const insert = `
   WITH
     started AS (
-      SELECT * FROM unnest(${names.map((name, index) => `$${index + 3}::${types[name]}[]`).join(", ")})
+      SELECT * FROM unnest(${names.map((name, index) => `$${index + 1}::${types[name]}[]`).join(", ")})
         AS started (${names.join(", ")})
     ),
     added AS (
-      INSERT INTO vidgen.generations (account, ${generationNames}) SELECT $1, ${generationNames} FROM started
-      RETURNING number, id
+      INSERT INTO vidgen.generations (${generationNames}) SELECT ${generationNames} FROM started RETURNING number, id
     ),
-    paid AS (UPDATE vidgen.accounts SET balance = $2 WHERE name = $1),
+    paid AS (
+      UPDATE vidgen.accounts SET balance = balance - costs.total
+      FROM (SELECT account, sum(cost) AS total FROM started GROUP BY account) AS costs WHERE name = account
+    ),
     entries AS (
       INSERT INTO vidgen.ledger (account, amount, reason, generation)
-      SELECT $1, -cost, 'start', number FROM added JOIN started USING (id) ORDER BY number
+      SELECT account, -cost, 'start', number FROM added JOIN started USING (id) ORDER BY number
     )
   INSERT INTO vidgen.idempotency_keys (account, key_hash, body_hash, generation, remaining_credits)
-  SELECT $1, key_hash, body_hash, number, remaining_credits FROM added JOIN started USING (id)
+  SELECT account, key_hash, body_hash, number, remaining_credits FROM added JOIN started USING (id)
   WHERE key_hash IS NOT NULL`;
 const insertImage = `INSERT INTO vidgen.images (generation, place, source)
   SELECT number, $2, $3 FROM vidgen.generations WHERE id = $1`;
 
-/** Adds generations, what they cost, and their idempotency keys; the account has this balance then. */
-async function add(
-  sql: Query,
-  account: string,
-  { rows, balance }: { rows: readonly Row[]; balance: number },
-): Promise<void> {
-  await sql(insert, account, balance, ...names.map((name) => rows.map(({ values }) => values[name])));
+/** Adds generations, what they cost, and their idempotency keys. */
+async function add(sql: Query, rows: readonly Row[]): Promise<void> {
+  await sql(insert, ...names.map((name) => rows.map(({ values }) => values[name])));
   for (const { values, sources } of rows)
     for (const { place, source } of sources) await sql(insertImage, values.id, place, JSON.stringify(source));
   const changes = rows.map(({ values }) => ({ kind: "generation" as const, id: String(values.id) }));

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import pg from "pg";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts";
 import { postgresPrograms, query } from "../../../postgres.ts";
@@ -60,6 +61,133 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     expect(outcomes.filter(({ kind }) => kind === "no credits")).toHaveLength(60);
     expect(await stores[0]?.balance("local")).toBe(5);
     expect(await sumOf(url)).toEqual({ sum: 5, debits: 30 });
+  });
+
+  test("starts at once of several accounts share a few commits", async () => {
+    const { url, stores } = await openAll(1, 1_000);
+    const [store] = stores as [(typeof stores)[0]];
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 1_000 });
+    const starts = Array.from({ length: 100 }, (_, index) =>
+      store.start(newGeneration({ account: index % 2 ? "local" : "other" }), cost, undefined),
+    );
+    await Promise.all(starts);
+    const [row] = await query(
+      url,
+      "SELECT count(*)::int, count(DISTINCT xmin::text)::int AS commits FROM vidgen.generations",
+    );
+    expect(row).toEqual({ count: 100, commits: 1 });
+  });
+
+  test("a start waits for the lock of its own account alone", async () => {
+    const { url, stores } = await openAll(1, 100);
+    const [store] = stores as [(typeof stores)[0]];
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
+    const client = new pg.Client(url);
+    await client.connect();
+    onTestFinished(() => client.end());
+    await client.query("BEGIN; SELECT * FROM vidgen.accounts WHERE name = 'local' FOR UPDATE");
+    const locked = Array.from({ length: 3 }, () => store.start(newGeneration(), cost, undefined));
+    for (let index = 0; index < 3; index++)
+      expect(await store.start(newGeneration({ account: "other" }), cost, undefined)).toMatchObject({
+        kind: "started",
+      });
+    expect(await store.balance("local")).toBe(100);
+    await client.query("UPDATE vidgen.accounts SET balance = balance - 85 WHERE name = 'local'; COMMIT");
+    expect((await Promise.all(locked)).map(({ kind }) => kind)).toEqual(["started", "no credits", "no credits"]);
+    expect(await store.balance("local")).toBe(5);
+  });
+
+  test("nobody waits for the images of another account", async () => {
+    const { stores } = await openAll(1, 100);
+    const [store] = stores as [(typeof stores)[0]];
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
+    const images = [`data:image/png;base64,${"A".repeat(20_000_000)}`];
+    const large = newGeneration({ account: "other", request: { ...newGeneration().request, images } });
+    const done: string[] = [];
+    const start = (generation: typeof large) =>
+      store.start(generation, cost, undefined).then(() => done.push(generation.account));
+    await Promise.all([start(large), start(newGeneration()), start(newGeneration())]);
+    expect(done).toEqual(["local", "local", "other"]);
+  });
+
+  test("a batch of which nobody knows whether it was committed is not written again", async () => {
+    const { url, stores } = await openAll(1, 100);
+    const [store] = stores as [(typeof stores)[0]];
+    // A sequence counts on whatever is undone.
+    await query(
+      url,
+      `CREATE SEQUENCE attempts;
+       CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN PERFORM nextval('attempts'); RAISE EXCEPTION 'gone' USING ERRCODE = '08006'; END $$;
+       CREATE CONSTRAINT TRIGGER refused AFTER INSERT ON vidgen.generations DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION refuse();`,
+    );
+    const starts = Array.from({ length: 3 }, () => store.start(newGeneration(), cost, undefined));
+    for (const each of await Promise.allSettled(starts))
+      expect(each).toMatchObject({ status: "rejected", reason: { isUnavailable: true } });
+    expect(await query(url, "SELECT last_value::int FROM attempts")).toEqual([{ last_value: 1 }]);
+    expect(await sumOf(url)).toEqual({ sum: 100, debits: 0 });
+  });
+
+  test("a database that is killed under starts charges nobody without a generation, and keeps what was answered", async () => {
+    const { url, stores } = await openAll(2, 1_000_000);
+    const answered: string[] = [];
+    const errors: unknown[] = [];
+    const run = async (store: (typeof stores)[0]) => {
+      while (errors.length < 20) {
+        const { id } = newGeneration();
+        await store.start(newGeneration({ id }), cost, { key: id, body: "{}" }).then(
+          () => answered.push(id),
+          (error) => errors.push(error),
+        );
+      }
+    };
+    const running = Promise.all(Array.from({ length: 20 }, (_, index) => run(stores[index % 2] as (typeof stores)[0])));
+    await expect.poll(() => answered.length, { interval: 1 }).toBeGreaterThan(60);
+    await server().stop("SIGKILL");
+    await running;
+    await server().start();
+    for (const error of errors) expect(error).toMatchObject({ isUnavailable: true });
+    const [store] = stores as [(typeof stores)[0]];
+    await expect
+      .poll(() =>
+        store.check().then(
+          () => true,
+          () => false,
+        ),
+      )
+      .toBe(true);
+    const kept = await query(
+      url,
+      "SELECT id FROM vidgen.generations JOIN vidgen.ledger ON generation = generations.number",
+    );
+    const ids = kept.map(({ id }) => id);
+    expect(ids).toEqual(expect.arrayContaining(answered));
+    expect(await query(url, "SELECT count(*)::int FROM vidgen.generations")).toEqual([{ count: ids.length }]);
+    expect(await sumOf(url)).toEqual({ sum: 1_000_000 - ids.length * cost, debits: ids.length });
+    expect(await store.balance("local")).toBe(1_000_000 - ids.length * cost);
+  });
+
+  test("a key that was removed is refused by this process at once, and by another one within 5 s", async () => {
+    const { url, stores } = await openAll(1, 100);
+    const [store] = stores as [(typeof stores)[0]];
+    let aheadMs = 0;
+    const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
+    const { store: other } = await open(url, { clock });
+    for (const each of [store, other]) expect(await each.account("hash")).toBe("local");
+    expect(await store.removeKeys({ account: "local", except: "new" })).toBe(1);
+    expect(await store.account("hash")).toBeUndefined();
+    aheadMs = 5_000;
+    expect(await other.account("hash")).toBeUndefined();
+  });
+
+  test("a key that is removed while it is looked up is not remembered", async () => {
+    const { url, stores } = await openAll(1, 100);
+    const [store] = stores as [(typeof stores)[0]];
+    const looks = Array.from({ length: 5 }, () => store.account("hash"));
+    await Promise.all([...looks, store.removeKeys({ keyHash: "hash" })]);
+    expect(await store.account("hash")).toBeUndefined();
+    expect(await query(url, "SELECT * FROM vidgen.keys")).toEqual([]);
   });
 
   test("what cannot be committed leaves nothing behind", async () => {
