@@ -227,8 +227,9 @@ async function revoke(text: string, { database }: Options, { io, output }: Conte
       "vidgen serve --key-for <account> makes one.",
     );
   await output.result(String(revoked), { revoked });
+  const since = database === undefined ? "from now on" : "by all processes within 5 s";
   output.note(
-    `${revoked === 1 ? "One key is" : `${revoked} keys are`} refused from now on. Credits and generations stay.`,
+    `${revoked === 1 ? "One key is" : `${revoked} keys are`} refused ${since}. Credits and generations stay.`,
   );
 }
 

@@ -81,6 +81,51 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect((await third.vidgen("serve", "--key-for", "local")).stderr).toContain("local has 60 credits");
   });
 
+  test("--rotate begins with another key, and the one before is refused", async () => {
+    const database = await server.createDatabase();
+    const first = await createMachine(database);
+    const one: Address = JSON.parse((await first.serve("--json")).run.stdout);
+    const second = await createMachine(database);
+    const two: Address = JSON.parse((await second.serve("--json", "--rotate")).run.stdout);
+    expect(two.api_key).toMatch(/^vgs_/);
+    expect(two.webhook_secret).toBe(one.webhook_secret);
+    const codes = async (key: string | null) => {
+      const replies = [one, two].map(({ base_url }) => start(base_url, key ?? "", "the same"));
+      return (await Promise.all(replies)).map(({ status }) => status);
+    };
+    expect([await codes(one.api_key), await codes(two.api_key)]).toEqual([
+      [401, 401],
+      [200, 200],
+    ]);
+  });
+
+  test("--revoke makes a key or an account useless, also one that a process has just accepted", async () => {
+    const database = await server.createDatabase();
+    const first = await createMachine(database);
+    let aheadMs = 0;
+    first.world.io.now = () => systemClock.now() + aheadMs;
+    const { base_url, api_key }: Address = JSON.parse((await first.serve("--json")).run.stdout);
+    const second = await createMachine(database);
+    const makeKey = async () => (await second.vidgen("serve", "--key-for", "ci", "--credits", "50")).stdout.trim();
+    const keys = [await makeKey(), await makeKey(), await makeKey()];
+    const codes = () => Promise.all(keys.map(async (key) => (await start(base_url, key, key)).status));
+    expect(await codes()).toEqual([200, 200, 200]);
+    const one = await second.vidgen("serve", "--revoke", keys[0] ?? "");
+    expect([one.code, one.stdout, one.stderr]).toEqual([
+      0,
+      "1\n",
+      expect.stringContaining("One key is refused by all processes within 5 s"),
+    ]);
+    aheadMs = 5_000;
+    expect(await codes()).toEqual([401, 200, 200]);
+    expect((await second.vidgen("serve", "--revoke", "ci")).stdout).toBe("2\n");
+    aheadMs = 10_000;
+    expect(await codes()).toEqual([401, 401, 401]);
+    const none = await second.vidgen("serve", "--revoke", "ci");
+    expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("--key-for")]);
+    expect((await start(base_url, api_key ?? "", "own")).status).toBe(200);
+  });
+
   test("a person is told how to get a key, and what keeps other machines from going on with the work", async () => {
     const database = await server.createDatabase();
     const first = await createMachine(database);
