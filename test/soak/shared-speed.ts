@@ -25,7 +25,7 @@ type Setup = {
 /** Goal 21: what PostgreSQL and more processes cost and give, all on this one machine. */
 export const sharedSpeed: Goal = {
   number: 21,
-  title: `several processes on PostgreSQL beside one on SQLite, ${connections} connections`,
+  title: `starts and reads a second: processes on PostgreSQL beside one on SQLite, ${connections} connections`,
   run: async ({ random, share }) => {
     const rounds = portion(3, share);
     const starts = portion(200, share, 10);

@@ -9,7 +9,10 @@ import { where } from "./where.ts";
 const keyMs = 5_000;
 
 /** Accounts, the hashes of their keys, and their credits. */
-export function createLedger({ query, transaction }: Database, clock: Pick<Clock, "now">) {
+export function createLedger(
+  { query, transaction }: Pick<Database, "query" | "transaction">,
+  clock: Pick<Clock, "now">,
+) {
   /** The accounts of keys by the keys' hashes, and until when they hold. */
   const known = new Map<string, { account: string; end: number }>();
   /** Counts the removals of keys: what was read before one may be of a key that is removed. */

@@ -30,8 +30,12 @@ export function createStarts({ transaction }: Database) {
     } catch (error) {
       // Nobody knows whether a batch was committed that the database has not refused: it must not be written again.
       if (isUnavailable(error) || batch.length === 1) throw error;
-      for (const start of batch) await write([start], { isWaiting: true }).catch(start.reject);
-      return [];
+      const passedOver: Start[] = [];
+      for (const start of batch) {
+        const left = await write([start], { isWaiting }).catch(start.reject);
+        if (left) passedOver.push(...left);
+      }
+      return passedOver;
     }
   };
   const batches = createBatches<Start>(async (batch) => {

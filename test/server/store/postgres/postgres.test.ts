@@ -2,6 +2,8 @@ import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
+import type { Query, Row } from "../../../../src/server/store/postgres/database.ts";
+import { createLedger } from "../../../../src/server/store/postgres/ledger.ts";
 import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts";
 import { postgresPrograms, query } from "../../../postgres.ts";
 import { completed, cost, newDelivery, newGeneration } from "../records.ts";
@@ -67,15 +69,17 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
     const { url, stores } = await openAll(1, 1_000);
     const [store] = stores as [(typeof stores)[0]];
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 1_000 });
-    const starts = Array.from({ length: 100 }, (_, index) =>
-      store.start(newGeneration({ account: index % 2 ? "local" : "other" }), cost, undefined),
-    );
-    await Promise.all(starts);
+    const start = (index: number) => {
+      const same = index < 10 ? { key: "attempt", body: "{}" } : undefined;
+      return store.start(newGeneration({ account: index % 2 ? "local" : "other" }), cost, same);
+    };
+    await Promise.all(Array.from({ length: 100 }, (_, index) => start(index)));
     const [row] = await query(
       url,
       "SELECT count(*)::int, count(DISTINCT xmin::text)::int AS commits FROM vidgen.generations",
     );
-    expect(row).toEqual({ count: 100, commits: 1 });
+    // Of the ten with the same key, one of each account.
+    expect(row).toEqual({ count: 92, commits: 1 });
   });
 
   test("a start waits for the lock of its own account alone", async () => {
@@ -182,12 +186,20 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
   });
 
   test("a key that is removed while it is looked up is not remembered", async () => {
-    const { url, stores } = await openAll(1, 100);
-    const [store] = stores as [(typeof stores)[0]];
-    const looks = Array.from({ length: 5 }, () => store.account("hash"));
-    await Promise.all([...looks, store.removeKeys({ keyHash: "hash" })]);
-    expect(await store.account("hash")).toBeUndefined();
-    expect(await query(url, "SELECT * FROM vidgen.keys")).toEqual([]);
+    let answer = (_: Row[]) => {};
+    const late = new Promise<Row[]>((resolve) => {
+      answer = resolve;
+    });
+    const looks = [late];
+    const query = async (text: string) =>
+      text.startsWith("DELETE") ? [{ hash: "hash" }] : ((await looks.shift()) ?? []);
+    const transaction = () => Promise.reject(new Error("no transaction"));
+    const ledger = createLedger({ query: query as Query, transaction }, systemClock);
+    const looked = ledger.account("hash");
+    expect(await ledger.removeKeys({ keyHash: "hash" })).toBe(1);
+    answer([{ account: "local" }]);
+    expect(await looked).toBe("local");
+    expect(await ledger.account("hash")).toBeUndefined();
   });
 
   test("what cannot be committed leaves nothing behind", async () => {
