@@ -1,11 +1,10 @@
-import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { Worker } from "node:worker_threads";
 import { models as knownModels } from "../../../client/models.ts";
 import { createCapacity } from "../../capacity.ts";
 import { maxMegapixels } from "../../jobs/images.ts";
-import type { Checkpoint, Engine, RenderTask } from "../engine.ts";
+import type { Checkpoint, Engine } from "../engine.ts";
+import { createThreads } from "./threads.ts";
 
 const allModels = knownModels.map(({ id }) => id);
 
@@ -15,14 +14,15 @@ const maxTries = 3;
 export type PreviewOptions = { models?: Engine["models"]; concurrency?: number | undefined; workerUrl?: URL };
 
 /**
- * Returns the embedded engine. It renders a moving background, or the request's images, under a caption, each clip in a worker thread of its
- * own, so that the service keeps answering. The renders at one time decode no more megapixels together than one image may have, which takes
+ * Returns the embedded engine. It renders a moving background, or the request's images, under a caption, each clip in a worker thread, so
+ * that the service keeps answering. The renders at one time decode no more megapixels together than one image may have, which takes
  * some 400 MB. A render that fails or is aborted leaves no file.
  */
 export function createPreviewEngine(options: PreviewOptions = {}): Engine {
   const { models = allModels, workerUrl = new URL("./worker.cjs", import.meta.url) } = options;
   const { concurrency = availableParallelism() } = options;
   const decoding = createCapacity(maxMegapixels);
+  const run = createThreads(workerUrl);
   return {
     name: "preview",
     isSimulation: true,
@@ -39,7 +39,7 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
         await checkpoint({ state: "rendering", tries: tries + 1 });
         // A thread decodes its images one after the other, and keeps the memory that the largest took until it ends.
         const megapixels = Math.max(0, ...task.images.map((image) => image.megapixels));
-        await decoding(megapixels, () => runWorker(workerUrl, task, signal));
+        await decoding(megapixels, () => run(task, signal));
         return { kind: "made", hasThumbnail: true };
       } catch (error) {
         await Promise.all([task.file, task.thumbnail].map((path) => rm(path, { force: true })));
@@ -54,19 +54,4 @@ export function createPreviewEngine(options: PreviewOptions = {}): Engine {
 
 function triesOf(checkpoint: Checkpoint | undefined): number {
   return checkpoint?.state === "rendering" ? checkpoint.tries : 0;
-}
-
-/** Runs a task in a new worker thread. Rejects with the thread's error, or once the signal aborts; the thread has ended by then. */
-async function runWorker(url: URL, task: RenderTask, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  // The libraries may print; streams of its own keep the thread's output off the terminal.
-  const worker = new Worker(url, { workerData: task, stdout: true, stderr: true });
-  // Without a listener, an error of a thread that is being stopped would end the service.
-  worker.on("error", () => {});
-  try {
-    const [code] = await once(worker, "exit", { signal });
-    if (code !== 0) throw new Error(`The preview's worker thread ended with code ${code}.`);
-  } finally {
-    await worker.terminate();
-  }
 }

@@ -16,11 +16,14 @@ function anOffer(changes: Partial<RenderOptions> = {}): RenderOptions {
 /** An engine whose worker writes the prompt to its file and then does something. */
 function anEngineThat(afterwards: string) {
   const source = `
-    import { workerData as task } from "node:worker_threads";
+    import { parentPort, threadId } from "node:worker_threads";
     import { appendFileSync, writeFileSync } from "node:fs";
-    writeFileSync(task.file, task.request.prompt);
-    writeFileSync(task.thumbnail, task.images.map(({ name }) => name).join());
-    ${afterwards}`;
+    parentPort.on("message", async (task) => {
+      writeFileSync(task.file, task.request.prompt);
+      writeFileSync(task.thumbnail, task.images.map(({ name }) => name).join());
+      ${afterwards}
+      parentPort.postMessage("done");
+    });`;
   return createPreviewEngine({ workerUrl: new URL(`data:text/javascript,${encodeURIComponent(source)}`) });
 }
 
@@ -42,6 +45,24 @@ describe("the preview engine", () => {
     const rendering = anEngineThat(source).render(aTask({}, [], folder), anOffer());
     await expect(rendering).rejects.toThrow(message);
     expect(readdirSync(folder)).toEqual([]);
+  });
+
+  test("keeps a thread for the next clip, unless it had images or failed", async () => {
+    const engine = anEngineThat(`
+      writeFileSync(task.file, String(threadId));
+      if (task.request.prompt === "fail") throw new Error("the disk is on fire");`);
+    const threadOf = async (prompt: string, images: Uint8Array[] = []) => {
+      const task = aTask({ prompt }, images);
+      await engine.render(task, anOffer());
+      return readFileSync(task.file, "utf8");
+    };
+    const first = await threadOf("a fox");
+    expect(await threadOf("an owl")).toBe(first);
+    const [beside, other] = await Promise.all([threadOf("a hare"), threadOf("a bear")]);
+    expect(new Set([first, beside, other]).size).toBe(2);
+    await expect(threadOf("fail")).rejects.toThrow("on fire");
+    const pictured = await threadOf("an eel", [new Uint8Array([1, 2])]);
+    expect(await threadOf("a crow")).not.toBe(pictured);
   });
 
   test("stops the worker and leaves no file when it is aborted half-way", async () => {

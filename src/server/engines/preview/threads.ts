@@ -1,0 +1,60 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import type { RenderTask } from "../engine.ts";
+
+/** How many threads without work are kept, each with some 60 MB. Under load hardly more are between two tasks. */
+const maxFree = 2;
+
+/**
+ * Returns what runs a task in a worker thread, which is kept for the next one: a new thread compiles its WebAssembly anew, which takes longer than
+ * a short clip. It rejects with the thread's error, or once the signal aborts; the thread has ended by then. No thread without work keeps the
+ * process alive.
+ */
+export function createThreads(url: URL): (task: RenderTask, signal: AbortSignal) => Promise<void> {
+  const free = new Set<Worker>();
+  const open = () => {
+    const worker = openThread(url);
+    worker.once("exit", () => free.delete(worker));
+    return worker;
+  };
+  return async (task, signal) => {
+    signal.throwIfAborted();
+    const [worker = open()] = free;
+    free.delete(worker);
+    worker.ref();
+    try {
+      worker.postMessage(task);
+      await untilDone(worker, signal);
+    } catch (error) {
+      await worker.terminate();
+      throw error;
+    }
+    // WebAssembly gives no memory back, and images take the most of it.
+    if (task.images.length > 0 || free.size === maxFree) return void (await worker.terminate());
+    worker.unref();
+    free.add(worker);
+  };
+}
+
+function openThread(url: URL): Worker {
+  // The libraries may print; streams of its own keep the thread's output off the terminal.
+  const worker = new Worker(url, { stdout: true, stderr: true });
+  for (const stream of [worker.stdout, worker.stderr]) stream.resume();
+  // Without a listener, an error of a thread that is being stopped would end the service.
+  worker.on("error", () => {});
+  return worker;
+}
+
+/** Resolves when the thread says that its task is done; rejects with its error, when it ends, or when the signal aborts. */
+async function untilDone(worker: Worker, signal: AbortSignal): Promise<void> {
+  const settled = new AbortController();
+  const until = { signal: AbortSignal.any([signal, settled.signal]) };
+  try {
+    const ended = once(worker, "exit", until).then(([code]) => {
+      throw new Error(`The preview's worker thread ended with code ${code}.`);
+    });
+    await Promise.race([once(worker, "message", until), ended]);
+  } finally {
+    settled.abort();
+  }
+}
