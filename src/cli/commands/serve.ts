@@ -143,8 +143,8 @@ async function open(options: Options, engines: Engine[], context: Context): Prom
     if (options.webhookLog || isGivenUp(event)) output.note(deliveryLine(event));
   };
   const onRequest = (event: RequestEvent) => {
-    const print = output.verbose ? output.trace : output.note;
-    print(requestLine(event));
+    if (!output.verbose) return output.note(requestLine(event));
+    output.trace(requestLine(event));
     for (const [mark, body] of [[">", event.requestBody] as const, ["<", event.replyBody] as const])
       if (body !== undefined) output.trace(`${mark} ${redactBody(body)}`);
   };

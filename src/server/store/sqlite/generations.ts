@@ -47,8 +47,9 @@ export function createGenerations(database: Database, ledger: Ledger) {
       ],
       ...[needs.images, Number(needs.isReal), Number(needs.isFetched), needs.engine, Number(needs.isSubmitting)],
     );
-    const insert = "INSERT INTO images (generation, place, source) SELECT number, ?, ? FROM generations WHERE id = ?";
-    for (const { place, source } of cut.images) database.run(insert, place, JSON.stringify(source), id);
+    const insert =
+      "INSERT INTO images (generation, place, source) SELECT number, ?, CAST(? AS TEXT) FROM generations WHERE id = ?";
+    for (const { place, source } of cut.images) database.run(insert, place, Buffer.from(JSON.stringify(source)), id);
   };
 
   return {
