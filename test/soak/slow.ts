@@ -200,7 +200,8 @@ function faultsOf({ kind, ms }: Cut): string[] {
 }
 
 /** Normal clients that ask for a status and start generations, one request after the other. */
-function createWork(client: Client, id: string) {
+/** Polls of a generation, and some starts, by four clients as long as something else is done. `times` are in milliseconds. */
+export function createWork(client: Client, id: string) {
   const faults: string[] = [];
   async function ask(times: number[], index: number): Promise<void> {
     const start = performance.now();
@@ -230,7 +231,7 @@ function createWork(client: Client, id: string) {
   };
 }
 
-function percentile(times: number[], part: number): number {
+export function percentile(times: number[], part: number): number {
   return times.sort((a, b) => a - b)[Math.floor(times.length * part)] ?? Number.POSITIVE_INFINITY;
 }
 
