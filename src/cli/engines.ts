@@ -7,20 +7,18 @@ import { readNumber, readTime } from "./command.ts";
 /** The flags of `serve` about what makes the videos. */
 type EngineFlags = {
   engine?: string[] | undefined;
-  engineKind?: string[] | undefined;
   engineTimeout: string;
   jobs?: string | undefined;
 };
 
 /** The engines' settings from flags and environment; `leastJobs` is the smallest number that `--jobs` may be. Throws `usage`. */
 export function readEngineSettings(
-  { engine = [], engineKind = [], engineTimeout, jobs }: EngineFlags,
+  { engine = [], engineTimeout, jobs }: EngineFlags,
   { env }: Pick<Io, "env">,
   { leastJobs }: { leastJobs: number },
 ) {
   return {
     engines: engine,
-    kinds: engineKind,
     key: readEngineKey(env.VIDGEN_ENGINE_KEY ?? ""),
     timeoutMs: readTime(engineTimeout, "--engine-timeout"),
     jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),

@@ -59,13 +59,8 @@ function declare(program: CommandUnknownOpts) {
     .option("--page", "serve the page in a browser (default: only for this machine)")
     .option("--no-page", "serve no page")
     .option(
-      "--engine <[model=]url[#upstream-model]>",
-      "a server of real models, or `preview`, for one model or for all others; may be repeated",
-      collectValues,
-    )
-    .option(
-      "--engine-kind <[model=]kind>",
-      "vllm-omni, sglang, tensorrt-llm or litellm, if the server is not recognized; may be repeated",
+      "--engine <[model=]kind[:url][#upstream-model]>",
+      "what makes the videos of a model, or of all others: an address, vllm-omni:<address>, preview, ...; may be repeated",
       collectValues,
     )
     .option("--engine-timeout <time>", "fail a job after this long without progress", "30m")

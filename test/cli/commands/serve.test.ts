@@ -3,7 +3,7 @@ import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { createWorld, type World } from "../../vidgen.ts";
 
 test.each([
-  ["ftp://x", /--engine cannot be "ftp:\/\/x"\.\n.*\[model=\]url\[#upstream-model\]/],
+  ["ftp://x", /--engine cannot be "ftp:\/\/x"\.\n.*\[model=\]kind\[:url\]\[#upstream-model\], such as/],
   ["http//x", /cannot be/],
   ["", /cannot be ""/],
   ["preview#x", /cannot be/],
@@ -18,8 +18,12 @@ test.each([
   ],
   ["http://x --engine http://x/v1/", /names http:\/\/x twice/],
   ["ray-3=preview --engine ray-3=preview", /names preview for ray-3 twice/],
-  ["http://x --engine-kind foo", /must be one of vllm-omni, sglang, tensorrt-llm, litellm, not "foo"/],
-  ["ray-3=preview --engine-kind ray-3=sglang", /ray-3=sglang fits no --engine\.\n.*ray-3=<url>/],
+  ["foo:http://x", /cannot be "foo:http:\/\/x"\.\n.*The kinds are preview, vllm-omni, sglang, tensorrt-llm, litellm/],
+  ["ray-3=sglang", /--engine ray-3=sglang needs an address\.\n.*sglang:http:\/\/gpu-1:8091/],
+  ["preview:http://x", /cannot be "preview:http:\/\/x"/],
+  ["sglang:http://u:canary@x", /without a user name/],
+  ["foo:http://u:canary@x", /cannot be "foo:http:\/\/x"/],
+  ["foo:http://x?key=canary", /cannot be "foo:http:\/\/x\?\.\.\."/],
   ["http://x --engine-timeout 5x", /--engine-timeout must be a time/],
   ["http://x --jobs 0", /--jobs must be a whole number from 1/],
   ["http://x --credits-per wan-2.5", /must be model=number/],
@@ -98,7 +102,7 @@ test("says after its address which engine serves which models, and which one can
   const lines = [
     "wan-2.5: http://gpu-1:8091 (vLLM-Omni)\n",
     "ray-3: http://gpu-2:8091 does not answer (ENOTFOUND); generations wait for it.\n",
-    "my-wan: http://page answers like no server that vidgen knows (--engine-kind names its kind); generations wait for it.\n",
+    "my-wan: http://page answers like no server that vidgen knows (--engine kind:http://page names its kind); generations wait for it.\n",
     "all other models: preview\n",
   ];
   for (const line of lines) await expect.poll(() => printed.stderr).toContain(line);

@@ -5,8 +5,8 @@ import { createVirtualClock } from "../../clock.ts";
 import { ioFetch } from "./videos/fakes/fake.ts";
 import { createSglang } from "./videos/fakes/sglang.ts";
 
-function read(engines: string[], kinds: string[] = [], key: string | Map<string, string> | undefined = undefined) {
-  const settings = { engines, kinds, key, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
+function read(engines: string[], key: string | Map<string, string> | undefined = undefined) {
+  const settings = { engines, key, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
   return createEngines(settings, { ...createVirtualClock(), fetch: () => Promise.reject(new Error("unused")) });
 }
 
@@ -33,9 +33,9 @@ test.each([
 
 test("a key goes to the one server that it was meant for", () => {
   const two = ["wan-2.5=http://gpu-1:8091", "ray-3=http://gpu-2:8091"];
-  expect(() => read(two, [], "canary")).toThrow("VIDGEN_ENGINE_KEY is one key, and --engine names several servers");
-  expect(read(two, [], new Map([["http://gpu-1:8091", "canary"]]))).toHaveLength(2);
-  expect(read(["wan-2.5=http://gpu-1/a", "ray-3=http://gpu-1/b", "preview"], [], "canary")).toHaveLength(3);
+  expect(() => read(two, "canary")).toThrow("VIDGEN_ENGINE_KEY is one key, and --engine names several servers");
+  expect(read(two, new Map([["http://gpu-1:8091", "canary"]]))).toHaveLength(2);
+  expect(read(["wan-2.5=http://gpu-1/a", "ray-3=http://gpu-1/b", "preview"], "canary")).toHaveLength(3);
 });
 
 test("an engine without a model serves those that no other one names, also where it comes first", () => {
@@ -53,12 +53,19 @@ test("two engines may serve one model", () => {
 });
 
 describe("a --engine that cannot be read", () => {
-  test.each(["", "gpu-1", "gpu-1:8091", "wan-2.5=", "=http://gpu-1", "ftp://gpu-1", "http://", "wan-2.5=previews"])(
-    '"%s"',
-    (text) => {
-      expect(() => read([text])).toThrow(`--engine cannot be "${text}".`);
-    },
-  );
+  test.each([
+    "",
+    "gpu-1",
+    "gpu-1:8091",
+    "wan-2.5=",
+    "=http://gpu-1",
+    "ftp://gpu-1",
+    "http://",
+    "wan-2.5=previews",
+    "vllm-omni:gpu-1",
+  ])('"%s"', (text) => {
+    expect(() => read([text])).toThrow(`--engine cannot be "${text}".`);
+  });
 
   test.each(["http://me:secret@gpu-1", "wan-2.5=http://gpu-1?key=secret"])(
     "%s, and its secret is not repeated",
@@ -73,16 +80,10 @@ test("a --engine that the others leave no model for is a usage error", () => {
   expect(() => read([...all, "http://gpu-1"])).toThrow("--engine http://gpu-1 is left without a model.");
 });
 
-test("a --engine-kind that is none is a usage error", () => {
-  expect(() => read(["http://gpu-1"], ["vllm"])).toThrow(/--engine-kind must be .*vllm-omni.*, not "vllm"/);
-  expect(() => read(["http://gpu-1"], ["wan-2.5=omni"])).toThrow(/not "omni"/);
-});
-
 test.each([
-  ["for all", ["sglang"], "json"],
-  ["for a model, before that for all", ["wan-2.5=sglang", "vllm-omni"], "json"],
-  ["for all, where another model has its own", ["ray-3=sglang", "vllm-omni"], "multipart"],
-])("the kind may be named %s, and the upstream model goes along", async (_name, kinds, encoding) => {
+  ["named, and not asked for", "sglang:http://gpu-1", "json"],
+  ["named in capitals", "vLLM-Omni:http://gpu-1", "multipart"],
+])("the kind is %s, and the upstream model goes along", async (_name, place, encoding) => {
   const stop = new AbortController();
   const { creates, fetch } = createSglang({
     fault({ route }) {
@@ -91,8 +92,8 @@ test.each([
       return undefined;
     },
   });
-  const settings = { kinds, key: undefined, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
-  const engines = ["wan-2.5=http://gpu-1#Wan-AI/Wan2.2", "ray-3=http://gpu-2"];
+  const settings = { key: undefined, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
+  const engines = [`wan-2.5=${place}#Wan-AI/Wan2.2`, "ray-3=http://gpu-2"];
   const io = { ...createVirtualClock(), fetch: ioFetch({ fetch }) };
   const [engine] = createEngines({ ...settings, engines }, io);
   const request = {

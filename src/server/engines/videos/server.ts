@@ -58,7 +58,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     newsAt: io.now(),
     async findKind(signal) {
       kind ??= await detectKind({ url, headers }, io, signal);
-      if (!kind) throw new Error("what kind of server it is cannot be told; --engine-kind names it");
+      if (!kind) throw new Error(`what kind of server it is cannot be told; --engine kind:${url} names it`);
       return kind;
     },
     create(encoded, signals) {

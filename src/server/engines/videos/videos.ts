@@ -32,7 +32,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
         throw new Error(`does not answer (${describe(error)})`);
       });
       const kind = options.kind ?? detected;
-      if (!kind) throw new Error("answers like no server that vidgen knows (--engine-kind names its kind)");
+      if (!kind) throw new Error(`answers like no server that vidgen knows (--engine kind:${url} names its kind)`);
       return kind.title;
     },
   };

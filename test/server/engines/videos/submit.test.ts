@@ -96,7 +96,9 @@ test.each(notTaken)("%s is taken back: nothing was submitted, and another engine
 test("a server whose kind cannot be told gets no create", async () => {
   const { make, posts } = await start({ fake: { fault: () => json(200, {}) } });
   const { outcome, checkpoints } = await make();
-  expect(outcome).toBe("not taken: what kind of server it is cannot be told; --engine-kind names it");
+  expect(outcome).toBe(
+    "not taken: what kind of server it is cannot be told; --engine kind:http://gpu.test:8091 names it",
+  );
   expect([posts(), checkpoints]).toEqual([0, []]);
 });
 
