@@ -19,28 +19,20 @@ export function readEngineSettings(
 ) {
   return {
     engines: engine,
-    key: readEngineKey(env.VIDGEN_ENGINE_KEY ?? ""),
+    readKey(name: string) {
+      const text = env[name];
+      return text ? readEngineKey(name, text) : undefined;
+    },
     timeoutMs: readTime(engineTimeout, "--engine-timeout"),
     jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),
   };
 }
 
-/** One key, or several as `origin=key origin=key`. */
-function readEngineKey(text: string): string | Map<string, string> | undefined {
-  const name = "VIDGEN_ENGINE_KEY";
-  if (text === "") return undefined;
-  const entries = text
-    .trim()
-    .split(/\s+/)
-    .map((word) => /^(https?:\/\/[^=]+)=(.+)$/.exec(word));
-  if (!entries[0]) return checkApiKey(text, name);
-  return new Map(
-    entries.map((entry) => {
-      const [, origin = "", key = ""] = entry ?? [];
-      if (!URL.canParse(origin)) throw usage(`${name} must be one key, or an address and its key for each server.`);
-      return [new URL(origin).origin, checkApiKey(key, name)];
-    }),
-  );
+/** Throws `usage` for several keys, as an earlier version took them in one variable, and for what no header can hold. */
+function readEngineKey(name: string, text: string): string {
+  if (/^https?:/.test(text))
+    throw usage(`${name} must be a key alone.`, "VIDGEN_ENGINE_KEY_<HOST> has the key of a server.");
+  return checkApiKey(text, name);
 }
 
 /** The prices of `--credits-per`, by model. Throws `usage` for what is no price, and for a model that no engine serves. */

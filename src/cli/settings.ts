@@ -132,15 +132,21 @@ export async function readSaved(io: SettingsIo): Promise<Saved> {
   }
 }
 
+/** The variables that are set and hold the key of an engine: those of vidgen, and the usual ones of the providers that engines know. */
+export function engineKeyNames(env: Io["env"]): string[] {
+  return Object.keys(env).filter(
+    (name) => env[name] && (/^VIDGEN_ENGINE_KEY(_|$)/.test(name) || providerKeys.includes(name)),
+  );
+}
+
+const providerKeys = ["OPENROUTER_API_KEY"];
+
 /**
  * All keys of the environment and of the saved file, which are never printed. Without the checks of `readSaved`: a file that cannot be read
  * has none, and a pipe can be read only once.
  */
 export function findKeys(io: SettingsIo): string[] {
-  const { VIDGEN_API_KEY, VIDGEN_ENGINE_KEY } = io.env;
-  // It may have several, each behind its server's address.
-  const engineKeys = (VIDGEN_ENGINE_KEY ?? "").split(/\s+/).map((word) => word.replace(/^https?:[^=]*=/, ""));
-  const keys: unknown[] = [VIDGEN_API_KEY, VIDGEN_ENGINE_KEY, ...engineKeys];
+  const keys: unknown[] = [io.env.VIDGEN_API_KEY, ...engineKeyNames(io.env).map((name) => io.env[name])];
   try {
     const path = configPath(io);
     if (hasConfig(io) && statSync(path).isFile())

@@ -5,7 +5,7 @@ import { createRedaction } from "../client/credentials.ts";
 import { createFetch } from "../client/http.ts";
 import { asVidgenError, exits, VidgenError } from "../errors.ts";
 import { type Io, systemMachine } from "../io.ts";
-import { findKeys } from "./settings.ts";
+import { engineKeyNames, findKeys } from "./settings.ts";
 
 /** The real outside world: the only code that says `process`. */
 export function systemIo(): Io {
@@ -102,7 +102,8 @@ function catchSignals(unsettled: ReadonlySet<string>): { signal: AbortSignal; le
 
 async function launch(command: string, args: string[]): Promise<void> {
   const { spawn } = await import("node:child_process");
-  const { VIDGEN_API_KEY: _, VIDGEN_ENGINE_KEY: __, ...env } = process.env;
+  const { VIDGEN_API_KEY: _, ...env } = process.env;
+  for (const name of engineKeyNames(env)) delete env[name];
   const child = spawn(command, args, { detached: true, stdio: "ignore", env });
   child.unref();
   await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));

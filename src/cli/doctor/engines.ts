@@ -1,6 +1,7 @@
 import type { Io } from "../../io.ts";
 import { describeEngine, type EngineCheck, isPreviewAlone } from "../engines.ts";
 import type { Local } from "../local.ts";
+import { engineKeyNames } from "../settings.ts";
 import { type Check, fail, pass } from "./check.ts";
 
 const limitMs = 15_000;
@@ -24,6 +25,12 @@ export async function checkEngines({ baseUrl, apiKey }: Pick<Local, "baseUrl" | 
   } finally {
     limit.clear();
   }
+}
+
+/** Which variables have keys of engines; the keys themselves are never shown. */
+export function checkKeys({ env }: Pick<Io, "env">): Check[] {
+  const names = engineKeyNames(env);
+  return names.length === 0 ? [] : [pass("keys", `for engines: ${names.join(", ")}`)];
 }
 
 function judge(engine: Told, all: readonly EngineCheck[]): Check {

@@ -9,7 +9,7 @@ import { findRunning, findServiceFolder } from "../local.ts";
 import { configHint, configPath, hasConfig, readSaved } from "../settings.ts";
 import { findAccessError, findStorage, journalIn, openModeOf } from "../storage.ts";
 import { type Check, fail, failWith, pass, warn } from "./check.ts";
-import { checkEngines } from "./engines.ts";
+import { checkEngines, checkKeys } from "./engines.ts";
 
 /** The saved settings: whether they can be read, whether others can read them, and whether `login` could save a key. */
 export async function checkConfig(io: Io): Promise<Check> {
@@ -78,7 +78,7 @@ export async function checkLocalService(io: Io): Promise<Check[]> {
       reason === undefined
         ? ((await warnIfOpen("local service", folder, io)) ?? judgeStorage("local service", says, note))
         : fail("local service", `${says}, which cannot be written: ${reason}`, { code: "output", fix: serviceFix });
-    return [check, ...(running ? await checkEngines(running, io) : [])];
+    return [check, ...checkKeys(io), ...(running ? await checkEngines(running, io) : [])];
   } catch (error) {
     return [failWith("local service", error, serviceFix)];
   }

@@ -4,16 +4,16 @@ import type { Io } from "../../io.ts";
 import { findForbiddenKind } from "../outbound/addresses.ts";
 import { createOutbound } from "../outbound/outbound.ts";
 import type { Engine } from "./engine.ts";
+import { createKeyFinder, type ReadKey } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
-import { checkRepeats, type EngineSpec, readSpec, specExample } from "./spec.ts";
+import { checkRepeats, readSpec, specExample } from "./spec.ts";
 import { maxImages } from "./videos/kinds.ts";
 import { createVideosEngine } from "./videos/videos.ts";
 
 export type EngineSettings = {
   /** `[model=]kind[:url][#upstream-model]`. */
   engines: readonly string[];
-  /** The Bearer key of the one server, or the keys of several by their origins. */
-  key: string | ReadonlyMap<string, string> | undefined;
+  readKey: ReadKey;
   timeoutMs: number;
   /** How many generations each engine makes at the same time; without it, the preview one per processor, and a server of real models 16. */
   jobs: number | undefined;
@@ -27,10 +27,10 @@ const usualJobs = 16;
  * other one names. Throws `usage` for what cannot be read.
  */
 export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "now" | "sleep" | "limit">): Engine[] {
-  const { key, timeoutMs, jobs, onNote } = settings;
+  const { readKey, timeoutMs, jobs, onNote } = settings;
   const specs = settings.engines.map(readSpec);
   checkRepeats(specs);
-  const findKey = createKeyFinder(key, specs);
+  const findKey = createKeyFinder(specs, readKey);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: jobs })];
   const named = specs.map(({ model }) => model);
   const others = knownModels.filter(({ id }) => !named.includes(id));
@@ -40,23 +40,9 @@ export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "
     if (models.length === 0) throw usage(`--engine ${server?.url ?? "preview"} is left without a model.`, specExample);
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
-    const options = { ...server, key: findKey(server.url), timeoutMs, onNote };
+    const options = { ...server, key: findKey(server), timeoutMs, onNote };
     return createVideosEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
   });
-}
-
-/** Returns the key of an engine. A key goes to no engine that it was not meant for: one without an origin is for one server. Throws `usage`. */
-function createKeyFinder(
-  key: EngineSettings["key"],
-  specs: readonly EngineSpec[],
-): (url: string) => string | undefined {
-  const origins = new Set(specs.flatMap(({ server }) => (server ? [new URL(server.url).origin] : [])));
-  if (typeof key === "string" && origins.size > 1)
-    throw usage(
-      "VIDGEN_ENGINE_KEY is one key, and --engine names several servers, which must not all see it.",
-      `Set it to the key of each server: "${[...origins].map((origin) => `${origin}=<key>`).join(" ")}".`,
-    );
-  return (url) => (typeof key === "object" ? key.get(new URL(url).origin) : key);
 }
 
 function isLoopback(url: string): boolean {

@@ -5,8 +5,14 @@ import { createVirtualClock } from "../../clock.ts";
 import { ioFetch } from "./videos/fakes/fake.ts";
 import { createSglang } from "./videos/fakes/sglang.ts";
 
-function read(engines: string[], key: string | Map<string, string> | undefined = undefined) {
-  const settings = { engines, key, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
+function read(engines: string[], keys: Record<string, string> = {}) {
+  const settings = {
+    engines,
+    readKey: (name: string) => keys[name],
+    timeoutMs: 60_000,
+    jobs: undefined,
+    onNote: () => {},
+  };
   return createEngines(settings, { ...createVirtualClock(), fetch: () => Promise.reject(new Error("unused")) });
 }
 
@@ -29,13 +35,6 @@ test.each([
     { name, isSimulation: false, models: ["wan-2.5"], concurrency: 16 },
   ]);
   expect(read([text])).toMatchObject([{ name }]);
-});
-
-test("a key goes to the one server that it was meant for", () => {
-  const two = ["wan-2.5=http://gpu-1:8091", "ray-3=http://gpu-2:8091"];
-  expect(() => read(two, "canary")).toThrow("VIDGEN_ENGINE_KEY is one key, and --engine names several servers");
-  expect(read(two, new Map([["http://gpu-1:8091", "canary"]]))).toHaveLength(2);
-  expect(read(["wan-2.5=http://gpu-1/a", "ray-3=http://gpu-1/b", "preview"], "canary")).toHaveLength(3);
 });
 
 test("an engine without a model serves those that no other one names, also where it comes first", () => {
@@ -92,7 +91,7 @@ test.each([
       return undefined;
     },
   });
-  const settings = { key: undefined, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
+  const settings = { readKey: () => undefined, timeoutMs: 60_000, jobs: undefined, onNote: () => {} };
   const engines = [`wan-2.5=${place}#Wan-AI/Wan2.2`, "ray-3=http://gpu-2"];
   const io = { ...createVirtualClock(), fetch: ioFetch({ fetch }) };
   const [engine] = createEngines({ ...settings, engines }, io);

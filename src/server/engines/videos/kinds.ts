@@ -11,6 +11,8 @@ export type CreateBody = {
 type Dialect = {
   id: "vllm-omni" | "sglang" | "tensorrt-llm" | "litellm";
   title: string;
+  /** For a service on the internet: its address, the variable that usually has its key, and what it calls the interface's models. */
+  provider?: { url: string; keyVariable: string; models: Readonly<Record<string, string>> };
   /** A GET that costs nothing, and what the body of its reply holds for this kind alone. */
   probe: { path: string; sign: RegExp };
   /** How a create without an image is sent. One with an image is multipart. */
