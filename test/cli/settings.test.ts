@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import {
   configPath,
+  engineKeyNames,
   findBaseUrl,
   findModelSetting,
   removeLogin,
@@ -12,6 +13,7 @@ import {
   saveLogin,
 } from "../../src/cli/settings.ts";
 import { folders } from "../../src/cli/storage.ts";
+import { kinds } from "../../src/server/engines/videos/kinds.ts";
 
 type Env = Record<string, string | undefined>;
 
@@ -212,4 +214,12 @@ test("a key of the environment or the saved file is checked as a typed one is", 
   await expect(apiKeyFor(one, fromFile)).rejects.toMatchObject({ code: "usage" });
   const padded = await createWorld({ env: { VIDGEN_API_KEY: `${key}\n` } });
   expect(await apiKeyFor(one, padded)).toBe(key);
+});
+
+test("the usual keys of all providers are known, so that none is printed or passed on", () => {
+  const variables = kinds.flatMap(({ provider }) => provider?.keyVariable ?? []);
+  const env = Object.fromEntries(
+    ["VIDGEN_ENGINE_KEY", "VIDGEN_ENGINE_KEY_GPU_1", ...variables].map((name) => [name, "x"]),
+  );
+  expect(engineKeyNames({ ...env, VIDGEN_ENGINE_KEYBOARD: "x", HOME: "x" })).toEqual(Object.keys(env));
 });

@@ -5,6 +5,7 @@ import type { Random } from "../faults/random.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { type Fake, ioFetch, type Job, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
 import { createLiteLlm } from "../server/engines/videos/fakes/litellm.ts";
+import { createOpenRouter } from "../server/engines/videos/fakes/openrouter.ts";
 import { createSglang, type SglangOptions } from "../server/engines/videos/fakes/sglang.ts";
 import { createTensorRtLlm } from "../server/engines/videos/fakes/tensorrt-llm.ts";
 import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
@@ -21,6 +22,7 @@ export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fa
   sglang: createSglang,
   "tensorrt-llm": createTensorRtLlm,
   litellm: (options) => createLiteLlm({ ...options, models: [model] }),
+  openrouter: createOpenRouter,
 };
 
 /**

@@ -73,11 +73,15 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
       images,
       extras: parse(extrasSchema, pickExtras(json as object)),
       isReal,
+      // A provider's model may have other defaults, and not take ours.
+      ...(isReal && { unset: defaulted.filter((name) => !(name in (json as object))) }),
       hasDirectives: hasDirectives || !isReal,
     };
     return { request, callback_url: callback_url ?? null };
   };
 }
+
+const defaulted = ["aspectRatio", "duration", "resolution"] as const;
 
 function pickExtras(body: object): object {
   return Object.fromEntries(Object.entries(body).filter(([name]) => extraNames.includes(name)));

@@ -7,6 +7,8 @@ export type RenderRequest = {
   /** Length of the video, in seconds. */
   duration: number;
   resolution: Resolution;
+  /** The fields in which the service's defaults stand because the start left them out; a provider's model may have its own. */
+  unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
   /** Those of `extraNames` that were sent, passed on to a real model as they are. */
   extras: Record<string, string | number>;
 };

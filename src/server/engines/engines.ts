@@ -1,4 +1,4 @@
-import { models as knownModels } from "../../client/models.ts";
+import { models as knownModels, type Model } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findForbiddenKind } from "../outbound/addresses.ts";
@@ -6,7 +6,7 @@ import { createOutbound } from "../outbound/outbound.ts";
 import type { Engine } from "./engine.ts";
 import { createKeyFinder, type ReadKey } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
-import { checkRepeats, readSpec, specExample } from "./spec.ts";
+import { checkRepeats, readSpec, type ServerSpec, specExample } from "./spec.ts";
 import { maxImages } from "./videos/kinds.ts";
 import { createVideosEngine } from "./videos/videos.ts";
 
@@ -35,7 +35,7 @@ export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "
   const named = specs.map(({ model }) => model);
   const others = knownModels.filter(({ id }) => !named.includes(id));
   return specs.map(({ model, server }) => {
-    const able = server ? others.filter(({ images }) => (images?.min ?? 0) <= maxImages) : others;
+    const able = server ? others.filter((known) => canServe(server, known)) : others;
     const models = model === undefined ? able.map(({ id }) => id) : [model];
     if (models.length === 0) throw usage(`--engine ${server?.url ?? "preview"} is left without a model.`, specExample);
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
@@ -43,6 +43,12 @@ export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "
     const options = { ...server, key: findKey(server), timeoutMs, onNote };
     return createVideosEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
   });
+}
+
+/** A provider without an upstream model serves what it has something like. */
+function canServe({ kind, upstreamModel }: ServerSpec, { id, images }: Model): boolean {
+  const models = upstreamModel === undefined ? kind?.provider?.models : undefined;
+  return (images?.min ?? 0) <= maxImages && (!models || models[id] !== undefined);
 }
 
 function isLoopback(url: string): boolean {

@@ -24,10 +24,11 @@ const pattern =
 
 /** Reads `[model=]kind[:url][#upstream-model]`; a url alone is a server whose kind is found out. Throws `usage`. */
 export function readSpec(text: string): EngineSpec {
-  const [isRead, model, kindId, kindUrl, url = kindUrl, upstreamModel] = pattern.exec(text) ?? [];
+  const [isRead, model, kindId, kindUrl, addressAlone, upstreamModel] = pattern.exec(text) ?? [];
   const isPreview = kindId?.toLowerCase() === "preview";
-  const kind = kinds.find(({ id }) => id === kindId?.toLowerCase());
-  const isKnown = isPreview ? url === undefined && upstreamModel === undefined : kindId === undefined || kind;
+  const named = kinds.find(({ id }) => id === kindId?.toLowerCase());
+  const url = addressAlone ?? kindUrl ?? named?.provider?.url;
+  const isKnown = isPreview ? url === undefined && upstreamModel === undefined : kindId === undefined || named;
   if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url)))
     throw usage(`--engine cannot be "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".`, specExample);
   if (isPreview) return { model, server: undefined };
@@ -39,11 +40,18 @@ export function readSpec(text: string): EngineSpec {
       "--engine takes an address without a user name, a password and a query.",
       "Set VIDGEN_ENGINE_KEY for a key.",
     );
+  const kind = named ?? kinds.find(({ provider }) => provider && new URL(provider.url).origin === origin);
+  const hasModel = upstreamModel !== undefined || !findModel(model ?? "") || kind?.provider?.models[model ?? ""];
   const { min = 0, max } = findModel(model ?? "")?.images ?? {};
   if (min > maxImages)
     throw usage(
       `--engine cannot serve ${model}: it needs ${min} to ${max} images, and servers of real models take ${maxImages}.`,
       `--engine ${model}=preview serves previews of it.`,
+    );
+  if (kind?.provider && !hasModel)
+    throw usage(
+      `${kind.title} has no model like ${model}.`,
+      `--engine ${model}=${kind.id}#<model> names one of its own.`,
     );
   return { model, server: { url: origin + pathname.replace(/(\/v1(\/videos)?)?\/*$/, ""), kind, upstreamModel } };
 }

@@ -131,3 +131,19 @@ test("a start costs what its model costs, else ten credits", async () => {
     "one generation costs 85 credits; the account has fewer",
   ]);
 });
+
+test("a real model is told which fields the start left open, and also what stands there", async () => {
+  const told: unknown[] = [];
+  const curious = fakeEngine({
+    ...real,
+    render(task, options) {
+      const { unset, duration, resolution } = task.request;
+      told.push([unset, duration, resolution]);
+      return render(task, options);
+    },
+  });
+  const service = await createTestService({ engines: [curious] });
+  await service.start({ model: "my-wan", duration: 8 });
+  await service.rest();
+  expect(told).toEqual([[["aspectRatio", "resolution"], 8, "480p"]]);
+});

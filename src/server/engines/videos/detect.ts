@@ -5,22 +5,23 @@ import { readReply } from "./reply.ts";
 const timeoutMs = 10_000;
 
 /**
- * Finds out which kind of server an engine is, with GETs that cost nothing; their paths are appended to its URL. Resolves with `undefined` when
- * the engine answers like none of them. Rejects with the network's error when it does not answer, also not within 10 seconds a request, and
+ * Finds out which kind of server an engine is, with GETs that cost nothing; their paths are appended to its URL. One whose kind
+ * is named is asked for that alone. Resolves with `undefined` when the engine answers like none of them. Rejects with the network's error when it does not answer, also not within 10 seconds a request, and
  * when a reply is longer than 1 MB; with the HTTP status when the key is wrong or the engine does not work now.
  */
 export async function detectKind(
-  engine: { url: string; headers: Readonly<Record<string, string>> },
+  engine: { url: string; kind?: Kind | undefined; headers: Readonly<Record<string, string>> },
   io: Pick<Io, "fetch" | "limit">,
   signal: AbortSignal,
 ): Promise<Kind | undefined> {
   let trouble: number | undefined;
-  for (const path of new Set(kinds.map(({ probe }) => probe.path))) {
+  const candidates = engine.kind ? [engine.kind] : kinds;
+  for (const path of new Set(candidates.map(({ probe }) => probe.path))) {
     const limit = io.limit(timeoutMs, signal, new Error(`no response within ${timeoutMs / 1_000} s`));
     try {
       const url = `${engine.url.replace(/\/+$/, "")}${path}`;
       const { status, text } = await readReply(await io.fetch(url, { headers: engine.headers, signal: limit.signal }));
-      const kind = kinds.find(({ probe }) => probe.sign.test(text));
+      const kind = candidates.find(({ probe }) => probe.sign.test(text));
       if (kind) return kind;
       if ([401, 403, 429].includes(status) || status >= 500) trouble ??= status;
     } finally {

@@ -56,7 +56,7 @@ export async function follow(
     if (status === "completed") return look;
     if (isFailed(status)) return { url: undefined, failure: error ?? `the model run did not succeed (${status})` };
     if (percent !== undefined) progress(percent);
-    if (io.now() - (status === "queued" ? Math.max(newsAt, server.newsAt) : newsAt) > timeoutMs)
+    if (io.now() - (["queued", "pending"].includes(status) ? Math.max(newsAt, server.newsAt) : newsAt) > timeoutMs)
       throw new Error(`${url} made no progress with this video for ${minutes(timeoutMs)} (${clean(status)})`);
     await io.sleep(pollMs, signal);
   }

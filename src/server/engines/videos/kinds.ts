@@ -5,26 +5,30 @@ export type CreateBody = {
   encoding: "json" | "multipart";
   fields: Record<string, string | number>;
   files: { field: string; image: ImageFile }[];
+  /** An image in JSON, from its `data:` address; without it, images need multipart. */
+  imageValue?: ((address: string) => object) | undefined;
 };
 
 /** What differs between the servers of `/v1/videos`. A new one is a further entry of `kinds`. */
 type Dialect = {
-  id: "vllm-omni" | "sglang" | "tensorrt-llm" | "litellm";
+  id: "vllm-omni" | "sglang" | "tensorrt-llm" | "litellm" | "openrouter";
   title: string;
   /** For a service on the internet: its address, the variable that usually has its key, and what it calls the interface's models. */
   provider?: { url: string; keyVariable: string; models: Readonly<Record<string, string>> };
   /** A GET that costs nothing, and what the body of its reply holds for this kind alone. */
   probe: { path: string; sign: RegExp };
-  /** How a create without an image is sent. One with an image is multipart. */
+  /** How a create is sent; one with an image is multipart where there is no `imageValue`. */
   encoding: CreateBody["encoding"];
   imageField: string;
+  imageValue?: CreateBody["imageValue"];
   /** The fields whose name or type is the kind's own. */
   fields(request: RenderRequest): CreateBody["fields"];
 };
 
 export type Kind = Dialect & {
   /**
-   * Returns the body of a create. Without an upstream model the engine chooses, except for LiteLLM, which gets the request's own model.
+   * Returns the body of a create. Without an upstream model the engine chooses; LiteLLM gets the request's own
+   * model, and a provider what it calls that.
    * Throws an Error made for people when there are more images than the kind takes.
    */
   createBody(task: Pick<RenderTask, "request" | "images">, upstreamModel: string | undefined): CreateBody;
@@ -77,17 +81,46 @@ const dialects: readonly Dialect[] = [
       seconds: String(wholeSeconds(request)),
     }),
   },
+  {
+    id: "openrouter",
+    title: "OpenRouter",
+    provider: {
+      url: "https://openrouter.ai/api",
+      keyVariable: "OPENROUTER_API_KEY",
+      // The nearest ones. It has nothing like ray-3 and kling-1.6-elements, and OpenAI has ended sora-2.
+      models: {
+        "veo-3.1": "google/veo-3.1",
+        "kling-2.6": "kwaivgi/kling-v3.0-std",
+        "wan-2.5": "alibaba/wan-2.6",
+        seedance: "bytedance/seedance-2.0-fast",
+        minimax: "minimax/hailuo-2.3",
+      },
+    },
+    // Its list of models is public: this one tells a wrong key, too.
+    probe: { path: "/v1/key", sign: /"limit_remaining"/ },
+    encoding: "json",
+    imageField: "frame_images",
+    imageValue: (address) => ({ type: "image_url", image_url: { url: address }, frame_type: "first_frame" }),
+    // Each model has lengths and sizes of its own: what the request leaves open, the model chooses.
+    fields: ({ unset = [], ...request }) => ({
+      model: request.model,
+      ...(!unset.includes("aspectRatio") && { aspect_ratio: request.aspectRatio }),
+      ...(!unset.includes("resolution") && { resolution: request.resolution }),
+      ...(!unset.includes("duration") && { duration: wholeSeconds(request) }),
+    }),
+  },
 ];
 
-/** The servers of `/v1/videos` that are known. */
+/** The servers of `/v1/videos` that are known. A provider comes last: only what is no server of one's own is asked for its page. */
 export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   ...dialect,
-  createBody({ request, images }, upstreamModel) {
+  createBody({ request, images }, asked) {
+    const upstreamModel = asked ?? dialect.provider?.models[request.model];
     if (images.length > maxImages) {
       throw new Error(`${dialect.title} takes ${maxImages} image, and this generation has ${images.length}`);
     }
     return {
-      encoding: images.length > 0 ? "multipart" : dialect.encoding,
+      encoding: images.length > 0 && !dialect.imageValue ? "multipart" : dialect.encoding,
       fields: {
         prompt: request.prompt,
         ...dialect.fields(request),
@@ -95,6 +128,7 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
         ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
       },
       files: images.map((image) => ({ field: dialect.imageField, image })),
+      imageValue: dialect.imageValue,
     };
   },
 }));

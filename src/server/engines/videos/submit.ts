@@ -27,10 +27,12 @@ export async function submit(task: RenderTask, server: Server, options: Options)
 
 type Options = Pick<RenderOptions, "checkpoint" | "signal">;
 
-/** `fields` are those that a refused create may be sent without. */
+/** "no credits": the owner's account there has none. `fields` are those that a refused create may be sent without. */
 type Judged =
   | Exclude<Outcome, { kind: "refused" }>
   | { kind: "refused"; error: string; reason: string; fields: string[] };
+
+type Verdict = Judged | { kind: "no credits"; reason: string };
 
 async function tryOnce(
   task: RenderTask,
@@ -51,6 +53,11 @@ async function tryOnce(
   await checkpoint({ state: "submitting" });
   const sent = Object.keys(left);
   const outcome = await send(encoded, server, signal).then((reply) => judge(reply, server, sent), unanswered);
+  if (outcome.kind === "no credits") {
+    await checkpoint(null);
+    // Whoever asked for the video gets back what it cost here.
+    throw new Error(`${server.url} has no credits left for this video: ${outcome.reason}; nothing was submitted`);
+  }
   // The checkpoint says that the create is unclear.
   if (outcome.kind === "unclear") signal.throwIfAborted();
   if (outcome.kind === "not taken" || outcome.kind === "refused") await checkpoint(null);
@@ -101,7 +108,7 @@ function isNotNow({ status, json, text }: Reply): boolean {
   return status === 503 ? json !== undefined || noServer.test(text) : notNow.includes(status);
 }
 
-function judge(reply: Reply, { url }: Server, sent: string[]): Judged {
+function judge(reply: Reply, { url }: Server, sent: string[]): Verdict {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
   const finished = isSuccess ? findFinished(reply) : undefined;
@@ -111,6 +118,7 @@ function judge(reply: Reply, { url }: Server, sent: string[]): Judged {
   const reason = wordsOf(reply);
   if (isSuccess) return { kind: "unclear", reason: `no job in its reply, ${reason}` };
   if (isNotNow(reply)) return { kind: "not taken", reason };
+  if (status === 402) return { kind: "no credits", reason };
   if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };
   return { kind: "refused", error: `${url} refused the request: ${reason}`, reason, fields: findRefused(reply, sent) };
 }

@@ -4,6 +4,7 @@ import { detectKind } from "../../../../src/server/engines/videos/detect.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { ioFetch } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";
+import { createOpenRouter } from "./fakes/openrouter.ts";
 import { createSglang } from "./fakes/sglang.ts";
 import { createTensorRtLlm } from "./fakes/tensorrt-llm.ts";
 import { createVllmOmni } from "./fakes/vllm-omni.ts";
@@ -27,6 +28,7 @@ describe.each([
   ["sglang", createSglang],
   ["tensorrt-llm", createTensorRtLlm],
   ["litellm", createLiteLlm],
+  ["openrouter", createOpenRouter],
 ] as const)("a server of %s", (id, create) => {
   test("is told by free requests alone", async () => {
     const fake = create();

@@ -10,6 +10,7 @@ import type { Open } from "../../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import type { FakeOptions } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";
+import { createOpenRouter } from "./fakes/openrouter.ts";
 import { createSglang } from "./fakes/sglang.ts";
 import { createTensorRtLlm } from "./fakes/tensorrt-llm.ts";
 import { createVllmOmni } from "./fakes/vllm-omni.ts";
@@ -23,6 +24,7 @@ export const fakes = {
   sglang: createSglang,
   "tensorrt-llm": createTensorRtLlm,
   litellm: (options: FakeOptions) => createLiteLlm({ ...options, models: ["wan-2.5"] }),
+  openrouter: createOpenRouter,
 };
 export const kindIds = Object.keys(fakes) as (keyof typeof fakes)[];
 

@@ -1,5 +1,5 @@
 /**
- * What the four fakes share: a server of `/v1/videos` that renders nothing. A job ends by itself `completeAfterMs` after its create, or when the
+ * What the fakes share: a server of `/v1/videos` that renders nothing. A job ends by itself `completeAfterMs` after its create, or when the
  * test says so. It is a function from Request to Response:
  *
  * - In one process, `ioFetch(fake)` is the `io.fetch` of what is tested.
@@ -70,6 +70,8 @@ export type Server = {
   /** Refuses what it would refuse, by the kind's own rules. */
   check(create: Create): Response | undefined;
   refuseField(field: string, create: Create): Response;
+  /** The images that are in JSON. */
+  filesIn?(fields: Create["fields"]): Create["files"];
   /** The refusal of a request without the right key; not given where there are no keys. */
   unauthorized?: Response;
   /** The statuses of a job that runs; the first is its create's, and each poll shows the next. */
@@ -122,6 +124,7 @@ export function createFake(server: Server, options: FakeOptions): Fake {
   async function create(request: Request): Promise<Response> {
     const read = await readCreate(request);
     creates.push(read);
+    read.files.push(...(server.filesIn?.(read.fields) ?? []));
     const refused = refuses.find((field) => field in read.fields);
     const refusal = server.check(read) ?? (refused && server.refuseField(refused, read));
     if (refusal) return refusal;

@@ -8,6 +8,7 @@ import { kinds } from "../../../../../src/server/engines/videos/kinds.ts";
 import { tinyMp4 } from "../../../../mp4.ts";
 import type { Fake, FakeOptions } from "./fake.ts";
 import { createLiteLlm } from "./litellm.ts";
+import { createOpenRouter } from "./openrouter.ts";
 import { createSglang } from "./sglang.ts";
 import { createTensorRtLlm } from "./tensorrt-llm.ts";
 import { createVllmOmni } from "./vllm-omni.ts";
@@ -48,6 +49,14 @@ const lives = {
     failed: [200, { code: "server_error", message: "no memory" }, 404],
     unknown: { error: { message: expect.stringContaining("not found"), code: "404" } },
   },
+  openrouter: {
+    create: createOpenRouter,
+    created: 202,
+    polls: ["in_progress", "in_progress", "completed"],
+    notReady: 400,
+    failed: [200, "no memory", 400],
+    unknown: { error: { message: expect.stringContaining("not found"), code: 404 } },
+  },
 };
 
 async function start(fake: Fake, fields: Record<string, string> = {}, isJson = false) {
@@ -59,14 +68,17 @@ async function start(fake: Fake, fields: Record<string, string> = {}, isJson = f
   return { ...((await reply.json()) as { id: string }), http: reply.status };
 }
 
+const models: Record<string, string> = { litellm: "wan-2.5", openrouter: "alibaba/wan-2.6" };
+
 describe.each(kinds)("the fake of $title", ({ id: kind }) => {
   const { create, created, polls, notReady, failed, unknown } = lives[kind];
-  const fields: Record<string, string> = kind === "litellm" ? { model: "wan-2.5" } : {};
+  const fields: Record<string, string> = { ...(kind in models && { model: models[kind] }) };
+  const isJson = kind === "openrouter";
 
   test("answers a job's life as engines.md has it", async () => {
     let now = 0;
     const fake = create({ now: () => now, completeAfterMs: 2_500 });
-    const { http, id } = await start(fake, fields);
+    const { http, id } = await start(fake, fields, isJson);
     expect(http).toBe(created);
     const path = `http://gpu.test/v1/videos/${encodeURIComponent(id)}`;
     expect((await fake.fetch(new Request(`${path}/content`))).status).toBe(notReady);
@@ -87,7 +99,7 @@ describe.each(kinds)("the fake of $title", ({ id: kind }) => {
 
   test("answers a job that has failed as engines.md has it", async () => {
     const fake = create({});
-    const { id } = await start(fake, fields);
+    const { id } = await start(fake, fields, isJson);
     fake.fail(id, { message: "no memory" });
     const path = `http://gpu.test/v1/videos/${encodeURIComponent(id)}`;
     const poll = await fake.fetch(new Request(path));

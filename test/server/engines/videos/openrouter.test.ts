@@ -1,0 +1,90 @@
+import { expect, test } from "vitest";
+import { models } from "../../../../src/client/models.ts";
+import { createEngines } from "../../../../src/server/engines/engines.ts";
+import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
+import { createVirtualClock } from "../../../clock.ts";
+import { ioFetch, refusedConnection } from "./fakes/fake.ts";
+import { createOpenRouter, type OpenRouterOptions } from "./fakes/openrouter.ts";
+import { createTestEngine, timeoutMs } from "./run.ts";
+
+const kind = kinds.find(({ id }) => id === "openrouter");
+const key = "sk-or-canary";
+
+async function start(options: OpenRouterOptions = {}) {
+  const clock = createVirtualClock();
+  const fake = createOpenRouter({ now: clock.now, completeAfterMs: 90_000, key, ...options });
+  const engine = await createTestEngine(ioFetch(fake), { clock, kind: "openrouter", key });
+  return { ...engine, fake };
+}
+
+function read(engines: string[], keys: Record<string, string> = { OPENROUTER_API_KEY: key }) {
+  const sent: [url: string, authorization: string | undefined][] = [];
+  const fetch = async (url: string, { headers = {} }: { headers?: Record<string, string> } = {}) => {
+    sent.push([url, headers.Authorization]);
+    throw refusedConnection();
+  };
+  const settings = { engines, readKey: (name: string) => keys[name], timeoutMs, jobs: undefined, onNote: () => {} };
+  const created = createEngines(settings, { ...createVirtualClock(), fetch });
+  return { created, sent };
+}
+
+test("without credits there it fails at once, says so, and nothing is submitted or asked for again", async () => {
+  const { make, fake } = await start({ hasCredits: false });
+  const { outcome, checkpoints, seconds } = await make();
+  expect(outcome).toBe(
+    "http://gpu.test:8091 has no credits left for this video: HTTP 402: Insufficient credits. Add more to continue.; nothing was submitted",
+  );
+  expect([checkpoints, seconds, fake.creates.length]).toEqual([["submitting", null], 0, 1]);
+});
+
+test.each(["failed", "cancelled", "expired"])("a job that is %s is the end, with its own words", async (status) => {
+  const { make } = await start({
+    fault: ({ route }) =>
+      route === "poll" ? Response.json({ id: "1", status, error: "Content policy violation" }) : undefined,
+  });
+  expect((await make()).outcome).toBe("Content policy violation");
+});
+
+test("what the start leaves open is left to the model", () => {
+  const request = { prompt: "a fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, extras: {} };
+  const open = { ...request, resolution: "480p" as const, unset: ["duration", "resolution", "aspectRatio"] as const };
+  expect(kind?.createBody({ request: open, images: [] }, undefined).fields).toEqual({
+    prompt: "a fox",
+    model: "google/veo-3.1",
+  });
+});
+
+test("alone it serves the models that it has something like, and says for which others it has none", () => {
+  const { created } = read(["openrouter"]);
+  const names = ["veo-3.1", "kling-2.6", "wan-2.5", "seedance", "minimax"];
+  expect(created).toMatchObject([{ name: "https://openrouter.ai/api", models: names }]);
+  for (const { id } of models) {
+    const readOne = () => read([`${id}=openrouter`]);
+    if (names.includes(id)) expect(readOne().created).toHaveLength(1);
+    else expect(readOne).toThrow(/OpenRouter has no model like|it needs 2 to 4 images/);
+  }
+  expect(read(["ray-3=openrouter#runway/gen-4.5"]).created).toMatchObject([{ models: ["ray-3"] }]);
+  expect(read(["google/veo-3.1-fast=openrouter"]).created).toMatchObject([{ models: ["google/veo-3.1-fast"] }]);
+});
+
+test("its usual key goes to its own origin alone, and the key of one's own servers never goes there", async () => {
+  const keys = { OPENROUTER_API_KEY: key, VIDGEN_ENGINE_KEY: "own-canary" };
+  const engines = [
+    "veo-3.1=openrouter",
+    "wan-2.5=openrouter:https://proxy.test/api/v1",
+    "ray-3=https://openrouter.ai#x/y",
+  ];
+  const { created, sent } = read(engines, keys);
+  for (const { check } of created) await check(new AbortController().signal).catch(() => {});
+  expect(sent).toEqual([
+    ["https://openrouter.ai/api/v1/key", `Bearer ${key}`],
+    ["https://proxy.test/api/v1/key", "Bearer own-canary"],
+    ["https://openrouter.ai/v1/key", `Bearer ${key}`],
+  ]);
+});
+
+test("without its key it is refused before anything else happens", () => {
+  expect(() => read(["openrouter"], { VIDGEN_ENGINE_KEY: "own-canary" })).toThrow(
+    expect.objectContaining({ code: "auth", message: "OpenRouter needs a key, and OPENROUTER_API_KEY is not set." }),
+  );
+});
