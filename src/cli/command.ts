@@ -65,6 +65,12 @@ export const eventsOption = () => new Option("--events", "print events as they h
 
 export const localOption = (description = "use the local service") => new Option("--local", description);
 
+export const engineOption = () =>
+  new Option(
+    "--engine <spec>",
+    "make the videos with a provider or a server of your own, such as openrouter or wan-2.5=http://gpu-1:8091; implies --local (default: VIDGEN_ENGINE)",
+  ).argParser(collectValues);
+
 export const baseUrlOption = (description = "the service's base URL (default: VIDGEN_BASE_URL, else the saved one)") =>
   new Option("--base-url <url>", description);
 

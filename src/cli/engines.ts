@@ -3,6 +3,7 @@ import { models as knownModels } from "../client/models.ts";
 import { usage } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { readNumber, readTime } from "./command.ts";
+import { findEngineSetting } from "./settings.ts";
 
 /** The flags of `serve` about what makes the videos. */
 type EngineFlags = {
@@ -10,6 +11,26 @@ type EngineFlags = {
   engineTimeout: string;
   jobs?: string | undefined;
 };
+
+/** How long a job may show no progress, unless `--engine-timeout` says otherwise. */
+export const usualEngineTimeout = "30m";
+
+type ServiceFlags = { local?: boolean | undefined; baseUrl?: string | undefined; engine?: string[] | undefined };
+
+/** The flags with what follows from `--engine`: it implies `--local`. Throws `usage` for `--base-url` beside it. */
+export function withEngineFlag<Flags extends ServiceFlags>(flags: Flags): Flags {
+  if (flags.engine === undefined) return flags;
+  if (flags.baseUrl !== undefined) throw usage("--engine and --base-url cannot be combined.");
+  return { ...flags, local: true };
+}
+
+/** As `withEngineFlag`, for a command that starts generations; where no flag names a service, the engines may be a setting. */
+export async function withEngine<Flags extends ServiceFlags>(flags: Flags, io: Io): Promise<Flags> {
+  const given = withEngineFlag(flags);
+  if (given.local || given.baseUrl !== undefined) return given;
+  const engine = await findEngineSetting(io);
+  return engine === undefined ? given : { ...given, engine, local: true };
+}
 
 /** The engines' settings from flags and environment; `leastJobs` is the smallest number that `--jobs` may be. Throws `usage`. */
 export function readEngineSettings(

@@ -1,7 +1,9 @@
 import { join } from "node:path";
 import { unlessAborted } from "../client/http.ts";
-import { systemReason, VidgenError } from "../errors.ts";
+import { systemReason, usage, VidgenError } from "../errors.ts";
 import type { FetchInit, Io } from "../io.ts";
+import type { Announcement } from "../server/announcement.ts";
+import type { PlannedEngine } from "../server/engines/engines.ts";
 import { findStorage } from "./storage.ts";
 
 /** The local service as `--local` reaches it. */
@@ -9,6 +11,8 @@ export type Local = {
   /** The same for every process that runs the service, so that later runs find earlier generations in the journal. */
   baseUrl: string;
   apiKey: string;
+  /** The engines that it was opened with. */
+  engine: readonly string[];
   fetch: Io["fetch"];
   /** Whether the service runs inside this process: its URLs end with the process. */
   isInProcess(): boolean;
@@ -18,11 +22,19 @@ export type Local = {
 };
 
 /** The connection to one process that runs the service. */
-type Connection = Omit<Local, "isInProcess" | "baseUrl"> & {
+type Connection = Omit<Local, "isInProcess" | "baseUrl" | "engine"> & {
   isInProcess: boolean;
   hasRealModels: boolean;
   baseUrl: string;
   mediaUrl: string;
+  announcement: Announcement | undefined;
+};
+
+export type LocalOptions = {
+  /** What makes the videos when the service runs in this process, as `--engine` has it. */
+  engine: readonly string[];
+  isStarting: boolean;
+  onNote(text: string): void;
 };
 
 /** The folder of the service's state, and a note for the user when the folder may not last. */
@@ -39,8 +51,15 @@ export const localBaseUrl = "http://vidgen.localhost";
  * When the other process ends meanwhile, this process takes over: the state is on the disk, and a start that is sent twice has the same
  * Idempotency-Key. One with real models is waited for instead.
  */
-export async function openLocal(io: Io, onNote: (text: string) => void): Promise<Local> {
-  let connection = await connect(io, onNote);
+export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
+  const { engine } = options;
+  const wanted = engine.length === 0 ? [] : (await import("../server/engines/engines.ts")).readEngines(engine);
+  const join = async () => {
+    const joined = await connect(options, io);
+    if (!joined.isInProcess) checkAnnounced(joined, wanted, options);
+    return joined;
+  };
+  let connection = await join();
   const { apiKey } = connection;
   const mediaUrls = new Set([connection.mediaUrl]);
   const send = async (url: string, init?: FetchInit) => {
@@ -51,13 +70,15 @@ export async function openLocal(io: Io, onNote: (text: string) => void): Promise
   return {
     baseUrl: localBaseUrl,
     apiKey,
+    engine,
     async fetch(url, init) {
       try {
         return await send(url, init);
       } catch (error) {
         if (connection.isInProcess || init?.signal?.aborted || (await answers(connection, io))) throw error;
         // Here there would be previews alone, and the service could not be started again until this command ends.
-        const next = connection.hasRealModels ? await findRunning(io) : await connect(io, onNote);
+        const isTheirs = connection.hasRealModels && engine.length === 0;
+        const next = isTheirs ? await findRunning(io) : await join();
         if (!next) throw error;
         connection = next;
         mediaUrls.add(connection.mediaUrl);
@@ -73,10 +94,10 @@ export async function openLocal(io: Io, onNote: (text: string) => void): Promise
 /** How long another process may take from its start to its first answer. */
 const startLimitMs = 10_000;
 
-async function connect(io: Io, onNote: (text: string) => void): Promise<Connection> {
+async function connect(options: LocalOptions, io: Io): Promise<Connection> {
   const end = io.now() + startLimitMs;
   for (;;) {
-    const found = (await findRunning(io)) ?? (await runHere(io, onNote));
+    const found = (await findRunning(io)) ?? (await runHere(options, io));
     if (typeof found !== "number") return found;
     if (io.now() > end) throw new VidgenError("network", `The local service, process ${found}, does not respond.`);
     await io.sleep(100, io.signal);
@@ -90,7 +111,7 @@ export async function findRunning(io: Io): Promise<Connection | undefined> {
   const { base_url, media_url, api_key: apiKey, has_real_models: hasRealModels = false } = announcement ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
   const urls = { baseUrl: base_url, mediaUrl: media_url };
-  const connection = { ...urls, apiKey, fetch: io.fetch, isInProcess: false, hasRealModels };
+  const connection = { ...urls, apiKey, fetch: io.fetch, isInProcess: false, hasRealModels, announcement };
   return (await answers(connection, io))
     ? { ...connection, settled: async () => {}, close: async () => {} }
     : undefined;
@@ -120,14 +141,70 @@ async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey
   }
 }
 
+async function createOwnEngines(engine: readonly string[], { onNote }: Pick<LocalOptions, "onNote">, io: Io) {
+  const { createEngines } = await import("../server/engines/engines.ts");
+  const { readEngineSettings, usualEngineTimeout } = await import("./engines.ts");
+  const flags = { engine: [...engine], engineTimeout: usualEngineTimeout };
+  return createEngines({ ...readEngineSettings(flags, io, { leastJobs: 1 }), onNote }, io);
+}
+
+/**
+ * Throws `usage` when another process runs the service with other engines than are wanted: they would make something else, or cost something.
+ * Without wanted ones, those of `vidgen serve` are used, and those of another command are not started anything with.
+ */
+function checkAnnounced(
+  { announcement, baseUrl, hasRealModels }: Connection,
+  wanted: readonly PlannedEngine[],
+  { engine, isStarting }: LocalOptions,
+): void {
+  const { engines = [], is_command = false } = announcement ?? {};
+  const where = `The local service already runs${is_command ? " inside another command" : ""}, at ${baseUrl}, with `;
+  const names = engines.map(({ name }) => name).join(", ") || "other engines";
+  const own = wanted.map(({ models, server }) => ({
+    models,
+    id: idOf(server?.url ?? "preview", server?.upstreamModel),
+  }));
+  const theirs = engines.map(({ name, upstream_model, models }) => ({ models, id: idOf(name, upstream_model) }));
+  const isSame = own.every(({ models }) => models.every((model) => idsFor(model, own) === idsFor(model, theirs)));
+  const way = is_command ? "Wait until that command has ended" : "Stop it first, or leave out --engine to use it";
+  if (!isSame)
+    throw usage(
+      `${where}${names}, not with --engine ${engine.join(" ")}. Nothing was sent.`,
+      `${way}, or set VIDGEN_HOME to another folder.`,
+    );
+  if (isStarting && wanted.length === 0 && is_command && hasRealModels)
+    throw usage(
+      `${where}${names}, which may cost money. Nothing was sent.`,
+      `${way}, or name its engine with --engine.`,
+    );
+}
+
+function idOf(name: string, upstreamModel = ""): string {
+  return `${name}#${upstreamModel}`;
+}
+
+/** The engines that may make a video of a model. */
+function idsFor(model: string, engines: readonly { models: readonly string[]; id: string }[]): string {
+  const able = engines.filter(({ models }) => models.includes(model));
+  return able
+    .map(({ id }) => id)
+    .sort()
+    .join(" ");
+}
+
 /** Runs the service in this process; returns the process id of another one that runs it already. */
-async function runHere(io: Io, onNote: (text: string) => void): Promise<Connection | number> {
+async function runHere({ engine, onNote }: LocalOptions, io: Io): Promise<Connection | number> {
+  const engines = engine.length === 0 ? undefined : await createOwnEngines(engine, { onNote }, io);
   const { openService } = await import("../server/serve.ts");
   const { deliveryLine } = await import("../server/callbacks/delivery.ts");
   const { folder } = await findServiceFolder(io);
   const service = await openService(
     {
       folder,
+      ...(engines && { engines }),
+      // What they cost is paid elsewhere; the local account's credits must not end before.
+      creditsPer: new Map(engines?.flatMap(({ models }) => models.map((model) => [model, 0] as const))),
+      isCommand: true,
       pace: "fast",
       // Generations of earlier runs that nobody polls any more must not delay this one.
       resume: "polled",
@@ -152,7 +229,8 @@ async function runHere(io: Io, onNote: (text: string) => void): Promise<Connecti
     mediaUrl: media_url,
     apiKey: api_key,
     isInProcess: true,
-    hasRealModels: false,
+    hasRealModels: engines?.some(({ isSimulation }) => !isSimulation) ?? false,
+    announcement: undefined,
     async fetch(url, init) {
       const handler = url.startsWith(media_url) ? service.media : service.api;
       const signal = init?.signal ?? new AbortController().signal;

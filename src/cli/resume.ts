@@ -5,6 +5,7 @@ import { programName } from "./terminal/output.ts";
 
 export type ResumeOptions = {
   local?: boolean;
+  engine?: readonly string[];
   baseUrl?: string;
   overwrite?: boolean;
   writeInfoJson?: boolean;
@@ -14,9 +15,10 @@ export type ResumeOptions = {
 
 /** The hint with the command that resumes these generations, or with "--all" those that are open. */
 export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
-  const { local, baseUrl, outputPath, overwrite, writeInfoJson } = options;
+  const { local, engine = [], baseUrl, outputPath, overwrite, writeInfoJson } = options;
   const flags = [
-    ...(local ? ["--local"] : []),
+    ...engine.flatMap((spec) => ["--engine", spec]),
+    ...(local && engine.length === 0 ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
     ...(outputPath === undefined ? [] : valueWords("-o", "--output", outputPath)),
     ...(overwrite ? ["--overwrite"] : []),

@@ -6,7 +6,7 @@ import { asVidgenError, usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { findServiceFolder, localBaseUrl, openLocal } from "./local.ts";
 import { createSession, type ServiceAccess, type Session, type SessionOptions } from "./session.ts";
-import { resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
+import { findEngineSetting, resolveApiKey, resolveBaseUrl, resolveOwnKey } from "./settings.ts";
 import { findStorage, journalIn } from "./storage.ts";
 
 /** Which service a command speaks to, and with which key. Each is opened when it is first needed. */
@@ -44,7 +44,12 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
     journal,
     async open(baseUrl) {
       const other = local || typed !== undefined ? undefined : baseUrl;
-      if (local || other === localBaseUrl) return openOnce(localBaseUrl, () => openLocalService(output.note, io));
+      const isFlagged = local || typed !== undefined;
+      const isLocal = local || other === localBaseUrl;
+      const engine =
+        options.engine ?? (isFlagged || !(isLocal || other === undefined) ? undefined : await findEngineSetting(io));
+      if (isLocal || (other === undefined && engine))
+        return openOnce(localBaseUrl, () => openLocalService({ ...options, engine }, io));
       const service = await (other === undefined
         ? resolveService(typed, io)
         : { baseUrl: other, ...(await resolveOwnKey(other, io)) });
@@ -56,8 +61,15 @@ export async function openServices(options: SessionOptions, io: Io): Promise<Ser
   };
 }
 
-async function openLocalService(onNote: (text: string) => void, io: Io): Promise<ServiceAccess> {
-  const local = await openLocal(io, onNote);
+async function openLocalService(
+  {
+    engine = [],
+    isStarting = false,
+    output,
+  }: Pick<SessionOptions, "isStarting" | "output"> & { engine: readonly string[] | undefined },
+  io: Io,
+): Promise<ServiceAccess> {
+  const local = await openLocal({ engine, isStarting, onNote: output.note }, io);
   return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
 }
 

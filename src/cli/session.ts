@@ -15,6 +15,10 @@ import { traceFetch } from "./terminal/trace.ts";
 export type SessionOptions = {
   local?: boolean;
   baseUrl?: string;
+  /** What makes the videos, where the local service runs inside this process. */
+  engine?: readonly string[];
+  /** Whether the command starts generations, which others' engines must not make. */
+  isStarting?: boolean;
   overwrite?: boolean;
   writeInfoJson?: boolean;
   output: Output;
@@ -30,8 +34,10 @@ export type Session = {
   journal: Journal;
   /** Whether the local service runs inside this process: its URLs end with the command. */
   isInProcess(): boolean;
-  /** The local service, which charges nothing. */
+  /** The local service, which charges no credits that cost anything. */
   isLocal: boolean;
+  /** The engines that were named for it: they may cost money elsewhere. */
+  engine: readonly string[];
   /** Follows a generation to its end, saves its video, and reports what happens. */
   collect(id: string, options: CollectOptions): Promise<Collected>;
   /** The saved file, with a note, when the journal says that the video was saved at `outputPath`; else `undefined`. */
@@ -78,6 +84,7 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
     client,
     journal,
     isLocal: local !== undefined,
+    engine: local?.engine ?? [],
     isInProcess: () => local?.isInProcess() ?? false,
     explainNotFound,
     async findAlreadySaved(id, outputPath) {

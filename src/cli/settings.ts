@@ -14,6 +14,7 @@ async function loadSavedSchema() {
   return looseObject({
     base_url: optional(string()),
     model: optional(string()),
+    engine: optional(string()),
     keys: optional(record(string(), string())),
   });
 }
@@ -89,6 +90,25 @@ export async function findModelSetting(io: SettingsIo): Promise<string | undefin
   if (io.env.VIDGEN_MODEL) return io.env.VIDGEN_MODEL;
   const saved = await readSaved(io).catch(() => undefined);
   return saved?.model;
+}
+
+/**
+ * The engines when no flag names a service: VIDGEN_ENGINE > saved file, several with spaces between them; `undefined` when there are none, or
+ * VIDGEN_BASE_URL overrides the saved ones. Throws `usage` when one place names a service as well: either would surprise somebody.
+ */
+export async function findEngineSetting(io: SettingsIo): Promise<string[] | undefined> {
+  const { VIDGEN_BASE_URL } = io.env;
+  const typed = io.env.VIDGEN_ENGINE;
+  const saved = typed || VIDGEN_BASE_URL ? undefined : await readSaved(io);
+  const text = (typed || saved?.engine || "").trim();
+  if (text === "") return undefined;
+  const [place, other] = saved ? [configPath(io), saved.base_url] : ["The environment", VIDGEN_BASE_URL];
+  if (other)
+    throw usage(
+      `${place} names an engine, ${text}, and a service, ${other}.`,
+      "Choose one with --engine or --base-url.",
+    );
+  return text.split(/\s+/);
 }
 
 export function configPath(io: SettingsIo): string {

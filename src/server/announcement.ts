@@ -16,6 +16,12 @@ const schema = z.object({
   media_url: z.optional(z.string()),
   /** Whether the process has engines besides the preview, which no other process can stand in for. */
   has_real_models: z.optional(z.boolean()),
+  /** What makes the videos, so that nobody takes it for something else. */
+  engines: z.optional(
+    z.array(z.object({ name: z.string(), upstream_model: z.optional(z.string()), models: z.array(z.string()) })),
+  ),
+  /** Whether it runs inside a command, for that command's own engines. */
+  is_command: z.optional(z.boolean()),
 });
 
 export type Announcement = z.infer<typeof schema>;

@@ -64,6 +64,8 @@ export type OpenOptions = CommonOptions & {
   folder: string;
   /** The balance to set for the local account; without it, it has at least the default. */
   credits?: number | undefined;
+  /** Whether it runs inside a command, for as long as that takes. */
+  isCommand?: boolean;
   /** Which unfinished generations of an earlier process are resumed. */
   resume: "all" | "polled";
 };
@@ -131,7 +133,8 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
     const { service, ...opened } = await openParts(options, { steps, store, videos, secrets }, io);
     const address = { ...credentials, ...opened.urls };
     const has_real_models = options.engines?.some(({ isSimulation }) => !isSimulation) ?? false;
-    await writeAnnouncement(folder, { ...address, has_real_models });
+    const engines = options.engines?.map(announceEngine);
+    await writeAnnouncement(folder, { ...address, has_real_models, engines, is_command: options.isCommand });
     // Another process that has taken over the folder has announced itself there.
     steps.push(async () => void (lost.aborted || (await writeAnnouncement(folder, credentials))));
     await service.start(options.resume);
@@ -220,6 +223,10 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
   const base_url = await listenAt(service.api, ports.api, publicUrls.api);
   const pageUrl = sessions && `${base_url}/?token=${sessions.token(io.date())}`;
   return { service, urls: { base_url, media_url: mediaUrl }, pageUrl };
+}
+
+function announceEngine({ name, upstreamModel, models }: Engine) {
+  return { name, upstream_model: upstreamModel, models: [...models] };
 }
 
 function reporter({ onNote }: CommonOptions) {

@@ -9,6 +9,7 @@ import { usage } from "../../errors.ts";
 import {
   baseUrlOption,
   collectValues,
+  engineOption,
   eventsOption,
   infoJsonOption,
   intervalOption,
@@ -21,6 +22,7 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
+import { withEngine } from "../engines.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
@@ -72,6 +74,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(intervalOption())
     .addOption(eventsOption())
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
+    .addOption(engineOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
     examples: [
@@ -89,8 +92,9 @@ type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 type BatchContext = Context & { command: ReturnType<typeof declare> };
 
 /** Starts a generation for each row of a file that is not done, and collects those that run. Throws the error that decides the exit code. */
-async function batch(file: string, options: Options, context: BatchContext): Promise<void> {
+async function batch(file: string, given: Options, context: BatchContext): Promise<void> {
   const { io, output, defer } = context;
+  const options = await withEngine(given, io);
   if (options.dryRun && output.events) throw usage("--events and --dry-run cannot be combined: nothing happens.");
   if (options.results?.trim() === "") throw usage("--results is empty.");
   const limits = readLimits(options);
@@ -111,7 +115,7 @@ async function batch(file: string, options: Options, context: BatchContext): Pro
   for (const note of notes) output.note(note);
   const keyed = keyRows(rows);
   const own = shard ? keyed.filter((row) => shardOf(row, shard.of) === shard.index) : keyed;
-  const services = await openServices({ ...options, output }, io);
+  const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
   const session = await services.open();
   const source = { file, total: keyed.length, shard: shard ? `${shard.index}/${shard.of}` : null };

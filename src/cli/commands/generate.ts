@@ -8,6 +8,7 @@ import { beforePaying, usage } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
+  engineOption,
   eventsOption,
   flagWords,
   infoJsonOption,
@@ -21,6 +22,7 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
+import { withEngine } from "../engines.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import { explainLocalCredits } from "../local.ts";
 import { withService } from "../onboarding.ts";
@@ -72,11 +74,13 @@ function declare(program: CommandUnknownOpts) {
     .addOption(eventsOption())
     .option("--dry-run", "print the request, send nothing")
     .addOption(localOption("use the local service: no account, no credits; saves to the current folder"))
+    .addOption(engineOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
     examples: [
       'vidgen generate "a red fox runs through snow at dusk" -o fox.mp4',
       'vidgen generate "a red fox runs through snow at dusk" --local',
+      'vidgen generate "a red fox runs through snow at dusk" -m veo-3.1 --engine openrouter -o fox.mp4',
       "vidgen generate @prompt.txt --model sora-2 --aspect-ratio 9:16 --duration 8 -o clips/",
       'id=$(vidgen generate "waves at night" --no-wait)',
       'vidgen generate "waves at night" --reuse -o waves.mp4',
@@ -92,7 +96,9 @@ async function generate(typed: string | undefined, given: Options, context: Gene
   const stop = (error: unknown) => {
     throw beforePaying(error);
   };
-  const options = await withService(given, context).catch(stop);
+  const options = await withEngine(given, io)
+    .then((chosen) => withService(chosen, context))
+    .catch(stop);
   const ready = await prepare(typed, options, context).catch(stop);
   if (!ready) return;
   const { session, target, outputPath, times } = ready;
@@ -132,7 +138,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
     const { printDryRun } = await import("../dry-run.ts");
     return await printDryRun(request, options, context);
   }
-  const services = await openServices({ ...options, output }, io);
+  const services = await openServices({ ...options, isStarting: true, output }, io);
   defer(services.close);
   const session = await services.open();
   const begin = { outputPath, overwrite, earlier: how, noWait: !options.wait, signal: io.signal };
@@ -227,8 +233,12 @@ async function startOnce(
   });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   const credits = `${cost === undefined ? "" : `, for ${cost} credits`}${left}`;
-  output.note(`Started ${generation.id} (${request.model}${session.isLocal ? ", free" : credits}).`);
+  output.note(`Started ${generation.id} (${request.model}${session.isLocal ? localCost(session) : credits}).`);
   return { id: generation.id, document: { ...generation, remaining_credits } };
+}
+
+function localCost({ engine }: Session): string {
+  return engine.length === 0 ? ", free" : `, by ${engine.join(" ")}`;
 }
 
 /** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */

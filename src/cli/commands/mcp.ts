@@ -1,8 +1,9 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { checkBaseUrl } from "../../client/credentials.ts";
 import { usage } from "../../errors.ts";
-import { baseUrlOption, localOption, readNumber, withDetails } from "../command.ts";
+import { baseUrlOption, engineOption, localOption, readNumber, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { withEngine } from "../engines.ts";
 
 export function addMcp(program: CommandUnknownOpts, context: Context): void {
   declare(program).action((options) => mcp(options, context));
@@ -17,6 +18,7 @@ function declare(program: CommandUnknownOpts) {
     )
     .option("--dir <folder>", "where videos are saved and images are read (default: the current folder)")
     .addOption(localOption("use the local service: no account, no credits"))
+    .addOption(engineOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
     examples: [
@@ -31,8 +33,9 @@ function declare(program: CommandUnknownOpts) {
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Serves an AI agent until it closes stdin. Needs no key to start: each tool asks for it when it needs it. */
-async function mcp({ dir, local, baseUrl }: Options, context: Context): Promise<void> {
+async function mcp({ dir, ...given }: Options, context: Context): Promise<void> {
   const { io, output, defer } = context;
+  const { local, baseUrl, engine } = await withEngine(given, io);
   if (local && baseUrl !== undefined) throw usage("--local and --base-url cannot be combined.");
   if (baseUrl !== undefined) checkBaseUrl(baseUrl, "--base-url");
   const limit = io.env.VIDGEN_MCP_MAX_CREDITS;
@@ -44,7 +47,8 @@ async function mcp({ dir, local, baseUrl }: Options, context: Context): Promise<
   const { serve } = await import("../../mcp/server.ts");
   const folder = await openFolder(dir, io);
   const where = { ...(local && { local }), ...(baseUrl !== undefined && { baseUrl }) };
-  const services = await openServices({ ...where, output }, io);
+  const how = { ...where, ...(engine && { engine }), isStarting: true };
+  const services = await openServices({ ...how, output }, io);
   defer(services.close);
   const ending = new AbortController();
   const start = createStarts({ services, maxCredits, ending: ending.signal }, io);

@@ -7,7 +7,7 @@ import type { Engine } from "../../server/engines/engine.ts";
 import type { RunningService, SharedService } from "../../server/serve.ts";
 import { collectValues, readNumber, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { type EngineCheck, readCreditsPer, readEngineSettings } from "../engines.ts";
+import { type EngineCheck, readCreditsPer, readEngineSettings, usualEngineTimeout } from "../engines.ts";
 import { findServiceFolder } from "../local.ts";
 import { readAddresses } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
@@ -63,7 +63,7 @@ function declare(program: CommandUnknownOpts) {
       "what makes the videos of a model, or of all others: an address, vllm-omni:<address>, preview, ...; may be repeated",
       collectValues,
     )
-    .option("--engine-timeout <time>", "fail a job after this long without progress", "30m")
+    .option("--engine-timeout <time>", "fail a job after this long without progress", usualEngineTimeout)
     .option(
       "--jobs <number>",
       "videos that each engine makes at once (default: 16; preview: one per processor); with --database, 0 for the API alone",

@@ -1,7 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import { usage, VidgenError } from "../../errors.ts";
-import { baseUrlOption, localOption, withDetails } from "../command.ts";
+import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
+import { withEngineFlag } from "../engines.ts";
 import { plainLine } from "../terminal/output.ts";
 import { checkVideoUrl } from "../terminal/result.ts";
 
@@ -17,6 +18,7 @@ function declare(program: CommandUnknownOpts) {
     .argument("[id]", 'id of a generation, "last" for the newest (default: the newest running one)')
     .option("--exit-status", "exit with 4 if it failed, with 5 while it is running")
     .addOption(localOption())
+    .addOption(engineOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
     examples: ["vidgen status <id>", "until vidgen status <id> --exit-status || [ $? -ne 5 ]; do sleep 10; done"],
@@ -26,7 +28,8 @@ function declare(program: CommandUnknownOpts) {
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Polls a generation once. Prints its id, its status, and its URL when there is one. */
-async function status(typed: string | undefined, options: Options, { io, output, defer }: Context): Promise<void> {
+async function status(typed: string | undefined, given: Options, { io, output, defer }: Context): Promise<void> {
+  const options = withEngineFlag(given);
   if (typed === "") throw usage("The id is empty.");
   const { openServices } = await import("../services.ts");
   const { locateGenerations } = await import("../generations.ts");

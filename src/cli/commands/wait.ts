@@ -4,6 +4,7 @@ import { compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import {
   baseUrlOption,
   bellOption,
+  engineOption,
   eventsOption,
   infoJsonOption,
   intervalOption,
@@ -15,6 +16,7 @@ import {
   withDetails,
 } from "../command.ts";
 import type { Context } from "../context.ts";
+import { withEngineFlag } from "../engines.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
 import { isOver, resumeHint, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
@@ -53,6 +55,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(bellOption())
     .addOption(eventsOption())
     .addOption(localOption())
+    .addOption(engineOption())
     .addOption(baseUrlOption());
   return withDetails(command, {
     examples: ["vidgen wait <id> -o fox.mp4", "vidgen wait last --open", "vidgen wait --all -o clips/"],
@@ -62,7 +65,8 @@ function declare(program: CommandUnknownOpts) {
 type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
 
 /** Follows existing generations concurrently, and saves them with `-o`. Throws the worst error. */
-async function wait(typed: string[], options: Options, context: Context): Promise<void> {
+async function wait(typed: string[], given: Options, context: Context): Promise<void> {
+  const options = withEngineFlag(given);
   const { io, output, defer } = context;
   const { all, open = false } = options;
   if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");

@@ -65,6 +65,8 @@ export type RenderOutcome =
 export type Engine = {
   /** How messages and checkpoints call it: "preview", or its address. */
   name: string;
+  /** What the model is called there, where the owner named it. */
+  upstreamModel?: string | undefined;
   /** Whether it stands in for a real model: directives in prompts and the pace apply to it alone. */
   isSimulation: boolean;
   /** The models that it serves: identifiers of the interface, or names of the owner's own. */

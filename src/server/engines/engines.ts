@@ -6,7 +6,7 @@ import { createOutbound } from "../outbound/outbound.ts";
 import type { Engine } from "./engine.ts";
 import { createKeyFinder, type ReadKey } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
-import { checkRepeats, readSpec, type ServerSpec, specExample } from "./spec.ts";
+import { checkRepeats, type EngineSpec, readSpec, type ServerSpec, specExample } from "./spec.ts";
 import { maxImages } from "./videos/kinds.ts";
 import { createVideosEngine } from "./videos/videos.ts";
 
@@ -28,20 +28,32 @@ const usualJobs = 16;
  */
 export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "now" | "sleep" | "limit">): Engine[] {
   const { readKey, timeoutMs, jobs, onNote } = settings;
-  const specs = settings.engines.map(readSpec);
-  checkRepeats(specs);
+  const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, readKey);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: jobs })];
-  const named = specs.map(({ model }) => model);
-  const others = knownModels.filter(({ id }) => !named.includes(id));
-  return specs.map(({ model, server }) => {
-    const able = server ? others.filter((known) => canServe(server, known)) : others;
-    const models = model === undefined ? able.map(({ id }) => id) : [model];
-    if (models.length === 0) throw usage(`--engine ${server?.url ?? "preview"} is left without a model.`, specExample);
+  return specs.map(({ models, server }) => {
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
     const options = { ...server, key: findKey(server), timeoutMs, onNote };
     return createVideosEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
+  });
+}
+
+/** An engine as it is named, with the models that it serves. */
+export type PlannedEngine = EngineSpec & Pick<Engine, "models">;
+
+/** Reads the engines that the owner wants, which needs no key. Throws as `createEngines` does. */
+export function readEngines(texts: readonly string[]): PlannedEngine[] {
+  const specs = texts.map(readSpec);
+  checkRepeats(specs);
+  const named = specs.map(({ model }) => model);
+  const others = knownModels.filter(({ id }) => !named.includes(id));
+  return specs.map((spec) => {
+    const { model, server } = spec;
+    const able = server ? others.filter((known) => canServe(server, known)) : others;
+    const models = model === undefined ? able.map(({ id }) => id) : [model];
+    if (models.length === 0) throw usage(`--engine ${server?.url ?? "preview"} is left without a model.`, specExample);
+    return { ...spec, models };
   });
 }
 

@@ -17,7 +17,7 @@ const code = ["../../../src/", "../../../bin/"]
 const byOthers = ["HTTPS_PROXY", "HTTP_PROXY", "NODE_EXTRA_CA_CERTS"];
 
 test("each variable of vidgen's own that the code reads is in the table", () => {
-  const read = new Set([...code.matchAll(/env\.(VIDGEN_\w+)/g)].map(([, name]) => name));
+  const read = new Set([...code.matchAll(/(?<=env\.)VIDGEN_\w+|(?<=")VIDGEN_\w+(?=")/g)].map(([name]) => name));
   expect(read).toEqual(new Set(variables.map(({ name }) => name).filter((name) => name?.startsWith("VIDGEN_"))));
 });
 

@@ -17,6 +17,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
   const server = createServer(options, io);
   return {
     name: url,
+    upstreamModel: options.upstreamModel,
     isSimulation: false,
     models,
     maxImages,

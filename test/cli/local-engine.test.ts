@@ -1,0 +1,74 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { tinyMp4 } from "../mp4.ts";
+import { createOpenRouter, type OpenRouterOptions } from "../server/engines/videos/fakes/openrouter.ts";
+import { createWorld } from "../vidgen.ts";
+
+// A command that carries the local service makes real videos, in process and on the virtual clock.
+
+const key = "sk-or-canary-0123456789";
+
+async function createScene(options: OpenRouterOptions = {}) {
+  const world = await createWorld();
+  const fake = createOpenRouter({ now: world.io.now, completeAfterMs: 30_000, key, ...options });
+  delete world.env.VIDGEN_BASE_URL;
+  delete world.env.VIDGEN_API_KEY;
+  world.env.OPENROUTER_API_KEY = key;
+  world.faults.push((request) => {
+    const { hostname } = new URL(request.url);
+    if (hostname === "openrouter.ai") return fake.fetch(new Request(request.url.replace("/api/v1/", "/v1/"), request));
+    // A service of another process on this machine.
+    return hostname === "127.0.0.1" ? fetch(request) : undefined;
+  });
+  const generate = (...flags: string[]) =>
+    world.vidgen("generate", "a red fox", "-m", "veo-3.1", "-o", join(world.folder, "fox.mp4"), ...flags);
+  const saved = () => new Uint8Array(readFileSync(join(world.folder, "fox.mp4")));
+  return { world, fake, generate, saved };
+}
+
+test("generate --engine openrouter saves what the provider made, asked for once, and shows no key", async () => {
+  const { fake, generate, saved, world } = await createScene();
+  const { code, stderr, stdout } = await generate("--engine", "openrouter", "--verbose");
+  expect([code, stderr]).toEqual([0, expect.stringMatching(/Started \S+ \(veo-3\.1, by openrouter\)/)]);
+  expect(saved()).toEqual(tinyMp4("a red fox"));
+  expect(fake.creates).toMatchObject([{ fields: { model: "google/veo-3.1", prompt: "a red fox" } }]);
+  expect(fake.creates[0]?.fields).not.toHaveProperty("duration");
+  expect(stdout + stderr).not.toContain("canary");
+  const elsewhere = world.requests.filter(({ url }) => !url.startsWith("https://openrouter.ai/"));
+  expect(elsewhere.filter(({ headers }) => headers.get("Authorization")?.includes(key))).toEqual([]);
+});
+
+test.each(["VIDGEN_ENGINE", "saved"])("set once by %s, no flag is needed", async (place) => {
+  const { fake, generate, world } = await createScene();
+  if (place === "saved") {
+    const { mkdir, writeFile } = await import("node:fs/promises");
+    await mkdir(world.home, { recursive: true });
+    await writeFile(join(world.home, "config.json"), JSON.stringify({ engine: "openrouter" }));
+  } else world.env.VIDGEN_ENGINE = "openrouter";
+  expect(await generate()).toMatchObject({ code: 0 });
+  expect(fake.creates).toHaveLength(1);
+  // What was typed counts more than what is set, and previews cost nothing.
+  expect(await world.vidgen("generate", "an owl", "--local", "--dry-run")).toMatchObject({ code: 0 });
+});
+
+test("a batch makes each row once", async () => {
+  const { fake, world } = await createScene();
+  world.stdin = "a fox\nan owl\n";
+  const flags = ["--engine", "openrouter", "--model", "veo-3.1", "--results", join(world.folder, "r.jsonl"), "--yes"];
+  const place = ["-o", join(world.folder, "{n}.mp4"), "--input-format", "txt"];
+  expect(await world.vidgen("batch", "-", ...flags, ...place)).toMatchObject({ code: 0 });
+  expect(fake.creates.map(({ fields }) => fields.prompt).sort()).toEqual(["a fox", "an owl"]);
+});
+
+test("the key that is missing, and a flag that cannot be combined, are said before anything is sent", async () => {
+  const { fake, generate, world } = await createScene();
+  expect(await generate("--engine", "openrouter", "--base-url", "https://x.test")).toMatchObject({ code: 2 });
+  delete world.env.OPENROUTER_API_KEY;
+  const { code, stderr } = await generate("--engine", "openrouter");
+  expect([code, stderr]).toEqual([3, expect.stringContaining("OPENROUTER_API_KEY is not set")]);
+  world.env.VIDGEN_ENGINE = "openrouter";
+  world.env.VIDGEN_BASE_URL = "https://api.video.example";
+  expect(await generate()).toMatchObject({ code: 2, stderr: expect.stringMatching(/names an engine.*and a service/) });
+  expect(fake.creates).toEqual([]);
+});
