@@ -72,6 +72,8 @@ export const troubles: Record<string, TroubleMaker> = {
       await clock.sleep(delayMs);
       return reply;
     },
+    // What waited meanwhile, for as long as the engine's time limit.
+    excuse: /accepted no request for .*: no response within .*; nothing was submitted/,
   }),
   "404 from another replica, and no connection"(random, clock) {
     const inARow = createCounter();
