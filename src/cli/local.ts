@@ -49,17 +49,17 @@ export const localBaseUrl = "http://vidgen.localhost";
 /**
  * Connects to the local service: to the process that runs it on this machine, else this process runs it for as long as the command takes.
  * When the other process ends meanwhile, this process takes over: the state is on the disk, and a start that is sent twice has the same
- * Idempotency-Key. One with real models is waited for instead.
+ * Idempotency-Key. A `serve` with real models is waited for instead, unless `engine` can stand in for it.
  */
 export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
   const { engine } = options;
   const wanted = engine.length === 0 ? [] : (await import("../server/engines/engines.ts")).readEngines(engine);
-  const join = async () => {
+  const attach = async () => {
     const joined = await connect(options, io);
     if (!joined.isInProcess) checkAnnounced(joined, wanted, options);
     return joined;
   };
-  let connection = await join();
+  let connection = await attach();
   const { apiKey } = connection;
   const mediaUrls = new Set([connection.mediaUrl]);
   const send = async (url: string, init?: FetchInit) => {
@@ -77,8 +77,9 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
       } catch (error) {
         if (connection.isInProcess || init?.signal?.aborted || (await answers(connection, io))) throw error;
         // Here there would be previews alone, and the service could not be started again until this command ends.
-        const isTheirs = connection.hasRealModels && engine.length === 0;
-        const next = isTheirs ? await findRunning(io) : await join();
+        const isServe = connection.announcement?.is_command !== true;
+        const isTheirs = isServe && connection.hasRealModels && engine.length === 0;
+        const next = isTheirs ? await findRunning(io) : await attach();
         if (!next) throw error;
         connection = next;
         mediaUrls.add(connection.mediaUrl);

@@ -29,6 +29,8 @@ import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 
 type CommonOptions = {
+  /** Whether it runs inside a command, for as long as that takes. */
+  isCommand?: boolean;
   /** What makes the videos: the preview unless given. */
   engines?: readonly Engine[];
   /** The credits that a start costs, by model, where it is not the usual price. */
@@ -64,8 +66,6 @@ export type OpenOptions = CommonOptions & {
   folder: string;
   /** The balance to set for the local account; without it, it has at least the default. */
   credits?: number | undefined;
-  /** Whether it runs inside a command, for as long as that takes. */
-  isCommand?: boolean;
   /** Which unfinished generations of an earlier process are resumed. */
   resume: "all" | "polled";
 };
@@ -193,6 +193,7 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
     ...state,
     pace: options.pace,
     engines: options.engines ?? [createPreviewEngine()],
+    isCommand: options.isCommand,
     creditsPer: options.creditsPer ?? new Map(),
     hasDirectives: options.hasDirectives ?? false,
     outbound: createOutbound({ allowLoopback: () => options.isLoopback, isAllowed: options.isAllowed, clock: io }),

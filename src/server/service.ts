@@ -20,6 +20,8 @@ import type { OnTrouble } from "./trouble.ts";
 export type ServiceOptions = {
   store: Store;
   engines: readonly Engine[];
+  /** Whether it runs inside a command, for as long as that takes. */
+  isCommand?: boolean | undefined;
   creditsPer: ReadonlyMap<string, number>;
   hasDirectives: boolean;
   /** Whether a failure of the service gives back what was paid. */

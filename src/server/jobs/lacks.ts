@@ -10,6 +10,8 @@ const maxWaitMs = 30 * 60_000;
 export type LackOptions = {
   places: readonly Place[];
   store: Pick<Store, "isShared">;
+  /** Whether the service runs inside a command: the next one may have the engine. */
+  isCommand?: boolean | undefined;
   clock: Pick<Clock, "now" | "date">;
   onTrouble: OnTrouble;
 };
@@ -18,7 +20,7 @@ export type LackOptions = {
 export type Given = { needs: Needs; startedBefore: string; reason: string };
 
 /** Returns what finds, in what waits, the generations that fail since no engine makes them. A missing engine is told of once. */
-export function createLackFinder({ places, store, clock, onTrouble }: LackOptions) {
+export function createLackFinder({ places, store, isCommand = false, clock, onTrouble }: LackOptions) {
   /** When each missing engine was seen to be missing first. */
   const missingAt = new Map<string, number>();
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
@@ -28,10 +30,11 @@ export function createLackFinder({ places, store, clock, onTrouble }: LackOption
     if (missing !== undefined) {
       const at = missingAt.get(missing) ?? clock.now();
       const what = store.isShared ? "Generations are left to other processes" : "Generations wait for an engine";
-      if (!missingAt.has(missing)) onTrouble(what, new Error(missing));
+      const way = isCommand ? "; name it with --engine" : "";
+      if (!missingAt.has(missing)) onTrouble(what, new Error(`${missing}${way}`));
       missingAt.set(missing, at);
       // Another process may have the engine, or be about to start.
-      if (store.isShared || clock.now() - at < maxWaitMs) return undefined;
+      if (store.isShared || isCommand || clock.now() - at < maxWaitMs) return undefined;
       return { needs, startedBefore: before(0), reason: missing };
     }
     const able = places.filter(({ engine }) => needs.engine === null && canMake(engine, needs));

@@ -29,6 +29,8 @@ export type Queue = {
 export type QueueOptions = Omit<EndOptions, "signal"> & {
   store: Pick<Store, "claim" | "release" | "waiting" | "isShared" | "publish">;
   engines: readonly Engine[];
+  /** Whether the service runs inside a command. */
+  isCommand?: boolean | undefined;
   /** Called with a line for the owner. */
   onNote(text: string): void;
 };
@@ -62,7 +64,7 @@ export function createQueue(options: QueueOptions): Queue {
     .filter(({ concurrency }) => concurrency > 0)
     .map((engine) => createPlace(engine, { clock, onChange: (outage) => onNote(outageLine(engine, outage)) }));
   const groups = groupPlaces(places);
-  const findLack = createLackFinder({ places, store, clock, onTrouble });
+  const findLack = createLackFinder({ places, store, isCommand: options.isCommand, clock, onTrouble });
   const loading = createCapacity(maxLoading);
   const jobs = new Map<string, Promise<void>>();
   /** Those whose images are there, and how each gets a slot; without one, it is left to other processes, or for later. */

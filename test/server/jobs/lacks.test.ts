@@ -8,16 +8,17 @@ const reason = "no engine of the local service serves ray-3";
 test.each([
   { where: "of a shared database are left to other processes for ever", isShared: true, given: undefined },
   { where: "of a database of one process fail after half an hour", isShared: false, given: { reason } },
-])("generations without an engine $where", async ({ isShared, given }) => {
+  { where: "of a command are left to the next one for ever", isCommand: true, isShared: false, given: undefined },
+])("generations without an engine $where", async ({ isShared, isCommand, given }) => {
   const clock = createVirtualClock();
   const troubles: string[] = [];
   const onTrouble = (_what: string, error: unknown) => void troubles.push(String(error));
-  const findLack = createLackFinder({ places: [], store: { isShared }, clock, onTrouble });
+  const findLack = createLackFinder({ places: [], store: { isShared }, isCommand, clock, onTrouble });
   expect(findLack(waiting)).toBeUndefined();
   await clock.sleep(29 * 60_000);
   expect(findLack(waiting)).toBeUndefined();
   await clock.sleep(60_000);
   if (given) expect(findLack(waiting)).toMatchObject(given);
   else expect(findLack(waiting)).toBeUndefined();
-  expect(troubles).toEqual([`Error: ${reason}`]);
+  expect(troubles).toEqual([`Error: ${reason}${isCommand ? "; name it with --engine" : ""}`]);
 });
