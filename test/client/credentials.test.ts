@@ -100,8 +100,9 @@ test("also in another letter case, and the beginning of one that was cut; not on
 test("a long text is searched in a time in proportion to its length", () => {
   const { hide, redact } = createRedaction();
   hide(key);
+  const [before, after] = ["a".repeat(5_000_000), "b".repeat(5_000_000)];
   const start = performance.now();
-  expect(redact(`${"a".repeat(5_000_000)}${key}…${"b".repeat(5_000_000)}`)).toMatch(/^a+\[key\]…b+$/);
+  expect(redact(`${before}${key}…${after}`) === `${before}[key]…${after}`).toBe(true);
   expect(performance.now() - start).toBeLessThan(2_000);
 });
 
