@@ -1,5 +1,5 @@
 import type { Clock } from "../../io.ts";
-import { minutes } from "../engines/videos/server.ts";
+import { minutes } from "../engines/upstream/upstream.ts";
 import type { Needs, Store, Waiting } from "../store/store.ts";
 import type { OnTrouble } from "../trouble.ts";
 import { canMake, type Place } from "./place.ts";

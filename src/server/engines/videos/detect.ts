@@ -1,6 +1,6 @@
 import type { Io } from "../../../io.ts";
+import { readReply } from "../upstream/reply.ts";
 import { type Kind, kinds } from "./kinds.ts";
-import { readReply } from "./reply.ts";
 
 const timeoutMs = 10_000;
 

@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { systemCode, systemReason } from "../../../errors.ts";
-import type { FetchInit, HttpResponse, Io } from "../../../io.ts";
+import type { HttpResponse, Io } from "../../../io.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
+import { findJob, readReply, wordsOf } from "../upstream/reply.ts";
+import type { SubmitSignals } from "../upstream/submit.ts";
+import { createReport, type Upstream } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
 import type { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
-import { clean, type Reply, readReply } from "./reply.ts";
 
 export type ServerOptions = {
   /** The server's address, without `/v1/videos`. */
@@ -27,32 +28,33 @@ export type ServerIo = Pick<Io, "fetch" | "now" | "sleep" | "limit"> & Pick<Outb
 export type EncodedBody = Awaited<ReturnType<typeof encodeBody>>;
 
 /** A server of `/v1/videos`, as the parts of its engine use it. */
-export type Server = ServerOptions & {
-  io: ServerIo;
-  /** The headers that carry its key. */
-  headers: Readonly<Record<string, string>>;
-  /** When one of its jobs changed last, in milliseconds of the clock. */
-  newsAt: number;
-  /** Returns its kind, which is asked for until it is known. Rejects when that cannot be told now. */
-  findKind(signal: AbortSignal): Promise<Kind>;
-  /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have it. */
-  create(body: EncodedBody, signals: Pick<FetchInit, "signal" | "unsentSignal">): Promise<HttpResponse>;
-  /** GETs an address, with the server's key if it is of the same origin. */
-  get(address: string, signal: AbortSignal): Promise<HttpResponse>;
-  /** Reads a reply to its end, without the key if the server repeats it. Rejects when that breaks off, or is longer than `maxBytes`. */
-  read(reply: HttpResponse, maxBytes?: number): Promise<Reply>;
-  /** Tells the owner about a problem, unless an earlier one lasts; `undefined` when the server works. */
-  report(problem: string | undefined): void;
-};
+export type Server = ServerOptions &
+  Upstream & {
+    /** The headers that carry its key. */
+    headers: Readonly<Record<string, string>>;
+    /** Returns its kind, which is asked for until it is known. Rejects when that cannot be told now. */
+    findKind(signal: AbortSignal): Promise<Kind>;
+    /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have it. */
+    create(body: EncodedBody, signals: SubmitSignals): Promise<HttpResponse>;
+  };
 
 export function createServer(options: ServerOptions, io: ServerIo): Server {
   const { url, key } = options;
   const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
-  const { origin } = new URL(url);
+  const { origin, hostname } = new URL(url);
+  const read: Server["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key });
+  /** An id may contain any character, such as "/". */
+  const addressOf = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
+  const get = (address: string, signal: AbortSignal) => {
+    // A balancer of connections would send every request of one that is kept to the same replica, which may not have the job.
+    const own = { "Accept-Encoding": "identity", Connection: "close" };
+    const isOwn = new URL(address).origin === origin;
+    return io.fetch(address, { headers: { ...own, ...(isOwn && headers) }, signal });
+  };
   let { kind } = options;
-  let isReported = false;
   return {
     ...options,
+    name: url,
     io,
     headers,
     newsAt: io.now(),
@@ -67,34 +69,24 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
       const init = { method: "POST", headers: { ...headers, ...own }, body: encoded.body, ...signals };
       return io.fetch(`${url}/v1/videos`, init);
     },
-    get(address, signal) {
-      // A balancer of connections would send every request of one that is kept to the same replica, which may not have the job.
-      const own = { "Accept-Encoding": "identity", Connection: "close" };
-      const isOwn = new URL(address).origin === origin;
-      return io.fetch(address, { headers: { ...own, ...(isOwn && headers) }, signal });
+    async look(job, signal) {
+      const reply = await read(await get(addressOf(job), signal));
+      const found = findJob(reply);
+      return found
+        ? { ...found, url: addressIn(found.url, url) }
+        : { trouble: wordsOf(reply), isMissing: reply.status === 404 };
     },
-    read: (reply, maxBytes) => readReply(reply, { maxBytes, secret: key }),
-    report(problem) {
-      if (problem !== undefined && !isReported) options.onNote(problem);
-      isReported = problem !== undefined;
-    },
+    contentOf: (job) => `${addressOf(job)}/content`,
+    // An address on the server's own host is trusted like the server.
+    open: (address, signal) =>
+      new URL(address).hostname === hostname ? get(address, signal) : io.open(address, { signal, accept: "video/mp4" }),
+    read,
+    report: createReport(options.onNote),
   };
 }
 
-/** Why a request, or the file of its reply, failed: in a few words, or by the code of a connection, such as ECONNREFUSED. */
-export function describe(error: unknown): string {
-  const reason = systemReason(error);
-  const code = systemCode(error) ?? "";
-  const hasWords = !(error instanceof Error) || reason !== error.message;
-  return /^E[A-Z_]+$/.test(code) && !hasWords ? code : clean(reason);
-}
-
-/** Returns the milliseconds to wait after so many failures in a row. */
-export function backOffMs(failures: number): number {
-  return Math.min(1_000 * 2 ** failures, 30_000);
-}
-
-/** Names a time limit in messages. */
-export function minutes(ms: number): string {
-  return `${Math.round(ms / 6_000) / 10} min`;
+/** A job may tell an address of the server's own without its host. */
+function addressIn(told: string | undefined, url: string): string | undefined {
+  const address = told === undefined ? undefined : new URL(told, `${url}/`);
+  return address && /^https?:$/.test(address.protocol) ? address.href : undefined;
 }

@@ -1,10 +1,12 @@
 import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
+import { follow } from "../upstream/follow.ts";
+import { save } from "../upstream/save.ts";
+import type { Submitted } from "../upstream/submit.ts";
+import { describe } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
-import { follow } from "./follow.ts";
 import { maxImages } from "./kinds.ts";
-import { save } from "./save.ts";
-import { createServer, describe, type Server, type ServerIo, type ServerOptions } from "./server.ts";
-import { type Submitted, submit } from "./submit.ts";
+import { createServer, type Server, type ServerIo, type ServerOptions } from "./server.ts";
+import { submit } from "./submit.ts";
 
 export type VideosOptions = ServerOptions & Pick<Engine, "models" | "concurrency">;
 

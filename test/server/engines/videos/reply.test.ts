@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findAddressIn, findJob, readComplaints, wordsOf } from "../../../../src/server/engines/videos/reply.ts";
+import { findAddressIn, findJob, readComplaints, wordsOf } from "../../../../src/server/engines/upstream/reply.ts";
 
 test.each([
   ["an address again and again", "https://".repeat(110_000)],

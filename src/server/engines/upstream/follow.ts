@@ -1,6 +1,6 @@
 import type { RenderOptions } from "../engine.ts";
-import { clean, findJob, type Job, wordsOf } from "./reply.ts";
-import { backOffMs, describe, minutes, type Server } from "./server.ts";
+import { clean, type Job } from "./reply.ts";
+import { backOffMs, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const pollMs = 2_000;
 const pollLimitMs = 30_000;
@@ -21,43 +21,43 @@ const worryingFailures = 3;
  */
 export async function follow(
   id: string,
-  server: Server,
+  upstream: Upstream,
   { progress, signal }: Pick<RenderOptions, "progress" | "signal">,
 ): Promise<Pick<Job, "url"> & { failure?: string }> {
-  const { io, url, timeoutMs } = server;
+  const { io, name, timeoutMs } = upstream;
   let [answeredAt, newsAt, failures] = [io.now(), io.now(), 0];
   let missingAt: number | undefined;
   const seen = new Set<string>();
   let best = -1;
   for (;;) {
-    const look = await lookOnce(id, server, signal);
+    const look = await lookOnce(id, upstream, signal);
     if ("trouble" in look) {
       missingAt = look.isMissing ? (missingAt ?? io.now()) : undefined;
       if (missingAt !== undefined && io.now() - missingAt >= missingMs)
-        throw new Error(`${url} no longer knows this video's job (${look.trouble}); it may have been restarted`);
+        throw new Error(`${name} no longer knows this video's job (${look.trouble}); it may have been restarted`);
       if (io.now() - answeredAt > timeoutMs)
         throw new Error(
-          `${url}, which was making this video, has not answered for ${minutes(timeoutMs)}: ${look.trouble}`,
+          `${name}, which was making this video, has not answered for ${minutes(timeoutMs)}: ${look.trouble}`,
         );
       if (!look.isMissing && ++failures === worryingFailures)
-        server.report(`${url} does not answer: ${look.trouble}. Retrying.`);
+        upstream.report(`${name} does not answer: ${look.trouble}. Retrying.`);
       await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures), signal);
       continue;
     }
-    server.report(undefined);
+    upstream.report(undefined);
     const { status, error, progress: percent } = look;
     [failures, answeredAt, missingAt] = [0, io.now(), undefined];
     // A job that goes back and forth does not go on.
     if ((!seen.has(status) && seen.size < maxStatuses) || (percent ?? -1) > best) {
       seen.add(status);
       best = Math.max(best, percent ?? -1);
-      server.newsAt = newsAt = io.now();
+      upstream.newsAt = newsAt = io.now();
     }
     if (status === "completed") return look;
     if (isFailed(status)) return { url: undefined, failure: error ?? `the model run did not succeed (${status})` };
     if (percent !== undefined) progress(percent);
-    if (io.now() - (["queued", "pending"].includes(status) ? Math.max(newsAt, server.newsAt) : newsAt) > timeoutMs)
-      throw new Error(`${url} made no progress with this video for ${minutes(timeoutMs)} (${clean(status)})`);
+    if (io.now() - (["queued", "pending"].includes(status) ? Math.max(newsAt, upstream.newsAt) : newsAt) > timeoutMs)
+      throw new Error(`${name} made no progress with this video for ${minutes(timeoutMs)} (${clean(status)})`);
     await io.sleep(pollMs, signal);
   }
 }
@@ -66,23 +66,15 @@ function isFailed(status: string): boolean {
   return ["failed", "deleted", "cancelled", "canceled", "expired"].includes(status);
 }
 
-type Trouble = { trouble: string; isMissing: boolean };
-
 /** Looks at a job once. Whatever does not tell about the job is trouble. Rejects only when the signal aborts. */
-export async function lookOnce(id: string, server: Server, signal: AbortSignal): Promise<Job | Trouble> {
-  const limit = server.io.limit(pollLimitMs, signal, new Error(`no response within ${pollLimitMs / 1_000} s`));
+export async function lookOnce(id: string, { io, look }: Upstream, signal: AbortSignal): Promise<Job | Trouble> {
+  const limit = io.limit(pollLimitMs, signal, new Error(`no response within ${pollLimitMs / 1_000} s`));
   try {
-    const reply = await server.read(await server.get(jobAddress(id, server), limit.signal));
-    return findJob(reply) ?? { trouble: wordsOf(reply), isMissing: reply.status === 404 };
+    return await look(id, limit.signal);
   } catch (error) {
     signal.throwIfAborted();
     return { trouble: describe(error), isMissing: false };
   } finally {
     limit.clear();
   }
-}
-
-/** An id may contain any character, such as "/". */
-export function jobAddress(id: string, { url }: Pick<Server, "url">): string {
-  return `${url}/v1/videos/${encodeURIComponent(id)}`;
 }

@@ -2,9 +2,9 @@ import { writeSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { faultOfMp4 } from "../../../client/mp4.ts";
 import type { HttpResponse } from "../../../io.ts";
-import { jobAddress, lookOnce, missingMs, missingPollMs } from "./follow.ts";
+import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
 import { findAddressIn, type Reply, wordsOf } from "./reply.ts";
-import { backOffMs, describe, type Server } from "./server.ts";
+import { backOffMs, describe, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
 /** A download has failed when this much of it takes longer than `slowMs`. */
@@ -25,50 +25,50 @@ type Failure = { kind: "trouble" | "not ready" | "fault" | "final"; reason: stri
  * is over, when the server has no video for 30 s, when it is no whole .mp4 three times, when it is larger than 2 GB, and when the rules for
  * addresses that others chose refuse its address.
  */
-export async function save(source: Source, file: string, server: Server, signal: AbortSignal): Promise<void> {
-  const { io, url, timeoutMs } = server;
+export async function save(source: Source, file: string, upstream: Upstream, signal: AbortSignal): Promise<void> {
+  const { io, name, timeoutMs } = upstream;
   const start = io.now();
   let notReadyAt: number | undefined;
-  let address = addressOf(source, server);
+  let address = addressOf(source, upstream);
   for (let failures = 0, faults = 0; ; failures++) {
-    const failure = await fetchVideo(address, file, { server, signal });
+    const failure = await fetchVideo(address, file, { upstream, signal });
     if (!failure) return;
     const { kind, reason } = failure;
     if (kind === "fault") faults++;
     notReadyAt = kind === "not ready" ? (notReadyAt ?? io.now()) : undefined;
     const isOver = io.now() - start > timeoutMs || (notReadyAt !== undefined && io.now() - notReadyAt >= missingMs);
     if (kind === "final" || faults === maxFaults || isOver)
-      throw new Error(`${url} made this video, but it could not be downloaded: ${reason}`);
+      throw new Error(`${name} made this video, but it could not be downloaded: ${reason}`);
     await io.sleep(kind === "not ready" ? missingPollMs : backOffMs(failures), signal);
-    address = "job" in source ? await findAddress(source, server, signal) : address;
+    address = "job" in source ? await findAddress(source, upstream, signal) : address;
   }
 }
 
-function addressOf(source: Source, server: Server): string {
-  if ("finished" in source)
-    return isData(source.finished) ? source.finished : new URL(source.finished, server.url).href;
-  const told = source.url === undefined ? undefined : new URL(source.url, `${server.url}/`);
-  return told && /^https?:$/.test(told.protocol) ? told.href : `${jobAddress(source.job, server)}/content`;
+function addressOf(source: Source, { name, contentOf }: Upstream): string {
+  if ("finished" in source) return source.finished;
+  const address = source.url ?? contentOf(source.job);
+  if (address === undefined) throw new Error(`${name} says that this video is made, but not where it is`);
+  return address;
 }
 
 /** An address that a job told may have expired: asks for another one. */
-async function findAddress(source: Source & { job: string }, server: Server, signal: AbortSignal): Promise<string> {
-  const look = await lookOnce(source.job, server, signal);
-  return addressOf("trouble" in look ? source : { ...source, url: look.url }, server);
+async function findAddress(source: Source & { job: string }, upstream: Upstream, signal: AbortSignal): Promise<string> {
+  const look = await lookOnce(source.job, upstream, signal);
+  return addressOf("trouble" in look ? source : { ...source, url: look.url }, upstream);
 }
 
-type FetchOptions = { server: Server; signal: AbortSignal };
+type FetchOptions = { upstream: Upstream; signal: AbortSignal };
 
 /** Fetches a video once, and leaves no file without it. Rejects only when the signal aborts: then the next process replaces the file. */
 async function fetchVideo(
   address: string,
   file: string,
-  { server, signal }: FetchOptions,
+  { upstream, signal }: FetchOptions,
 ): Promise<Failure | undefined> {
-  const limit = server.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
+  const limit = upstream.io.limit(slowMs, signal, new Error(`less than 1 MB came within ${slowMs / 1_000} s`));
   let failure: Failure | undefined;
   try {
-    const reply = await openVideo(address, { server, signal: limit.signal });
+    const reply = await openVideo(address, { upstream, signal: limit.signal });
     failure = "kind" in reply ? reply : await write(reply, file, limit.restart);
   } catch (error) {
     const isForbidden = error instanceof Error && "isForbidden" in error;
@@ -104,24 +104,18 @@ async function write(reply: HttpResponse, path: string, onPart: () => void): Pro
 
 const notReadyStatuses = [400, 404, 409, 410, 422];
 
-/**
- * GETs a video, over up to 3 redirects. An address on the server's own host is trusted like the server; any other is fetched by the rules for
- * addresses that others chose.
- */
+/** GETs a video, over up to 3 redirects. */
 async function openVideo(
   address: string,
-  { server, signal, redirects = 0 }: FetchOptions & { redirects?: number },
+  { upstream, signal, redirects = 0 }: FetchOptions & { redirects?: number },
 ): Promise<HttpResponse | Failure> {
   if (isData(address)) return dataResponse(address);
-  const isOwnHost = new URL(address).hostname === new URL(server.url).hostname;
-  const reply = isOwnHost
-    ? await server.get(address, signal)
-    : await server.io.open(address, { signal, accept: "video/mp4" });
+  const reply = await upstream.open(address, signal);
   if (reply.status === 200) return reply;
-  const told = await server.read(reply);
+  const told = await upstream.read(reply);
   const next = nextAddress(reply, told);
   if (next && redirects < maxRedirects)
-    return openVideo(new URL(next, address).href, { server, signal, redirects: redirects + 1 });
+    return openVideo(new URL(next, address).href, { upstream, signal, redirects: redirects + 1 });
   return { kind: notReadyStatuses.includes(reply.status) ? "not ready" : "trouble", reason: wordsOf(told) };
 }
 

@@ -1,0 +1,81 @@
+import { RequestError } from "../../../io.ts";
+import type { RenderOptions, RenderOutcome } from "../engine.ts";
+import { describe, minutes, type Upstream } from "./upstream.ts";
+
+/** What a create gave: a job, or the address of a video that is finished already. */
+export type Submitted = { job: string } | { finished: string };
+
+/** A create that was not taken by the server was not begun there, and may be taken later or by another one. */
+export type Outcome = { kind: "submitted"; submitted: Submitted } | Exclude<RenderOutcome, { kind: "made" }>;
+
+/** What the reply to a create means. "no credits": the owner's account there has none. */
+export type Verdict = Outcome | NoCredits;
+
+export type NoCredits = { kind: "no credits"; reason: string };
+
+/** The first signal aborts a create that is out, the second one only before it is sent. */
+export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal };
+
+export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "signal">;
+
+/**
+ * Sends a create once: `send` resolves with what its reply means, or rejects as `fetch` does. "submitting" is kept before the request goes out.
+ * It is taken back only when the server certainly did not take the create: it could not be reached, it says that it cannot take it now, or it
+ * refused. Rejects when the owner's account there has no credits.
+ */
+export async function submitOnce<Judged extends Verdict>(
+  send: (signals: SubmitSignals) => Promise<Judged>,
+  upstream: Upstream,
+  { checkpoint, signal }: SubmitOptions,
+): Promise<Exclude<Judged, NoCredits> | Exclude<Outcome, { kind: "submitted" | "refused" }>> {
+  signal.throwIfAborted();
+  await checkpoint({ state: "submitting" });
+  const outcome: Judged | Unanswered = await sendWithGrace(send, upstream, signal).catch(unanswered);
+  if (outcome.kind === "no credits") {
+    await checkpoint(null);
+    // Whoever asked for the video gets back what it cost here.
+    throw new Error(`${upstream.name} has no credits left for this video: ${outcome.reason}; nothing was submitted`);
+  }
+  // The checkpoint says that the create is unclear.
+  if (outcome.kind === "unclear") signal.throwIfAborted();
+  if (outcome.kind === "not taken" || outcome.kind === "refused") await checkpoint(null);
+  if (outcome.kind === "submitted" && "job" in outcome.submitted)
+    await checkpoint({ state: "submitted", job: outcome.submitted.job });
+  return outcome as Exclude<Judged, NoCredits>;
+}
+
+/** How long a service that is being stopped waits for the reply to a create. */
+const graceMs = 10_000;
+
+/** A create is not aborted at once when the service stops: without its reply, the video would be lost. */
+async function sendWithGrace<Judged>(
+  send: (signals: SubmitSignals) => Promise<Judged>,
+  { io, timeoutMs }: Upstream,
+  signal: AbortSignal,
+): Promise<Judged> {
+  const [late, done] = [new AbortController(), new AbortController()];
+  const limit = io.limit(timeoutMs, late.signal, new Error(`no response within ${minutes(timeoutMs)}`));
+  const onStop = () =>
+    void io.sleep(graceMs, done.signal).then(
+      () => late.abort(signal.reason),
+      () => {},
+    );
+  signal.addEventListener("abort", onStop, { once: true });
+  try {
+    return await send({ signal: limit.signal, unsentSignal: signal });
+  } finally {
+    signal.removeEventListener("abort", onStop);
+    done.abort();
+    limit.clear();
+  }
+}
+
+type Unanswered = { kind: "not taken" | "unclear"; reason: string };
+
+function unanswered(error: unknown): Unanswered {
+  const isUnsent = error instanceof RequestError && !error.sent;
+  return { kind: isUnsent ? "not taken" : "unclear", reason: describe(error) };
+}
+
+/** Statuses by which a server says that it did not take a request, and may take the same one later. */
+export const notNowStatuses = [401, 403, 425, 429];

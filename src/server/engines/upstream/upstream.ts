@@ -1,0 +1,54 @@
+import { systemCode, systemReason } from "../../../errors.ts";
+import type { Clock, HttpResponse } from "../../../io.ts";
+import { clean, type Job, type Reply } from "./reply.ts";
+
+/** A server that makes videos as jobs, as submitting, following and saving one use it. */
+export type Upstream = {
+  /** How messages call it: its address. */
+  name: string;
+  /** How long it may show no progress with a job, or answer nothing of use; in milliseconds. */
+  timeoutMs: number;
+  io: Pick<Clock, "now" | "sleep" | "limit">;
+  /** When one of its jobs changed last, in milliseconds of the clock. */
+  newsAt: number;
+  /** Asks how a job stands, free of charge. Rejects as `fetch` does when there is no answer. */
+  look(job: string, signal: AbortSignal): Promise<Job | Trouble>;
+  /** Returns where the video of a job is that does not tell it itself. */
+  contentOf(job: string): string | undefined;
+  /** GETs a video: with the server's key at its own address, and by the rules for addresses that others chose elsewhere. */
+  open(address: string, signal: AbortSignal): Promise<HttpResponse>;
+  /** Reads a reply to its end, without the key if the server repeats it. Rejects when that breaks off, or is longer than `maxBytes`. */
+  read(reply: HttpResponse, maxBytes?: number): Promise<Reply>;
+  /** Tells the owner about a problem, unless an earlier one lasts; `undefined` when the server works. */
+  report(problem: string | undefined): void;
+};
+
+/** An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job. */
+export type Trouble = { trouble: string; isMissing: boolean };
+
+/** Returns an upstream's `report`. */
+export function createReport(onNote: (text: string) => void): Upstream["report"] {
+  let isReported = false;
+  return (problem) => {
+    if (problem !== undefined && !isReported) onNote(problem);
+    isReported = problem !== undefined;
+  };
+}
+
+/** Why a request, or the file of its reply, failed: in a few words, or by the code of a connection, such as ECONNREFUSED. */
+export function describe(error: unknown): string {
+  const reason = systemReason(error);
+  const code = systemCode(error) ?? "";
+  const hasWords = !(error instanceof Error) || reason !== error.message;
+  return /^E[A-Z_]+$/.test(code) && !hasWords ? code : clean(reason);
+}
+
+/** Returns the milliseconds to wait after so many failures in a row. */
+export function backOffMs(failures: number): number {
+  return Math.min(1_000 * 2 ** failures, 30_000);
+}
+
+/** Names a time limit in messages. */
+export function minutes(ms: number): string {
+  return `${Math.round(ms / 6_000) / 10} min`;
+}
