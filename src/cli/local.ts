@@ -14,6 +14,8 @@ export type Local = {
   /** The engines that it was opened with. */
   engine: readonly string[];
   fetch: Io["fetch"];
+  /** Whether a model's videos are previews; `undefined` where another process does not tell. */
+  isPreview(model: string): boolean | undefined;
   /** Whether the service runs inside this process: its URLs end with the process. */
   isInProcess(): boolean;
   /** Resolves when each callback had its first attempt. */
@@ -22,9 +24,11 @@ export type Local = {
 };
 
 /** The connection to one process that runs the service. */
-type Connection = Omit<Local, "isInProcess" | "baseUrl" | "engine"> & {
+type Connection = Omit<Local, "isInProcess" | "isPreview" | "baseUrl" | "engine"> & {
   isInProcess: boolean;
   hasRealModels: boolean;
+  /** Those that were named; `undefined` where another process does not tell. */
+  engines: readonly { name: string; models: readonly string[] }[] | undefined;
   baseUrl: string;
   mediaUrl: string;
   announcement: Announcement | undefined;
@@ -86,6 +90,8 @@ export async function openLocal(options: LocalOptions, io: Io): Promise<Local> {
         return send(url, init);
       }
     },
+    isPreview: (model) =>
+      connection.engines?.filter(({ models }) => models.includes(model)).every(({ name }) => name === "preview"),
     isInProcess: () => connection.isInProcess,
     settled: () => connection.settled(),
     close: () => connection.close(),
@@ -112,7 +118,8 @@ export async function findRunning(io: Io): Promise<Connection | undefined> {
   const { base_url, media_url, api_key: apiKey, has_real_models: hasRealModels = false } = announcement ?? {};
   if (base_url === undefined || media_url === undefined || apiKey === undefined) return undefined;
   const urls = { baseUrl: base_url, mediaUrl: media_url };
-  const connection = { ...urls, apiKey, fetch: io.fetch, isInProcess: false, hasRealModels, announcement };
+  const { engines } = announcement ?? {};
+  const connection = { ...urls, apiKey, fetch: io.fetch, isInProcess: false, hasRealModels, engines, announcement };
   return (await answers(connection, io))
     ? { ...connection, settled: async () => {}, close: async () => {} }
     : undefined;
@@ -231,6 +238,7 @@ async function runHere({ engine, onNote }: LocalOptions, io: Io): Promise<Connec
     apiKey: api_key,
     isInProcess: true,
     hasRealModels: engines?.some(({ isSimulation }) => !isSimulation) ?? false,
+    engines: engines ?? [],
     announcement: undefined,
     async fetch(url, init) {
       const handler = url.startsWith(media_url) ? service.media : service.api;

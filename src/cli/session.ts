@@ -68,7 +68,10 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
   const { output, journal } = options;
   output.hide(apiKey);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
-  const client = createServiceClient({ baseUrl, apiKey, keyHint, journal, onNote: output.note }, { ...io, fetch });
+  const client = createServiceClient(
+    { baseUrl, apiKey, keyHint, journal, isPreview: local?.isPreview, onNote: output.note },
+    { ...io, fetch },
+  );
   /** The newest entries, which tell enough of a model's time. */
   let recent: Promise<Entry[]> | undefined;
 

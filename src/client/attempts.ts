@@ -31,6 +31,7 @@ export type Wanted = {
   earlier: Earlier;
   /** Only attempts of AI agents count for one, and never for anybody else. */
   mcp?: boolean | undefined;
+  isPreview?: boolean | undefined;
   now: Date;
   isHeld(holder: string): Promise<boolean | "unsure">;
 };
@@ -51,10 +52,11 @@ export function hasRecent(entries: readonly Entry[], now: Date): boolean {
  * charged and its id never came: then another start could pay twice; and `not_found` when the service has lost the generation of one.
  */
 export async function chooseAttempt(entries: readonly Entry[], wanted: Wanted): Promise<Choice> {
-  const { request, outputPath, earlier, now, isHeld } = wanted;
+  const { request, outputPath, earlier, now, isHeld, isPreview } = wanted;
   // Attempts of a batch belong to its rows.
   const isOwn = (entry: Entry) => entry.batch === undefined && (entry.mcp ?? false) === (wanted.mcp ?? false);
-  const isSame = (entry: Entry) => isOwn(entry) && isDeepStrictEqual(entry.request, request);
+  const isSame = (entry: Entry) =>
+    isOwn(entry) && !isOtherMaking(entry.is_preview, isPreview) && isDeepStrictEqual(entry.request, request);
   const same = datedEntries(entries, now).filter(({ entry }) => !entry.dismissed && isSame(entry));
   if (earlier === "reuse") return chooseReusable(same, isHeld);
   // A video that was paid for and is not saved may go to any place.
@@ -80,6 +82,11 @@ export async function chooseAttempt(entries: readonly Entry[], wanted: Wanted): 
     .map(({ entry }) => entry)
     .find(isStarted);
   return { kind: "new", dismissed, older };
+}
+
+/** A preview is not the same as a real video; where one of them is not known they may be the same. */
+export function isOtherMaking(one: boolean | null | undefined, other: boolean | null | undefined): boolean {
+  return typeof one === "boolean" && typeof other === "boolean" && one !== other;
 }
 
 async function chooseReusable(same: readonly Dated[], isHeld: Wanted["isHeld"]): Promise<Choice> {

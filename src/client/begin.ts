@@ -59,6 +59,7 @@ type BeginDependencies = {
   record: StartRequest;
   /** The place as the journal keeps it. */
   recordedPath: string | undefined;
+  isPreview: boolean | undefined;
   journal: Omit<Journal, "path">;
   /** Those of this service. */
   entries: Journal["entries"];
@@ -87,8 +88,16 @@ export function begin(
   io: BeginIo,
 ): Promise<NewAttempt | ResumedAttempt> {
   return underLock(options, io, async (locked) => {
-    const { record, recordedPath: outputPath, earlier, mcp } = options;
-    const wanted = { request: record, outputPath, earlier, mcp, now: io.date(), isHeld: options.journal.isHeld };
+    const { record, recordedPath: outputPath, earlier, mcp, isPreview } = options;
+    const wanted = {
+      request: record,
+      outputPath,
+      earlier,
+      mcp,
+      isPreview,
+      now: io.date(),
+      isHeld: options.journal.isHeld,
+    };
     const choice = await choose(wanted, options.entries);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "resume") return resume(request, choice.entry, { ...options, ...locked });
@@ -152,6 +161,7 @@ async function startAnew(
     row: batch?.row,
     rows_file: batch?.rowsFile,
     mcp: options.mcp,
+    is_preview: options.isPreview,
     holder: hold.holder,
   };
   try {

@@ -31,6 +31,8 @@ export type ClientOptions = {
   keyHint?: string | undefined;
   /** Where each start is written down before it is sent; without one nothing is written down. */
   journal?: Omit<Journal, "path"> | undefined;
+  /** Returns whether a model's videos are previews; `undefined` where that is not known. */
+  isPreview?: ((model: string) => boolean | undefined) | undefined;
   /** Called with news for the user, such as a model that looks like a slip. */
   onNote?: ((text: string) => void) | undefined;
 };
@@ -82,6 +84,8 @@ export type Client = {
   baseUrl: string;
   /** The account that its key stands for, as `accountOf` gives it. */
   account: string;
+  /** Whether a model's videos are previews, where that is known: they are not the same as real ones. */
+  isPreview(model: string): boolean | undefined;
   /** The text without the key of this client. */
   redact(text: string): string;
   /**
@@ -126,7 +130,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   const journal = withoutSecrets(options.journal ?? noJournal, redact);
   /** As the journal has it. */
   const service = redact(baseUrl);
-  const onNote = options.onNote ?? (() => {});
+  const { onNote = () => {}, isPreview = () => undefined } = options;
   /** The generations that this client has started and not followed to an end yet: a part of the service may not know them. */
   const fresh = new Map<string, Entry>();
   const claims = createClaims(journal, io);
@@ -166,7 +170,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   const forBegin = (request: StartRequest, how: BeginOptions) => {
     const record = redactValue(recordOf(request), redact);
     const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
-    return { ...how, baseUrl: service, account, record, recordedPath, journal, entries, claims, onNote };
+    const known = { baseUrl: service, account, record, recordedPath, isPreview: isPreview(request.model) };
+    return { ...how, ...known, journal, entries, claims, onNote };
   };
 
   const isOurs = (entry: Entry) => entry.base_url === service;
@@ -273,6 +278,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   return {
     baseUrl,
     account,
+    isPreview,
     redact,
     async begin(request, how) {
       const begun = await begin(request, { ...forBegin(request, how), earlier: how.earlier }, io);

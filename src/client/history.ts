@@ -31,6 +31,8 @@ export type JournalLine =
       rows_file?: FileIdentity | undefined;
       /** An AI agent has started it, through `vidgen mcp`. */
       mcp?: boolean | undefined;
+      /** Whether its video is a preview; absent where the service does not tell, and in lines of earlier versions. */
+      is_preview?: boolean | undefined;
     }
   | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
   /** `id` is set when the answer named a generation without accepting the start. */
@@ -156,6 +158,8 @@ export type Entry = {
   rows_file?: FileIdentity | undefined;
   /** An AI agent has started it. */
   mcp?: boolean | undefined;
+  /** Whether its video is a preview, where that is known. */
+  is_preview?: boolean | undefined;
   /** The lease of the process that started it, or went on with it. */
   holder?: string | undefined;
   /** `starting` while the request is out; it stays so when the process died before the outcome was written. */
@@ -205,7 +209,8 @@ export function createFolding(): (line: DatedLine) => Entry | undefined {
 
 /** An attempt from its intent and the lines after that, the oldest first. */
 function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): Entry {
-  const { attempt, at, base_url, account, request, place, no_wait, batch, row, rows_file, mcp, holder } = intent;
+  const { attempt, at, base_url, account, request, place, no_wait, batch, row, rows_file, mcp, is_preview, holder } =
+    intent;
   const entry: Entry = {
     attempt,
     at,
@@ -218,6 +223,7 @@ function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): 
     row,
     rows_file,
     mcp,
+    is_preview,
     holder,
     status: "starting",
   };

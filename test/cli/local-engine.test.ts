@@ -61,6 +61,27 @@ test("a batch makes each row once", async () => {
   expect(fake.creates.map(({ fields }) => fields.prompt).sort()).toEqual(["a fox", "an owl"]);
 });
 
+test("a preview that was left is not what --engine asks for", async () => {
+  const { fake, world } = await createScene();
+  const fox = ["generate", "a red fox [slow: 60s]", "-m", "veo-3.1", "-o", join(world.folder, "fox.mp4")];
+  expect(await world.vidgen(...fox, "--local", "--timeout", "5s")).toMatchObject({ code: 5 });
+  expect(await world.vidgen(...fox, "--engine", "openrouter")).toMatchObject({ code: 0 });
+  expect(fake.creates).toHaveLength(1);
+  const stderr = expect.stringContaining("Resuming");
+  expect(await world.vidgen(...fox, "--local", "--overwrite", "--timeout", "5s")).toMatchObject({ code: 5, stderr });
+});
+
+test("the previews of a batch are not its real videos", async () => {
+  const { fake, world } = await createScene();
+  world.stdin = "a fox [slow: 60s]\n";
+  const batch = ["batch", "-", "-m", "veo-3.1", "--results", join(world.folder, "r.jsonl"), "--yes"];
+  const place = ["-o", join(world.folder, "{n}.mp4"), "--input-format", "txt"];
+  expect(await world.vidgen(...batch, ...place, "--local", "--timeout", "5s")).toMatchObject({ code: 5 });
+  const stderr = expect.stringMatching(/r\.jsonl has previews, such as that of row \S+, and real videos are asked for now/);
+  expect(await world.vidgen(...batch, ...place, "--engine", "openrouter")).toMatchObject({ code: 2, stderr });
+  expect(fake.creates).toEqual([]);
+});
+
 test("the key that is missing, and a flag that cannot be combined, are said before anything is sent", async () => {
   const { fake, generate, world } = await createScene();
   expect(await generate("--engine", "openrouter", "--base-url", "https://x.test")).toMatchObject({ code: 2 });

@@ -1,6 +1,7 @@
 import { dirname, relative } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
+import { isOtherMaking } from "../attempts.ts";
 import type { Client } from "../client.ts";
 import { createEventFilter, type GenerationEvent } from "../events.ts";
 import { findDoubts } from "../fields.ts";
@@ -67,6 +68,7 @@ type BatchDependencies = {
     | "redact"
     | "baseUrl"
     | "account"
+    | "isPreview"
     | "beginNew"
     | "claim"
     | "download"
@@ -107,6 +109,7 @@ export async function openBatch(
     const elsewhere = [...names, ...others].filter((name) => name !== path);
     if (lease) await checkAlone(elsewhere, options.source.shard, holding);
     const attempts = await findAttempts(own, { rows: named, names, others, entries }, options, known);
+    checkMaking(attempts.open, path, client);
     const planned = await checkOutputs(await planRows(named, attempts.open, options, io.disk), options, known);
     if (lease) await createFolders(planned, io.disk);
     noteOrphans(planned, attempts.open, options.onNote);
@@ -212,6 +215,19 @@ function checkService(source: ResultsSource | undefined, path: string, baseUrl: 
   throw usage(
     `${path} has the results of another service, ${source.service}. Nothing was sent.`,
     "Choose another file with --results.",
+  );
+}
+
+/** Throws `usage` where rows have previews and would get real videos now, or the other way round. */
+function checkMaking(attempts: readonly ResultLine[], path: string, { isPreview }: Pick<Client, "isPreview">): void {
+  const other = attempts.find(
+    ({ model, is_preview, id }) => id !== null && isOtherMaking(is_preview, isPreview(model)),
+  );
+  if (!other) return;
+  const [has, asked] = other.is_preview ? ["previews", "real videos are"] : ["real videos", "previews are"];
+  throw usage(
+    `${path} has ${has}, such as that of row ${other.row}, and ${asked} asked for now. Nothing was sent.`,
+    "Choose another file with --results, and another folder with -o.",
   );
 }
 

@@ -69,7 +69,7 @@ function codeOf(status: Entry["status"]): ErrorCode {
 }
 
 /** What the journal alone knows of an attempt. */
-function lineOf({ attempt, at, row = "", request, account, remaining_credits }: Entry): ResultLine {
+function lineOf({ attempt, at, row = "", request, account, is_preview, remaining_credits }: Entry): ResultLine {
   return {
     at,
     row,
@@ -78,6 +78,7 @@ function lineOf({ attempt, at, row = "", request, account, remaining_credits }: 
     model: request.model,
     attempt,
     account,
+    is_preview,
     id: null,
     status: "starting",
     file: null,

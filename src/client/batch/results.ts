@@ -37,6 +37,8 @@ export type ResultLine = {
   attempt: string;
   /** The account that pays, as `accountOf` gives it; absent in lines of earlier versions. */
   account?: string | undefined;
+  /** Whether its video is a preview, where that is known. */
+  is_preview?: boolean | null | undefined;
   /** For a refused or unknown start, a generation that the answer named all the same. */
   id: string | null;
   /** `starting` before the request is sent. */
@@ -226,7 +228,7 @@ const statuses = ["starting", "processing", "completed", "failed", "lost", "refu
 function isResultLine(line: unknown): line is ResultLine {
   if (!isRecord(line)) return false;
   const { row, attempt, request, model, account = "", id, file, error, credits, remaining_credits, started_at } = line;
-  const { balance_fell = null } = line;
+  const { balance_fell = null, is_preview = null } = line;
   const isText = [line.at, row, attempt, request, model, account, started_at].every(
     (value) => typeof value === "string",
   );
@@ -234,8 +236,9 @@ function isResultLine(line: unknown): line is ResultLine {
   const isNumber = [credits, remaining_credits, balance_fell].every(
     (value) => value === null || typeof value === "number",
   );
+  const isFlag = is_preview === null || typeof is_preview === "boolean";
   const isError = error === null || (isRecord(error) && typeof error.message === "string");
-  return isText && isRead && isNumber && isError && statuses.includes(String(line.status));
+  return isText && isRead && isNumber && isFlag && isError && statuses.includes(String(line.status));
 }
 
 function isSource(value: unknown): value is ResultsSource {

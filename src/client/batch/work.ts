@@ -39,7 +39,7 @@ export type Sent =
 type RowLine = Omit<ResultLine, "at">;
 
 type WorkDependencies = {
-  client: Pick<Client, "account" | "beginNew" | "claim" | "download" | "follow">;
+  client: Pick<Client, "account" | "isPreview" | "beginNew" | "claim" | "download" | "follow">;
   journal: Pick<Journal, "append"> | undefined;
   costs: Costs;
   results: ResultsFile;
@@ -84,6 +84,7 @@ export function createWork(
         model: row.record.model,
         attempt: io.uuid(),
         account,
+        is_preview: client.isPreview(row.record.model) ?? null,
         id: null,
         status: "starting",
         file: null,
