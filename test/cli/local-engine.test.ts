@@ -77,7 +77,9 @@ test("the previews of a batch are not its real videos", async () => {
   const batch = ["batch", "-", "-m", "veo-3.1", "--results", join(world.folder, "r.jsonl"), "--yes"];
   const place = ["-o", join(world.folder, "{n}.mp4"), "--input-format", "txt"];
   expect(await world.vidgen(...batch, ...place, "--local", "--timeout", "5s")).toMatchObject({ code: 5 });
-  const stderr = expect.stringMatching(/r\.jsonl has previews, such as that of row \S+, and real videos are asked for now/);
+  const stderr = expect.stringMatching(
+    /r\.jsonl has previews, such as that of row \S+, and real videos are asked for now/,
+  );
   expect(await world.vidgen(...batch, ...place, "--engine", "openrouter")).toMatchObject({ code: 2, stderr });
   expect(fake.creates).toEqual([]);
 });
