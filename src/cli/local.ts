@@ -201,8 +201,12 @@ function idsFor(model: string, engines: readonly { models: readonly string[]; id
 }
 
 /** Runs the service in this process; returns the process id of another one that runs it already. */
-async function runHere({ engine, onNote }: LocalOptions, io: Io): Promise<Connection | number> {
+async function runHere({ engine, isStarting, onNote }: LocalOptions, io: Io): Promise<Connection | number> {
   const engines = engine.length === 0 ? undefined : await createOwnEngines(engine, { onNote }, io);
+  if (engines && isStarting) {
+    const { checkEngineKeys } = await import("../server/engines/check.ts");
+    await checkEngineKeys(engines, io, io.signal);
+  }
   const { openService } = await import("../server/serve.ts");
   const { deliveryLine } = await import("../server/callbacks/delivery.ts");
   const { folder } = await findServiceFolder(io);

@@ -84,6 +84,15 @@ test("the previews of a batch are not its real videos", async () => {
   expect(fake.creates).toEqual([]);
 });
 
+test("a wrong key is told before anything is started", async () => {
+  const { fake, generate, world } = await createScene();
+  world.env.OPENROUTER_API_KEY = "sk-or-other-0123456789";
+  const { code, stderr } = await generate("--engine", "openrouter");
+  expect([code, stderr]).toEqual([3, expect.stringContaining("openrouter.ai/api refuses the key (HTTP 401)")]);
+  expect((await world.vidgen("list")).stdout).toBe("");
+  expect(fake.creates).toEqual([]);
+});
+
 test("the key that is missing, and a flag that cannot be combined, are said before anything is sent", async () => {
   const { fake, generate, world } = await createScene();
   expect(await generate("--engine", "openrouter", "--base-url", "https://x.test")).toMatchObject({ code: 2 });

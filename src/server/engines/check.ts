@@ -1,3 +1,4 @@
+import { VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { Engine } from "./engine.ts";
 
@@ -14,6 +15,28 @@ export async function checkEngines(
 ): Promise<EngineCheck[]> {
   return Promise.all(engines.map((engine) => checkEngine(engine, clock, signal)));
 }
+
+/** Throws `auth` when an engine refuses its key: what is started for it would wait in vain. Other trouble may pass, and counts for nothing. */
+export async function checkEngineKeys(
+  engines: readonly Engine[],
+  { limit }: Pick<Clock, "limit">,
+  signal: AbortSignal,
+): Promise<void> {
+  const timeout = limit(limitMs, signal, new Error("no response"));
+  const isRefused = (error: unknown) => error instanceof VidgenError && error.code === "auth";
+  const checkOne = async ({ name, check }: Engine) => {
+    const error = await check(timeout.signal).then(
+      () => undefined,
+      (thrown) => thrown,
+    );
+    if (isRefused(error))
+      throw new VidgenError("auth", `${name} ${error.message}. Nothing was sent.`, { hint: keyHint });
+  };
+  await Promise.all(engines.map(checkOne)).finally(timeout.clear);
+  signal.throwIfAborted();
+}
+
+const keyHint = "`vidgen doctor` says which variables with keys are set.";
 
 export async function checkEngine(
   { name, models, check }: Engine,

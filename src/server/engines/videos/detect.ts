@@ -1,3 +1,4 @@
+import { VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import { readReply } from "../upstream/reply.ts";
 import { type Kind, kinds } from "./kinds.ts";
@@ -7,7 +8,7 @@ const timeoutMs = 10_000;
 /**
  * Finds out which kind of server an engine is, with GETs that cost nothing; their paths are appended to its URL. One whose kind
  * is named is asked for that alone. Resolves with `undefined` when the engine answers like none of them. Rejects with the network's error when it does not answer, also not within 10 seconds a request, and
- * when a reply is longer than 1 MB; with the HTTP status when the key is wrong or the engine does not work now.
+ * when a reply is longer than 1 MB; with the HTTP status when the engine does not work now, and with `auth` when its key is wrong.
  */
 export async function detectKind(
   engine: { url: string; kind?: Kind | undefined; headers: Readonly<Record<string, string>> },
@@ -28,6 +29,7 @@ export async function detectKind(
       limit.clear();
     }
   }
+  if (trouble === 401 || trouble === 403) throw new VidgenError("auth", `refuses the key (HTTP ${trouble})`);
   if (trouble !== undefined) throw new Error(`HTTP ${trouble}`);
   return undefined;
 }

@@ -1,3 +1,4 @@
+import { VidgenError } from "../../../errors.ts";
 import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
 import { follow } from "../upstream/follow.ts";
 import { save } from "../upstream/save.ts";
@@ -32,7 +33,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     },
     async check(signal) {
       const detected = await detectKind(server, io, signal).catch((error) => {
-        throw new Error(`does not answer (${describe(error)})`);
+        throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
       });
       const kind = options.kind ?? detected;
       if (!kind) throw new Error(`answers like no server that vidgen knows (--engine kind:${url} names its kind)`);
