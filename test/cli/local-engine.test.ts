@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { connectAgent } from "../mcp/agent.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { createOpenRouter, type OpenRouterOptions } from "../server/engines/videos/fakes/openrouter.ts";
 import { createWorld } from "../vidgen.ts";
@@ -50,6 +51,27 @@ test.each(["VIDGEN_ENGINE", "saved"])("set once by %s, no flag is needed", async
   expect(fake.creates).toHaveLength(1);
   // What was typed counts more than what is set, and previews cost nothing.
   expect(await world.vidgen("generate", "an owl", "--local", "--dry-run")).toMatchObject({ code: 0 });
+});
+
+test("what one command has started, status asks for and wait goes on with", async () => {
+  const { fake, generate, saved, world } = await createScene();
+  const started = await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "--engine", "openrouter", "--no-wait");
+  const id = started.stdout.trim();
+  const status = await world.vidgen("status", id, "--engine", "openrouter");
+  expect(status).toMatchObject({ code: 0, stdout: `${id}\tprocessing\n` });
+  const file = join(world.folder, "fox.mp4");
+  expect(await world.vidgen("wait", id, "--engine", "openrouter", "-o", file)).toMatchObject({ code: 0 });
+  expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
+});
+
+test("an AI agent's videos are made there, once", async () => {
+  const { fake, world } = await createScene();
+  const { call, leave } = await connectAgent(world, "--engine", "openrouter");
+  const { value } = await call("generate_video", { prompt: "a red fox", model: "veo-3.1" });
+  const id = String(value.id);
+  await expect.poll(async () => (await call("get_video", { id })).value.status, { timeout: 20_000 }).toBe("completed");
+  expect((await call("generate_video", { prompt: "a red fox", model: "veo-3.1" })).value).toMatchObject({ id });
+  expect([await leave(), fake.creates.length]).toEqual([0, 1]);
 });
 
 test("a batch makes each row once", async () => {
