@@ -20,7 +20,7 @@ export const speed: Goal = {
   run: ({ share }) =>
     onDisk(async (folder) => {
       const servers: Measured[] = [];
-      const script = await compileFile(fileURLToPath(new URL("server.mjs", import.meta.url)));
+      const script = await compileFile(fileURLToPath(new URL("server.ts", import.meta.url)));
       const open = async (kind: string, database = ":memory:") => {
         const server = await startServer(script, kind, database);
         servers.push(server);
@@ -56,7 +56,10 @@ export async function onDisk<Result>(work: (folder: string) => Promise<Result>):
 
 async function startServer(script: string, kind: string, database: string): Promise<Measured> {
   const child = spawn(process.execPath, [script, kind, database], { stdio: ["ignore", "pipe", "inherit"] });
-  const [line] = await once(child.stdout, "data");
+  const exited = once(child, "exit").then(([code]) => {
+    throw new Error(`the measured server has ended with exit ${code}`);
+  });
+  const [line] = await Promise.race([once(child.stdout, "data"), exited]);
   return { ...JSON.parse(String(line)), child };
 }
 

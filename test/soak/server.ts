@@ -1,13 +1,16 @@
-// One of the servers that speed.ts measures, in a process of its own: `node server.mjs <kind> <database>`, compiled.
+// One of the servers that speed.ts measures, in a process of its own: `node server.ts <kind> <database>`, compiled.
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import process from "node:process";
 import { systemIo } from "../../src/cli/system.ts";
 import { createApp } from "../../src/server/api/app.ts";
 import { listen } from "../../src/server/api/listen.ts";
+import { createPreviewEngine } from "../../src/server/engines/preview/preview.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
+import type { StoredGeneration } from "../../src/server/store/store.ts";
 
-const [kind, database] = process.argv.slice(2);
+const [kind, database = ":memory:"] = process.argv.slice(2);
 const key = "vgs_key";
 const id = "0b8f8f0e-6d5c-4b57-9f0e-1c1f5a2a7a10";
 
@@ -20,26 +23,27 @@ async function startService() {
     creditsOf: () => 1_000_000_000,
   });
   await store.start(generation(), 10, undefined);
-  const queue = { add() {}, progressOf() {} };
-  const engines = [{ models: ["veo-3.1"], isSimulation: true, maxImages: 4 }];
+  const queue = { resume() {}, progressOf: () => undefined, outageOf: () => undefined };
   const app = createApp({
     store,
     queue,
-    engines,
+    engines: [createPreviewEngine({ concurrency: 1 })],
     creditsPer: new Map(),
     hasDirectives: true,
     clock: io,
+    webhookSecret: "",
     mediaUrl: () => "http://127.0.0.1:1",
-    onTrouble() {},
+    onTrouble: (what, error) => process.stderr.write(`${what}: ${error}\n`),
   });
   const { url } = await listen(app, { host: "127.0.0.1", port: 0 }, io);
   return url;
 }
 
-function generation() {
-  const request = { prompt: "fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, resolution: "480p", images: [] };
+function generation(): StoredGeneration {
+  const video = { prompt: "fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, resolution: "480p" as const };
+  const request = { ...video, extras: {}, images: [], isReal: false, hasDirectives: true };
   const end = {
-    status: "processing",
+    status: "processing" as const,
     completed_at: null,
     error: null,
     callback_url: null,
@@ -56,8 +60,8 @@ function startBare() {
   const text = JSON.stringify(body);
   const headers = { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) };
   const server = createServer((_, outgoing) => outgoing.writeHead(200, headers).end(text));
-  return new Promise((resolve) => {
-    server.listen(0, "127.0.0.1", () => resolve(`http://127.0.0.1:${server.address().port}`));
+  return new Promise<string>((resolve) => {
+    server.listen(0, "127.0.0.1", () => resolve(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
   });
 }
 
