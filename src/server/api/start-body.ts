@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { findModel, maxLocalSeconds } from "../../client/models.ts";
-import { type Engine, extraNames } from "../engines/engine.ts";
+import { type Engine, type ExtraValue, optionalExtras, otherExtras } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
 import { refuse } from "./message.ts";
 
@@ -41,9 +41,20 @@ const bodySchema = z.object({
   callback_url: httpUrl.nullish(),
 });
 
-const extrasSchema = z.record(
-  z.string(),
-  z.union([z.number(), z.string().refine(isShortText, shortText)], { error: "must be a number or a text" }),
+const optionalExtra = z.union([z.number(), z.string().refine(isShortText, shortText)], {
+  error: "must be a number or a text",
+});
+const otherExtra = z
+  .union([z.number(), z.boolean(), z.string(), z.array(z.unknown()), z.record(z.string(), z.unknown())], {
+    error: "must not be null",
+  })
+  .refine((value) => isShortText(JSON.stringify(value)), shortText)
+  .transform(readObject);
+const extrasSchema = z.object(
+  Object.fromEntries([
+    ...optionalExtras.map((name) => [name, optionalExtra.optional()] as const),
+    ...otherExtras.map((name) => [name, otherExtra.optional()] as const),
+  ]),
 );
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
@@ -71,7 +82,7 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
     const request = {
       ...rest,
       images,
-      extras: parse(extrasSchema, pickExtras(json as object)),
+      extras: parse(extrasSchema, json) as Record<string, ExtraValue>,
       isReal,
       // A provider's model may have other defaults, and not take ours.
       ...(isReal && { unset: defaulted.filter((name) => !(name in (json as object))) }),
@@ -83,8 +94,14 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
 
 const defaulted = ["aspectRatio", "duration", "resolution"] as const;
 
-function pickExtras(body: object): object {
-  return Object.fromEntries(Object.entries(body).filter(([name]) => extraNames.includes(name)));
+/** vLLM-Omni's documentation has objects as JSON texts; other servers take them as they are. */
+function readObject(value: ExtraValue): ExtraValue {
+  if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
 }
 
 function parse<Schema extends z.ZodType>(schema: Schema, json: unknown): z.infer<Schema> {

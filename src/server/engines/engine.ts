@@ -9,12 +9,43 @@ export type RenderRequest = {
   resolution: Resolution;
   /** The fields in which the service's defaults stand because the start left them out; a provider's model may have its own. */
   unset?: readonly ("aspectRatio" | "duration" | "resolution")[];
-  /** Those of `extraNames` that were sent, passed on to a real model as they are. */
-  extras: Record<string, string | number>;
+  /** Those of `optionalExtras` and `otherExtras` that were sent, passed on to a real model as they are. */
+  extras: Record<string, ExtraValue>;
 };
 
+/** As JSON has it, but for null. */
+export type ExtraValue = string | number | boolean | object;
+
 /** Fields of a start that the interface does not have and a real model may; it checks their values itself, and a video can be made without. */
-export const extraNames = ["seed", "negative_prompt", "num_frames", "fps", "num_inference_steps", "guidance_scale"];
+export const optionalExtras: readonly string[] = [
+  "seed",
+  "negative_prompt",
+  "num_frames",
+  "fps",
+  "num_inference_steps",
+  "guidance_scale",
+  "guidance_scale_2",
+  "flow_shift",
+  "boundary_ratio",
+  "true_cfg_scale",
+];
+
+/** Further ones, without which the video would be another one than was asked for. Several are objects, or lists of them. */
+export const otherExtras: readonly string[] = [
+  "extra_params",
+  "lora",
+  "audio_reference",
+  "video_reference",
+  "generate_audio",
+  "generate_sound",
+  "sound_duration",
+  "quality",
+  "short_edge",
+  "enable_frame_interpolation",
+  "frame_interpolation_exp",
+  "frame_interpolation_scale",
+  "frame_interpolation_model_path",
+];
 
 /** Names the length of the shorter side in pixels. */
 export type Resolution = "480p" | "720p" | "1080p";
@@ -50,13 +81,18 @@ export type RenderOptions = {
   signal: AbortSignal;
 };
 
+export type Discardable = {
+  /** Removes what another machine keeps of the video; to be called once the generation has ended here. Never rejects. */
+  discard?(signal: AbortSignal): Promise<void>;
+};
+
 /**
  * What came of a task. "refused": the model did not take the request, or its run failed; `error` is what the model's server says, and what was
  * paid stays paid. "not taken": nothing was begun, so another engine may make the video. "unclear": it may be making the video, so no engine
  * gets the task again.
  */
 export type RenderOutcome =
-  | { kind: "made"; hasThumbnail: boolean }
+  | ({ kind: "made"; hasThumbnail: boolean } & Discardable)
   | { kind: "refused"; error: string }
   | { kind: "not taken"; reason: string }
   | { kind: "unclear"; reason: string };

@@ -7,7 +7,7 @@ import type { Engine } from "./engine.ts";
 import { createKeyFinder, type ReadKey } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
 import { checkRepeats, type EngineSpec, readSpec, type ServerSpec, specExample } from "./spec.ts";
-import { maxImages } from "./videos/kinds.ts";
+import { maxImagesOf } from "./videos/kinds.ts";
 import { createVideosEngine } from "./videos/videos.ts";
 
 export type EngineSettings = {
@@ -15,6 +15,8 @@ export type EngineSettings = {
   engines: readonly string[];
   readKey: ReadKey;
   timeoutMs: number;
+  /** Whether servers keep what they have made. */
+  keepUpstream?: boolean | undefined;
   /** How many generations each engine makes at the same time; without it, the preview one per processor, and a server of real models 16. */
   jobs: number | undefined;
   onNote(text: string): void;
@@ -26,15 +28,18 @@ const usualJobs = 16;
  * Reads the engines that the owner wants; the preview when there is none. One that names no model serves those of the interface that no
  * other one names. Throws `usage` for what cannot be read.
  */
-export function createEngines(settings: EngineSettings, io: Pick<Io, "fetch" | "now" | "sleep" | "limit">): Engine[] {
-  const { readKey, timeoutMs, jobs, onNote } = settings;
+export function createEngines(
+  settings: EngineSettings,
+  io: Pick<Io, "fetch" | "now" | "date" | "sleep" | "limit">,
+): Engine[] {
+  const { readKey, timeoutMs, keepUpstream, jobs, onNote } = settings;
   const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, readKey);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: jobs })];
   return specs.map(({ models, server }) => {
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
-    const options = { ...server, key: findKey(server), timeoutMs, onNote };
+    const options = { ...server, key: findKey(server), timeoutMs, keepUpstream, onNote };
     return createVideosEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
   });
 }
@@ -60,7 +65,7 @@ export function readEngines(texts: readonly string[]): PlannedEngine[] {
 /** A provider without an upstream model serves what it has something like. */
 function canServe({ kind, upstreamModel }: ServerSpec, { id, images }: Model): boolean {
   const models = upstreamModel === undefined ? kind?.provider?.models : undefined;
-  return (images?.min ?? 0) <= maxImages && (!models || models[id] !== undefined);
+  return (images?.min ?? 0) <= maxImagesOf(kind) && (!models || models[id] !== undefined);
 }
 
 function isLoopback(url: string): boolean {

@@ -1,6 +1,6 @@
 import { findModel } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
-import { type Kind, kinds, maxImages } from "./videos/kinds.ts";
+import { type Kind, kinds, maxImagesOf } from "./videos/kinds.ts";
 
 /** An engine as `--engine` names it; without `server` it is the preview. */
 export type EngineSpec = {
@@ -43,10 +43,11 @@ export function readSpec(text: string): EngineSpec {
   const kind = named ?? kinds.find(({ provider }) => provider && new URL(provider.url).origin === origin);
   const hasModel = upstreamModel !== undefined || !findModel(model ?? "") || kind?.provider?.models[model ?? ""];
   const { min = 0, max } = findModel(model ?? "")?.images ?? {};
-  if (min > maxImages)
+  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => id);
+  if (min > maxImagesOf(kind))
     throw usage(
-      `--engine cannot serve ${model}: it needs ${min} to ${max} images, and servers of real models take ${maxImages}.`,
-      `--engine ${model}=preview serves previews of it.`,
+      `--engine cannot serve ${model}: it needs ${min} to ${max} images, and ${kind?.title ?? "a server whose kind is not named"} takes ${maxImagesOf(kind)}.`,
+      `--engine ${model}=${able.join(" or ")}:<address> takes them, and --engine ${model}=preview serves previews of it.`,
     );
   if (kind?.provider && !hasModel)
     throw usage(

@@ -1,4 +1,5 @@
 import { fields, flagOf, wireValue } from "../../client/fields.ts";
+import type { ExtraValue } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
 
 /** The request of a generation, as JSON and as the command lines that make it again. */
@@ -51,8 +52,8 @@ function vidgenLine(prompt: string, flags: string[]): string {
 }
 
 /** `--set` reads JSON where it can, so a text that looks like JSON is written as a JSON text. */
-function settingText(value: string | number): string {
-  if (typeof value === "number") return String(value);
+function settingText(value: ExtraValue): string {
+  if (typeof value !== "string") return JSON.stringify(value);
   try {
     JSON.parse(value);
     return JSON.stringify(value);

@@ -106,7 +106,7 @@ function Facts({ generation, payments }: GenerationProps) {
       <Fact name="Video">{`${aspectRatio}, ${duration} s, ${resolution}`}</Fact>
       {images.length === 0 ? null : <Fact name="Images">{images.length}</Fact>}
       {Object.entries(request.extras).map(([name, value]) => (
-        <Fact name={name}>{value}</Fact>
+        <Fact name={name}>{typeof value === "string" ? value : JSON.stringify(value)}</Fact>
       ))}
       <Fact name="Cost">{costText(payments)}</Fact>
       <Fact name="Account">{account}</Fact>

@@ -14,8 +14,9 @@ test.each([
   ["http://x?key=canary", /without a user name(.|\n)*VIDGEN_ENGINE_KEY/],
   [
     "kling-1.6-elements=http://x",
-    /kling-1\.6-elements: it needs 2 to 4 images.*take 1\.\n.*kling-1\.6-elements=preview/,
+    /kling-1\.6-elements: it needs 2 to 4 images.*kind is not named takes 1\.\n.*elements=vllm-omni:<address>.*elements=preview/,
   ],
+  ["kling-1.6-elements=sglang:http://x", /it needs 2 to 4 images, and SGLang takes 1\./],
   ["http://x --engine http://x/v1/", /names http:\/\/x twice/],
   ["ray-3=preview --engine ray-3=preview", /names preview for ray-3 twice/],
   ["foo:http://x", /cannot be "foo:http:\/\/x"\.\n.*The kinds are preview, vllm-omni, sglang, tensorrt-llm, litellm/],

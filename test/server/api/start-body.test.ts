@@ -80,6 +80,23 @@ describe("the fields of real models", () => {
     expect(service.rendered.map(({ request }) => request.extras)).toEqual([extras]);
   });
 
+  test("may be objects, which are read from a JSON text too; what pays twice is left out", async () => {
+    const service = await createTestService();
+    const others = { lora: '{"name":"snow"}', extra_params: { a: [1] }, generate_sound: true, quality: "{high" };
+    await service.start({ ...others, num_outputs_per_prompt: 4, n: 4, response_format: "path" });
+    await service.rest();
+    expect(service.rendered.map(({ request }) => request.extras)).toEqual([{ ...others, lora: { name: "snow" } }]);
+  });
+
+  test.each([
+    [{ extra_params: { a: "x".repeat(32_000) } }, "extra_params must have at most 32 kB"],
+    [{ audio_reference: null }, "audio_reference must not be null"],
+  ])("that are too long or null are refused", async (fields, message) => {
+    const service = await createTestService();
+    const refused = await service.start(fields);
+    expect([refused.status, (await readError(refused)).message]).toEqual([400, message]);
+  });
+
   test.each(Object.keys(extras))("%s must be a number or a text", async (field) => {
     const service = await createTestService();
     const refused = await service.start({ [field]: {} });

@@ -74,6 +74,13 @@ describe("a --engine that cannot be read", () => {
   );
 });
 
+test("several images are for a server whose kind is named and takes them: what is found out later must not be promised", () => {
+  const engines = read(["kling-1.6-elements=vllm-omni:http://gpu-1", "http://gpu-2", "ray-3=sglang:http://gpu-3"]);
+  expect(engines.map(({ maxImages }) => maxImages)).toEqual([12, 1, 1]);
+  expect(engines[1]?.models).not.toContain("kling-1.6-elements");
+  expect(read(["vllm-omni:http://gpu-1"])[0]?.models).toContain("kling-1.6-elements");
+});
+
 test("a --engine that the others leave no model for is a usage error", () => {
   const all = models.map(({ id }) => `${id}=preview`);
   expect(() => read([...all, "http://gpu-1"])).toThrow("--engine http://gpu-1 is left without a model.");

@@ -40,6 +40,7 @@ const cases = [
   { prompt: "@file" },
   { prompt: "--local" },
   { model: "my model", images: ["https://images.example/a.png?b=c&d='e'"], extras: { seed: 7, negative_prompt: "7" } },
+  { extras: { extra_params: { task: "it's", steps: [1, 2] }, generate_sound: true, quality: "true" } },
   { model: "kling-1.6-elements", images: ["https://a.example/1.png", "https://a.example/2.png"] },
 ];
 

@@ -13,17 +13,26 @@ const maxStatuses = 20;
 /** After so many polls without an answer of use, the owner is told. */
 const worryingFailures = 3;
 
+/** What servers call a job that has ended, or that waits for its turn, in any case of letters. With another status it runs. */
+const statuses = {
+  completed: ["completed", "complete", "done", "finished", "succeeded", "success"],
+  failed: ["failed", "failure", "error", "deleted", "cancelled", "canceled", "expired"],
+  waiting: ["queued", "pending"],
+};
+
+/** A completed job, or the server's words about one that failed. */
+export type Ended = Job & { failure?: string };
+
 /**
- * Polls a job until it has ended, and resolves with the address of its video, if the job tells it, or with the server's words when the job
- * failed. Rejects when the server says for 30 s that it does not know the job, as it does after a restart; and when, for as long as its time
- * limit, it answered nothing of use or the job did not go on. A job that waits in the server's queue goes on as long as any job of that
- * server does.
+ * Polls a job until it has ended. Rejects when the server does not show the job to this key; when it says for 30 s that it does not know the
+ * job, as it does after a restart; and when, for as long as its time limit, it answered nothing of use or the job did not go on. A job that
+ * waits in the server's queue goes on as long as any job of that server does.
  */
 export async function follow(
   id: string,
   upstream: Upstream,
   { progress, signal }: Pick<RenderOptions, "progress" | "signal">,
-): Promise<Pick<Job, "url"> & { failure?: string }> {
+): Promise<Ended> {
   const { io, name, timeoutMs } = upstream;
   let [answeredAt, newsAt, failures] = [io.now(), io.now(), 0];
   let missingAt: number | undefined;
@@ -32,6 +41,7 @@ export async function follow(
   for (;;) {
     const look = await lookOnce(id, upstream, signal);
     if ("trouble" in look) {
+      if (look.isFinal) throw new Error(look.trouble);
       missingAt = look.isMissing ? (missingAt ?? io.now()) : undefined;
       if (missingAt !== undefined && io.now() - missingAt >= missingMs)
         throw new Error(`${name} no longer knows this video's job (${look.trouble}); it may have been restarted`);
@@ -45,7 +55,8 @@ export async function follow(
       continue;
     }
     upstream.report(undefined);
-    const { status, error, progress: percent } = look;
+    const { error, progress: percent } = look;
+    const status = look.status.toLowerCase();
     [failures, answeredAt, missingAt] = [0, io.now(), undefined];
     // A job that goes back and forth does not go on.
     if ((!seen.has(status) && seen.size < maxStatuses) || (percent ?? -1) > best) {
@@ -53,17 +64,14 @@ export async function follow(
       best = Math.max(best, percent ?? -1);
       upstream.newsAt = newsAt = io.now();
     }
-    if (status === "completed") return look;
-    if (isFailed(status)) return { url: undefined, failure: error ?? `the model run did not succeed (${status})` };
+    if (statuses.completed.includes(status)) return look;
+    if (statuses.failed.includes(status))
+      return { ...look, failure: error ?? `the model run did not succeed (${status})` };
     if (percent !== undefined) progress(percent);
-    if (io.now() - (["queued", "pending"].includes(status) ? Math.max(newsAt, upstream.newsAt) : newsAt) > timeoutMs)
+    if (io.now() - (statuses.waiting.includes(status) ? Math.max(newsAt, upstream.newsAt) : newsAt) > timeoutMs)
       throw new Error(`${name} made no progress with this video for ${minutes(timeoutMs)} (${clean(status)})`);
     await io.sleep(pollMs, signal);
   }
-}
-
-function isFailed(status: string): boolean {
-  return ["failed", "deleted", "cancelled", "canceled", "expired"].includes(status);
 }
 
 /** Looks at a job once. Whatever does not tell about the job is trouble. Rejects only when the signal aborts. */

@@ -10,6 +10,9 @@ export type Job = {
   /** Where the video is, when it is not at the job's own `/content`. */
   url: string | undefined;
   error: string | undefined;
+  /** When it was made, and until when its video is kept, in seconds since 1970. */
+  completedAt?: number | undefined;
+  expiresAt?: number | undefined;
 };
 
 /** A reply as far as it could be read. */
@@ -55,14 +58,16 @@ const jobSchema = z.object({
   progress: optional(z.number().min(0).max(100)),
   url: optional(addressSchema),
   error: z.unknown().optional(),
+  completed_at: optional(z.number()),
+  expires_at: optional(z.number()),
 });
 
 /** Finds a job in a reply of any status: some servers answer the status of a failed job with HTTP 4xx or 5xx. */
 export function findJob({ json }: Reply): Job | undefined {
   const parsed = jobSchema.safeParse(json);
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
-  const { id, status, progress, url, error } = parsed.data;
-  return { id, status, progress, url, error: findWords(error) };
+  const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt } = parsed.data;
+  return { id, status, progress, url, error: findWords(error), completedAt, expiresAt };
 }
 
 const createdSchema = z.object({ id: idSchema });

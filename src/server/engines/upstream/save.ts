@@ -3,8 +3,8 @@ import { open, rm } from "node:fs/promises";
 import { faultOfMp4 } from "../../../client/mp4.ts";
 import type { HttpResponse } from "../../../io.ts";
 import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
-import { findAddressIn, type Reply, wordsOf } from "./reply.ts";
-import { backOffMs, describe, type Upstream } from "./upstream.ts";
+import { findAddressIn, type Job, type Reply, wordsOf } from "./reply.ts";
+import { backOffMs, describe, minutes, type Upstream } from "./upstream.ts";
 
 const maxBytes = 2_000_000_000;
 /** A download has failed when this much of it takes longer than `slowMs`. */
@@ -15,15 +15,21 @@ const maxFaults = 3;
 const maxRedirects = 3;
 
 /** Where a video is: in a job, at the address that the job tells or else at its `/content`; or at an address. */
-export type Source = { job: string; url: string | undefined } | { finished: string };
+export type Source = ({ job: string } & Pick<Job, "url" | "completedAt" | "expiresAt">) | { finished: string };
 
-/** Why there is no video. "not ready": its file may come after the job's status, and a replica may not have it. "final": no other try helps. */
-type Failure = { kind: "trouble" | "not ready" | "fault" | "final"; reason: string };
+/**
+ * Why there is no video. "not ready" and "missing": its file may come after the job's status, and a replica may not have it. "final": no other
+ * try helps.
+ */
+type Failure = { kind: "trouble" | "not ready" | "missing" | "fault" | "final"; reason: string };
+
+/** The video of a job that ended longer ago was there, and is not about to come. */
+const maxLagMs = 3_600_000;
 
 /**
  * Saves a finished video as `file`. Trouble is survived for as long as the server's time limit allows. Rejects, and leaves no file, when that
- * is over, when the server has no video for 30 s, when it is no whole .mp4 three times, when it is larger than 2 GB, and when the rules for
- * addresses that others chose refuse its address.
+ * is over, when the server has no video for 30 s or has removed it after its time, when it is no whole .mp4 three times, when it is larger than
+ * 2 GB, and when the rules for addresses that others chose refuse its address.
  */
 export async function save(source: Source, file: string, upstream: Upstream, signal: AbortSignal): Promise<void> {
   const { io, name, timeoutMs } = upstream;
@@ -35,13 +41,26 @@ export async function save(source: Source, file: string, upstream: Upstream, sig
     if (!failure) return;
     const { kind, reason } = failure;
     if (kind === "fault") faults++;
-    notReadyAt = kind === "not ready" ? (notReadyAt ?? io.now()) : undefined;
+    const isAbsent = kind === "not ready" || kind === "missing";
+    notReadyAt = isAbsent ? (notReadyAt ?? io.now()) : undefined;
     const isOver = io.now() - start > timeoutMs || (notReadyAt !== undefined && io.now() - notReadyAt >= missingMs);
-    if (kind === "final" || faults === maxFaults || isOver)
-      throw new Error(`${name} made this video, but it could not be downloaded: ${reason}`);
-    await io.sleep(kind === "not ready" ? missingPollMs : backOffMs(failures), signal);
+    const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date()) : undefined;
+    if (kind === "final" || faults === maxFaults || isOver || removed?.isSure)
+      throw new Error(
+        `${name} made this video, but it could not be downloaded: ${removed ? `${removed.words} (${reason})` : reason}`,
+      );
+    await io.sleep(isAbsent ? missingPollMs : backOffMs(failures), signal);
     address = "job" in source ? await findAddress(source, upstream, signal) : address;
   }
+}
+
+/** Why a completed job may have no video any more. It is sure only with the server's own word: another replica may have the job. */
+function findRemoval({ completedAt, expiresAt }: Pick<Job, "completedAt" | "expiresAt">, date: Date) {
+  const since = (seconds: number | undefined) => date.getTime() - (seconds ?? Number.POSITIVE_INFINITY) * 1_000;
+  if (since(expiresAt) >= 0) return { words: "its time there is over, and it was removed", isSure: true };
+  return since(completedAt) > maxLagMs
+    ? { words: `it was made ${minutes(since(completedAt))} ago, and is no longer there`, isSure: false }
+    : undefined;
 }
 
 function addressOf(source: Source, { name, contentOf }: Upstream): string {
@@ -54,6 +73,7 @@ function addressOf(source: Source, { name, contentOf }: Upstream): string {
 /** An address that a job told may have expired: asks for another one. */
 async function findAddress(source: Source & { job: string }, upstream: Upstream, signal: AbortSignal): Promise<string> {
   const look = await lookOnce(source.job, upstream, signal);
+  if ("trouble" in look && look.isFinal) throw new Error(look.trouble);
   return addressOf("trouble" in look ? source : { ...source, url: look.url }, upstream);
 }
 
@@ -102,7 +122,8 @@ async function write(reply: HttpResponse, path: string, onPart: () => void): Pro
   }
 }
 
-const notReadyStatuses = [400, 404, 409, 410, 422];
+const missingStatuses = [404, 410];
+const notReadyStatuses = [400, 409, 422];
 
 /** GETs a video, over up to 3 redirects. */
 async function openVideo(
@@ -116,7 +137,9 @@ async function openVideo(
   const next = nextAddress(reply, told);
   if (next && redirects < maxRedirects)
     return openVideo(new URL(next, address).href, { upstream, signal, redirects: redirects + 1 });
-  return { kind: notReadyStatuses.includes(reply.status) ? "not ready" : "trouble", reason: wordsOf(told) };
+  const reason = wordsOf(told);
+  if (missingStatuses.includes(reply.status)) return { kind: "missing", reason };
+  return { kind: notReadyStatuses.includes(reply.status) ? "not ready" : "trouble", reason };
 }
 
 function nextAddress({ status, headers }: HttpResponse, told: Reply): string | null {

@@ -8,7 +8,7 @@ export type Upstream = {
   name: string;
   /** How long it may show no progress with a job, or answer nothing of use; in milliseconds. */
   timeoutMs: number;
-  io: Pick<Clock, "now" | "sleep" | "limit">;
+  io: Pick<Clock, "now" | "date" | "sleep" | "limit">;
   /** When one of its jobs changed last, in milliseconds of the clock. */
   newsAt: number;
   /** Asks how a job stands, free of charge. Rejects as `fetch` does when there is no answer. */
@@ -23,8 +23,11 @@ export type Upstream = {
   report(problem: string | undefined): void;
 };
 
-/** An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job. */
-export type Trouble = { trouble: string; isMissing: boolean };
+/**
+ * An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job, and `isFinal` when no other try
+ * helps.
+ */
+export type Trouble = { trouble: string; isMissing: boolean; isFinal?: boolean };
 
 /** Returns an upstream's `report`. */
 export function createReport(onNote: (text: string) => void): Upstream["report"] {

@@ -7,19 +7,21 @@ import type { CreateBody } from "./kinds.ts";
 export async function encodeBody({
   encoding,
   fields,
-  files,
-  imageValue,
-}: CreateBody): Promise<{ headers: Record<string, string>; body: string | Uint8Array }> {
-  if (encoding === "json") {
-    const values: Record<string, unknown> = { ...fields };
-    for (const { field, image } of files) values[field] = [imageValue?.(await dataAddress(image))];
-    return { headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
-  }
+  images,
+  imageField,
+}: Pick<CreateBody, "encoding" | "fields" | "images" | "imageField">): Promise<{
+  headers: Record<string, string>;
+  body: string | Uint8Array;
+}> {
+  const values = { ...fields };
+  if (imageField?.value) values[imageField.name] = imageField.value(await Promise.all(images.map(dataAddress)));
+  if (encoding === "json") return { headers: { "Content-Type": "application/json" }, body: JSON.stringify(values) };
   const form = new FormData();
-  for (const [name, value] of Object.entries(fields)) form.append(name, String(value));
-  for (const { field, image } of files) {
+  for (const [name, value] of Object.entries(values))
+    form.append(name, typeof value === "object" ? JSON.stringify(value) : String(value));
+  for (const image of imageField && !imageField.value ? images : []) {
     const blob = await openAsBlob(image.path, { type: `image/${image.format}` });
-    form.append(field, blob, `image.${image.format}`);
+    form.append(imageField?.name ?? "", blob, `image.${image.format}`);
   }
   // A Response encodes the form and chooses the boundary that its Content-Type names.
   const encoded = new Response(form);

@@ -1,12 +1,21 @@
-import type { ImageFile, RenderRequest, RenderTask, Resolution } from "../engine.ts";
+import type { ExtraValue, ImageFile, RenderRequest, RenderTask, Resolution } from "../engine.ts";
 
 /** The body of a create, as data: what the engine refuses can be left out, and the rest encoded again. */
 export type CreateBody = {
   encoding: "json" | "multipart";
-  fields: Record<string, string | number>;
-  files: { field: string; image: ImageFile }[];
-  /** An image in JSON, from its `data:` address; without it, images need multipart. */
-  imageValue?: ((address: string) => object) | undefined;
+  fields: Record<string, ExtraValue>;
+  images: readonly ImageFile[];
+  imageField: ImageField | undefined;
+  /** Whether the images can go to another field of a server that does not have this one. */
+  hasOtherImageField: boolean;
+};
+
+/** A field for up to `max` images. */
+export type ImageField = {
+  name: string;
+  max: number;
+  /** The field's value from the images' `data:` addresses; without it, the image is sent as a file, which needs multipart. */
+  value?(addresses: string[]): ExtraValue;
 };
 
 /** What differs between the servers of `/v1/videos`. A new one is a further entry of `kinds`. */
@@ -17,30 +26,41 @@ type Dialect = {
   provider?: { url: string; keyVariable: string; models: Readonly<Record<string, string>> };
   /** A GET that costs nothing, and what the body of its reply holds for this kind alone. */
   probe: { path: string; sign: RegExp };
-  /** How a create is sent; one with an image is multipart where there is no `imageValue`. */
+  /** How a create is sent, unless its image is a file. */
   encoding: CreateBody["encoding"];
-  imageField: string;
-  imageValue?: CreateBody["imageValue"];
+  /** The first one that takes as many images, and that the server has, is used. */
+  imageFields: readonly ImageField[];
+  /** Whether a finished job can be deleted. */
+  hasDelete: boolean;
+  /** Whether a job is for the key alone that created it. */
+  isJobOfKey?: boolean;
   /** The fields whose name or type is the kind's own. */
   fields(request: RenderRequest): CreateBody["fields"];
 };
 
 export type Kind = Dialect & {
   /**
-   * Returns the body of a create. Without an upstream model the engine chooses; LiteLLM gets the request's own
-   * model, and a provider what it calls that.
-   * Throws an Error made for people when there are more images than the kind takes.
+   * Returns the body of a create, without the fields of the names in `dropped`. Without an upstream model the engine chooses; LiteLLM gets the
+   * request's own model, and a provider what it calls that. Throws an Error made for people when there are more images than the kind takes.
    */
-  createBody(task: Pick<RenderTask, "request" | "images">, upstreamModel: string | undefined): CreateBody;
+  createBody(
+    task: Pick<RenderTask, "request" | "images">,
+    upstreamModel: string | undefined,
+    dropped?: readonly string[],
+  ): CreateBody;
 };
 
-/** Every kind takes one image. */
-export const maxImages = 1;
+/** How many images a kind takes; one whose kind is not named gets what every kind takes. */
+export function maxImagesOf(kind: Dialect | undefined): number {
+  return Math.max(1, ...(kind?.imageFields ?? []).map(({ max }) => max));
+}
 
 /** Diffusion models work on blocks of this many pixels. */
 const blockPx = 16;
 
 const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1080p": 1080 };
+
+const inputReference: ImageField = { name: "input_reference", max: 1 };
 
 const dialects: readonly Dialect[] = [
   {
@@ -48,7 +68,12 @@ const dialects: readonly Dialect[] = [
     title: "vLLM-Omni",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"vllm"/ },
     encoding: "multipart",
-    imageField: "input_reference",
+    // Most models read the files of `input_references` as videos (_parse_video_form).
+    imageFields: [
+      inputReference,
+      { name: "image_reference", max: 12, value: (addresses) => addresses.map((image_url) => ({ image_url })) },
+    ],
+    hasDelete: true,
     fields: (request) => ({ size: sizeText(request), seconds: String(wholeSeconds(request)) }),
   },
   {
@@ -57,7 +82,8 @@ const dialects: readonly Dialect[] = [
     probe: { path: "/v1/models", sign: /"owned_by":\s*"sglang"/ },
     // Several releases refuse a multipart create that has no image.
     encoding: "json",
-    imageField: "input_reference",
+    imageFields: [inputReference],
+    hasDelete: true,
     fields: (request) => ({ size: sizeText(request), seconds: wholeSeconds(request) }),
   },
   {
@@ -65,8 +91,16 @@ const dialects: readonly Dialect[] = [
     title: "TensorRT-LLM",
     probe: { path: "/v1/models", sign: /"owned_by":\s*"tensorrt_llm"/ },
     encoding: "json",
-    imageField: "image_reference",
-    fields: (request) => ({ ...frameSize(request), seconds: wholeSeconds(request) }),
+    // Older versions have `input_reference` alone, and read neither width nor height beside a file.
+    imageFields: [{ name: "image_reference", max: 1, value: ([address = ""]) => address }, inputReference],
+    hasDelete: true,
+    // Without a format, a server that has no ffmpeg makes an .avi.
+    fields: (request) => ({
+      ...frameSize(request),
+      size: sizeText(request),
+      seconds: wholeSeconds(request),
+      format: "mp4",
+    }),
   },
   {
     id: "litellm",
@@ -74,7 +108,9 @@ const dialects: readonly Dialect[] = [
     // Its other free replies need a key, or name LiteLLM in some versions only.
     probe: { path: "/health/liveliness", sign: /^"I'm alive!"$/ },
     encoding: "json",
-    imageField: "input_reference",
+    imageFields: [inputReference],
+    hasDelete: true,
+    isJobOfKey: true,
     fields: (request) => ({
       model: request.model,
       size: sizeText(request),
@@ -99,8 +135,14 @@ const dialects: readonly Dialect[] = [
     // Its list of models is public: this one tells a wrong key, too.
     probe: { path: "/v1/key", sign: /"limit_remaining"/ },
     encoding: "json",
-    imageField: "frame_images",
-    imageValue: (address) => ({ type: "image_url", image_url: { url: address }, frame_type: "first_frame" }),
+    imageFields: [
+      {
+        name: "frame_images",
+        max: 1,
+        value: ([url]) => [{ type: "image_url", image_url: { url }, frame_type: "first_frame" }],
+      },
+    ],
+    hasDelete: false,
     // Each model has lengths and sizes of its own: what the request leaves open, the model chooses.
     fields: ({ unset = [], ...request }) => ({
       model: request.model,
@@ -114,21 +156,28 @@ const dialects: readonly Dialect[] = [
 /** The servers of `/v1/videos` that are known. A provider comes last: only what is no server of one's own is asked for its page. */
 export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   ...dialect,
-  createBody({ request, images }, asked) {
+  createBody({ request, images }, asked, dropped = []) {
     const upstreamModel = asked ?? dialect.provider?.models[request.model];
-    if (images.length > maxImages) {
-      throw new Error(`${dialect.title} takes ${maxImages} image, and this generation has ${images.length}`);
+    const most = maxImagesOf(dialect);
+    if (images.length > most) {
+      throw new Error(
+        `${dialect.title} takes ${most} image${most > 1 ? "s" : ""}, and this generation has ${images.length}`,
+      );
     }
+    const fields: CreateBody["fields"] = {
+      prompt: request.prompt,
+      ...dialect.fields(request),
+      ...request.extras,
+      ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
+    };
+    const fitting = dialect.imageFields.filter(({ name, max }) => images.length <= max && !dropped.includes(name));
+    const imageField = images.length > 0 ? fitting[0] : undefined;
     return {
-      encoding: images.length > 0 && !dialect.imageValue ? "multipart" : dialect.encoding,
-      fields: {
-        prompt: request.prompt,
-        ...dialect.fields(request),
-        ...request.extras,
-        ...(upstreamModel === undefined ? {} : { model: upstreamModel }),
-      },
-      files: images.map((image) => ({ field: dialect.imageField, image })),
-      imageValue: dialect.imageValue,
+      encoding: imageField && !imageField.value ? "multipart" : dialect.encoding,
+      fields: Object.fromEntries(Object.entries(fields).filter(([name]) => !dropped.includes(name))),
+      images,
+      imageField,
+      hasOtherImageField: fitting.length > 1,
     };
   },
 }));

@@ -19,11 +19,13 @@ export type ServerOptions = {
   key: string | undefined;
   /** How long it may show no progress with a job, or answer nothing of use. */
   timeoutMs: number;
+  /** Whether it keeps what it has made once that is safe here. */
+  keepUpstream?: boolean | undefined;
   /** Called with a line for the owner. */
   onNote(text: string): void;
 };
 
-export type ServerIo = Pick<Io, "fetch" | "now" | "sleep" | "limit"> & Pick<Outbound, "open">;
+export type ServerIo = Pick<Io, "fetch" | "now" | "date" | "sleep" | "limit"> & Pick<Outbound, "open">;
 
 export type EncodedBody = Awaited<ReturnType<typeof encodeBody>>;
 
@@ -36,7 +38,11 @@ export type Server = ServerOptions &
     findKind(signal: AbortSignal): Promise<Kind>;
     /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have it. */
     create(body: EncodedBody, signals: SubmitSignals): Promise<HttpResponse>;
+    /** Deletes a finished job and its video, where the kind can and the owner does not want to keep them. Never rejects: nothing depends on it. */
+    discard(job: string, signal: AbortSignal): Promise<void>;
   };
+
+const discardLimitMs = 10_000;
 
 export function createServer(options: ServerOptions, io: ServerIo): Server {
   const { url, key } = options;
@@ -45,24 +51,26 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   const read: Server["read"] = (reply, maxBytes) => readReply(reply, { maxBytes, secret: key });
   /** An id may contain any character, such as "/". */
   const addressOf = (job: string) => `${url}/v1/videos/${encodeURIComponent(job)}`;
-  const get = (address: string, signal: AbortSignal) => {
+  const request = (method: "GET" | "DELETE", address: string, signal: AbortSignal) => {
     // A balancer of connections would send every request of one that is kept to the same replica, which may not have the job.
     const own = { "Accept-Encoding": "identity", Connection: "close" };
     const isOwn = new URL(address).origin === origin;
-    return io.fetch(address, { headers: { ...own, ...(isOwn && headers) }, signal });
+    return io.fetch(address, { method, headers: { ...own, ...(isOwn && headers) }, signal });
   };
+  const get = (address: string, signal: AbortSignal) => request("GET", address, signal);
   let { kind } = options;
+  const findKind = async (signal: AbortSignal) => {
+    kind ??= await detectKind({ url, headers }, io, signal);
+    if (!kind) throw new Error(`what kind of server it is cannot be told; --engine kind:${url} names it`);
+    return kind;
+  };
   return {
     ...options,
     name: url,
     io,
     headers,
     newsAt: io.now(),
-    async findKind(signal) {
-      kind ??= await detectKind({ url, headers }, io, signal);
-      if (!kind) throw new Error(`what kind of server it is cannot be told; --engine kind:${url} names it`);
-      return kind;
-    },
+    findKind,
     create(encoded, signals) {
       // By this header `fetch` knows whether the request was sent.
       const own = { "Idempotency-Key": randomUUID(), ...encoded.headers };
@@ -72,9 +80,28 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     async look(job, signal) {
       const reply = await read(await get(addressOf(job), signal));
       const found = findJob(reply);
-      return found
-        ? { ...found, url: addressIn(found.url, url) }
-        : { trouble: wordsOf(reply), isMissing: reply.status === 404 };
+      if (found) return { ...found, url: addressIn(found.url, url) };
+      const trouble = wordsOf(reply);
+      // A proxy in front of it may answer 403 for a while, but not in JSON.
+      const isForbidden = reply.status === 403 && reply.json !== undefined && (await findKind(signal)).isJobOfKey;
+      return isForbidden
+        ? {
+            trouble: `${url} shows this video's job, ${job}, only to the key that created it (${trouble})`,
+            isMissing: false,
+            isFinal: true,
+          }
+        : { trouble, isMissing: reply.status === 404 };
+    },
+    async discard(job, signal) {
+      if (options.keepUpstream) return;
+      const limit = io.limit(discardLimitMs, signal, new Error("no response"));
+      try {
+        if ((await findKind(limit.signal)).hasDelete) await read(await request("DELETE", addressOf(job), limit.signal));
+      } catch {
+        // What stays there is removed by the server's owner.
+      } finally {
+        limit.clear();
+      }
     },
     contentOf: (job) => `${addressOf(job)}/content`,
     // An address on the server's own host is trusted like the server.

@@ -1,4 +1,4 @@
-import { extraNames, type RenderTask } from "../engine.ts";
+import { optionalExtras, type RenderTask } from "../engine.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints, wordsOf } from "../upstream/reply.ts";
 import { type NoCredits, notNowStatuses, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
@@ -35,13 +35,13 @@ async function tryOnce(
     options.signal.throwIfAborted();
     return { kind: "not taken", reason: describe(error) };
   }
-  const { fields, ...body } = kind.createBody(task, server.upstreamModel);
-  const left = Object.fromEntries(Object.entries(fields).filter(([name]) => !dropped.includes(name)));
-  const encoded = await encodeBody({ ...body, fields: left });
+  const body = kind.createBody(task, server.upstreamModel, dropped);
+  const encoded = await encodeBody(body);
+  const replaceable = body.imageField && body.hasOtherImageField ? [body.imageField.name] : [];
   return submitOnce(
     async (signals) => {
       const reply = await server.read(await server.create(encoded, signals), maxReplyBytes);
-      return judge(reply, server, Object.keys(left));
+      return judge(reply, server, [...Object.keys(body.fields), ...replaceable]);
     },
     server,
     options,
@@ -74,15 +74,18 @@ function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredit
   return { kind: "refused", error: `${url} refused the request: ${reason}`, reason, fields: findRefused(reply, sent) };
 }
 
-/** Without these the video is of the server's own length or size: they are left out only for a server that does not have the field. */
-const shaping = ["seconds", "size", "width", "height"];
+/**
+ * Without these the video is of the server's own length, size or format: they are left out only for a server that does not have the field. An
+ * image goes to another one then.
+ */
+const shaping = ["seconds", "size", "width", "height", "format", "image_reference"];
 const unknownField =
   /extra_forbidden|UnsupportedParams|(extra|unknown|unexpected|unrecogni[sz]ed) (\w+ )?(field|input|param|arg|key)/i;
 
 /** Finds the fields of a create that its refusal complains of, and that can be left out. */
 function findRefused(reply: Reply, sent: string[]): string[] {
   const refused = readComplaints(reply).flatMap((words) => {
-    const optional = unknownField.test(words) ? [...extraNames, ...shaping] : extraNames;
+    const optional = unknownField.test(words) ? [...optionalExtras, ...shaping] : optionalExtras;
     return (words.match(/\w+/g) ?? []).filter((word) => optional.includes(word));
   });
   // A server takes both or none.

@@ -5,7 +5,7 @@ import { save } from "../upstream/save.ts";
 import type { Submitted } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
-import { maxImages } from "./kinds.ts";
+import { maxImagesOf } from "./kinds.ts";
 import { createServer, type Server, type ServerIo, type ServerOptions } from "./server.ts";
 import { submit } from "./submit.ts";
 
@@ -23,7 +23,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     upstreamModel: options.upstreamModel,
     isSimulation: false,
     models,
-    maxImages,
+    maxImages: maxImagesOf(options.kind),
     concurrency,
     timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {
@@ -50,12 +50,11 @@ async function finish(
 ): Promise<RenderOutcome> {
   if ("finished" in submitted) {
     await save(submitted, file, server, options.signal);
-    return made;
+    return { kind: "made", hasThumbnail: false };
   }
-  const { url, failure } = await follow(submitted.job, server, options);
+  const { job } = submitted;
+  const { failure, ...ended } = await follow(job, server, options);
   if (failure !== undefined) return { kind: "refused", error: failure };
-  await save({ job: submitted.job, url }, file, server, options.signal);
-  return made;
+  await save({ ...ended, job }, file, server, options.signal);
+  return { kind: "made", hasThumbnail: false, discard: (signal) => server.discard(job, signal) };
 }
-
-const made = { kind: "made", hasThumbnail: false } as const;

@@ -101,6 +101,49 @@ test.each(["failed", "deleted", "cancelled", "expired"])("a job that is %s fails
   expect((await (await start({ onPoll })).make()).outcome).toBe(`the model run did not succeed (${status})`);
 });
 
+test.each(["error", "canceled", "FAILURE", "Cancelled"])(
+  "a job that is %s fails, whatever its letters",
+  async (status) => {
+    const onPoll = () => json(200, { id: "1", status });
+    expect((await (await start({ onPoll })).make()).outcome).toBe(
+      `the model run did not succeed (${status.toLowerCase()})`,
+    );
+  },
+);
+
+test.each(["done", "Complete", "finished", "succeeded", "success", "COMPLETED"])(
+  "a job that is %s is made",
+  async (status) => {
+    const onPoll = (_call: Call, count: number) =>
+      count < 3 ? json(200, { id: "1", status: "QUEUED" }) : json(200, { id: "1", status });
+    const { make, at, fake } = await start({ onPoll });
+    at(1_000, (id) => fake.complete(id));
+    expect((await make()).outcome).toBe("made");
+  },
+);
+
+test("a job that LiteLLM shows to another key alone fails at once, and says so", async () => {
+  const clock = createVirtualClock();
+  const fake = fakes.litellm({ now: clock.now, completeAfterMs: 10 * minuteMs });
+  const engineOf = (key: string) => createTestEngine(ioFetch(fake), { clock, kind: "litellm", key });
+  const [first, other] = [await engineOf("sk-first-key"), await engineOf("sk-other-key")];
+  const stop = new AbortController();
+  void clock.sleep(minuteMs).then(() => stop.abort(new Error("the service is stopping")));
+  const job = (await first.make({ signal: stop.signal })).checkpoints.at(-1) ?? "";
+  const { outcome, seconds } = await other.make({ resume: { state: "submitted", job } });
+  expect(outcome).toBe(
+    `http://gpu.test:8091 shows this video's job, ${job}, only to the key that created it (HTTP 403: Forbidden)`,
+  );
+  expect([seconds, fake.creates.length]).toEqual([0, 1]);
+  expect((await first.make({ resume: { state: "submitted", job } })).outcome).toBe("made");
+});
+
+test.each(kindIds)("a 403 of a proxy before %s is survived", async (kind) => {
+  const page = () => new Response("<h1>Blocked</h1>", { status: 403 });
+  const { make } = await start({ kind, onPoll: (_call, count) => (count < 5 ? page() : undefined) });
+  expect((await make()).outcome).toBe("made");
+});
+
 test("an unknown status is a job that runs", async () => {
   const onPoll = ({ serve }: Call, count: number) =>
     count < 100 ? json(200, { id: "1", status: "denoising" }) : serve();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { ImageFile, RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { encodeBody } from "../../../../src/server/engines/videos/encode.ts";
-import { type Kind, kinds } from "../../../../src/server/engines/videos/kinds.ts";
+import { type Kind, kinds, maxImagesOf } from "../../../../src/server/engines/videos/kinds.ts";
 import type { Fake } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";
 import { createOpenRouter } from "./fakes/openrouter.ts";
@@ -38,6 +38,7 @@ const extrasAsText = {
 };
 const prompt = fox.prompt;
 
+const asMp4 = { prompt, width: 1280, height: 720, size: "1280x720", seconds: 5, format: "mp4" };
 const asked = { prompt, aspect_ratio: "16:9", resolution: "720p", duration: 5 };
 const frame = {
   frame_images: [
@@ -61,12 +62,13 @@ const expected: Record<Kind["id"], { create(): Fake; text: object; image: object
   },
   "tensorrt-llm": {
     create: createTensorRtLlm,
-    text: { encoding: "json", fields: { prompt, width: 1280, height: 720, seconds: 5 } },
+    text: { encoding: "json", fields: asMp4 },
     image: {
+      encoding: "json",
       file: "image_reference",
-      fields: { prompt, width: "1280", height: "720", seconds: "5", ...extrasAsText },
+      fields: { ...asMp4, ...extras, image_reference: "data:image/png;base64,iVBORwD/" },
     },
-    model: { prompt, width: 1280, height: 720, seconds: 5, model: "Wan-AI/Wan2.2" },
+    model: { ...asMp4, model: "Wan-AI/Wan2.2" },
   },
   litellm: {
     create: () => createLiteLlm({ models: ["wan-2.5", "Wan-AI/Wan2.2"] }),
@@ -140,11 +142,36 @@ describe.each(kinds)("$title", (kind) => {
     expect({ fields, isAccepted }).toEqual({ fields: wanted.model, isAccepted: true });
   });
 
-  test("is sent no second image", async () => {
+  test("is sent no more images than it takes", async () => {
     const image = await imageFile();
-    const body = () => kind.createBody({ request: fox, images: [image, image] }, undefined);
-    expect(body).toThrow(`${kind.title} takes 1 image, and this generation has 2`);
+    const most = maxImagesOf(kind);
+    const body = () => kind.createBody({ request: fox, images: Array(most + 1).fill(image) }, undefined);
+    expect(body).toThrow(`${kind.title} takes ${most === 1 ? "1 image" : "12 images"}, and this generation has`);
   });
+
+  test("gets the fields of real models as they are, objects as JSON text in a form, and nothing that pays twice", async () => {
+    const extra_params = { task: "t2va", steps: [1, 2] };
+    const request = { ...fox, extras: { ...extras, extra_params, lora: { name: "snow" }, generate_sound: true } };
+    const body = kind.createBody({ request, images: [] }, undefined);
+    const { body: bytes, headers } = await encodeBody(body);
+    const form = new Response(typeof bytes === "string" ? bytes : Buffer.from(bytes), { headers });
+    const read = body.encoding === "json" ? await form.json() : Object.fromEntries(await form.formData());
+    const isText = body.encoding === "multipart";
+    expect(read).toMatchObject({
+      extra_params: isText ? JSON.stringify(extra_params) : extra_params,
+      lora: isText ? '{"name":"snow"}' : { name: "snow" },
+      generate_sound: isText ? "true" : true,
+    });
+    for (const name of ["num_outputs_per_prompt", "n", "response_format"]) expect(read).not.toHaveProperty(name);
+  });
+});
+
+test("vLLM-Omni gets several images as a list in image_reference, since most of its models read several files as videos", async () => {
+  const images = await Promise.all([imageFile(), imageFile(), imageFile()]);
+  const { fields, isAccepted } = await create(kinds[0] as Kind, createVllmOmni(), { images });
+  const address = "data:image/png;base64,iVBORwD/";
+  expect(isAccepted).toBe(true);
+  expect(JSON.parse(String(fields?.image_reference))).toEqual(Array(3).fill({ image_url: address }));
 });
 
 test.each([

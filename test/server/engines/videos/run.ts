@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Clock, Io } from "../../../../src/io.ts";
-import type { ImageFile, RenderOptions, RenderOutcome } from "../../../../src/server/engines/engine.ts";
+import type { ImageFile, RenderOptions, RenderOutcome, RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
 import { createVideosEngine } from "../../../../src/server/engines/videos/videos.ts";
 import type { Open } from "../../../../src/server/outbound/outbound.ts";
@@ -41,7 +41,7 @@ export type EngineOptions = {
 
 export type MakeOptions = {
   prompt?: string;
-  extras?: Record<string, string | number>;
+  extras?: RenderRequest["extras"];
   images?: ImageFile[];
   resume?: RenderOptions["resume"];
   signal?: AbortSignal;

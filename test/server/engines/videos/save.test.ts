@@ -7,6 +7,7 @@ import { createVirtualClock } from "../../../clock.ts";
 import { tinyMp4 } from "../../../mp4.ts";
 import { type FakeOptions, ioFetch, json } from "./fakes/fake.ts";
 import { createSglang } from "./fakes/sglang.ts";
+import { createVllmOmni, type VllmOmniOptions } from "./fakes/vllm-omni.ts";
 import { createTestEngine, type EngineOptions, engineUrl } from "./run.ts";
 
 type Answer = (address: string, count: number) => ReturnType<NonNullable<FakeOptions["fault"]>>;
@@ -74,6 +75,51 @@ describe.each([400, 404, 409, 422])("/content with HTTP %i", (status) => {
     expect(outcome).toMatch(gone(`HTTP ${status}: Generation is still in-progress$`));
     expect(seconds).toBeLessThan(32);
   });
+});
+
+describe("a video that vLLM-Omni has removed after its time", () => {
+  async function resume(ageMs: number, fakeOptions: VllmOmniOptions = {}) {
+    const clock = createVirtualClock();
+    const fake = createVllmOmni({ now: () => clock.date().getTime(), completeAfterMs: 0, ...fakeOptions });
+    const engine = await createTestEngine(ioFetch(fake), { clock, kind: "vllm-omni" });
+    const body = new FormData();
+    body.append("prompt", "a fox");
+    const created = await fake.fetch(new Request(`${engineUrl}/v1/videos`, { method: "POST", body }));
+    const { id: job } = (await created.json()) as { id: string };
+    await clock.sleep(ageMs);
+    return engine.make({ resume: { state: "submitted", job } });
+  }
+
+  test("fails at once and says so", async () => {
+    const { outcome, seconds } = await resume(3_600_000, { ttlMs: 1_800_000 });
+    expect(outcome).toMatch(gone("its time there is over, and it was removed \\(HTTP 404: Video file not found\\)$"));
+    expect(seconds).toBe(0);
+  });
+
+  test("is saved while it is there", async () => {
+    expect((await resume(1_700_000, { ttlMs: 1_800_000 })).outcome).toBe("made");
+  });
+
+  test("without a told time has 30 s, as replicas may not have it, and the failure says how old it is", async () => {
+    const fault: FakeOptions["fault"] = ({ route }) => (route === "content" ? json(410, {}) : undefined);
+    const { outcome, seconds } = await resume(7_200_000, { fault });
+    expect(outcome).toMatch(gone("it was made 120(\\.\\d)? min ago, and is no longer there \\(HTTP 410\\)$"));
+    expect(seconds).toBeLessThan(32);
+  });
+});
+
+test("half a file, as FastVideo serves it while it writes, is fetched again; it is never asked for before the job has ended", async () => {
+  const clock = createVirtualClock();
+  const large = tinyMp4("x".repeat(1_000));
+  let downloads = 0;
+  const fake = createSglang({
+    now: clock.now,
+    completeAfterMs: 60_000,
+    video: () => large.subarray(0, ++downloads < 3 ? 500 * downloads : undefined),
+  });
+  const { make } = await createTestEngine(ioFetch(fake), { kind: "sglang", clock });
+  const { outcome, video, seconds } = await make();
+  expect([outcome, video?.equals(large), downloads, seconds >= 60]).toEqual(["made", true, 3, true]);
 });
 
 test("a 404 after minutes of other trouble has its own 30 s", async () => {

@@ -5,6 +5,7 @@ import type { ImageFile } from "../../../../src/server/engines/engine.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { tinyMp4 } from "../../../mp4.ts";
 import { type Call, type FakeOptions, ioFetch, json, refusedConnection } from "./fakes/fake.ts";
+import { createTensorRtLlm } from "./fakes/tensorrt-llm.ts";
 import { createTestEngine, type EngineOptions, engineUrl, fakes, kindIds } from "./run.ts";
 
 type Fault = NonNullable<FakeOptions["fault"]>;
@@ -220,6 +221,38 @@ test("a key that a server repeats, and its control characters, are in no message
     expect(text.length).toBeLessThan(700);
   }
 });
+
+test("TensorRT-LLM is asked for an .mp4: without ffmpeg it refuses before it works, and never makes an .avi", async () => {
+  const fake = createTensorRtLlm({ completeAfterMs: 0, hasFfmpeg: false });
+  const { make } = await createTestEngine(ioFetch(fake), { kind: "tensorrt-llm" });
+  const { outcome, checkpoints } = await make();
+  expect(outcome).toMatch(/refused the request: HTTP 400: format 'mp4' needs ffmpeg/);
+  expect([fake.creates.length, fake.jobs.size, checkpoints]).toEqual([1, 0, ["submitting", null]]);
+});
+
+test("an older TensorRT-LLM gets the image as a file, and the size as it reads it", async () => {
+  const fake = createTensorRtLlm({ completeAfterMs: 0, isOlder: true });
+  const { make, folder } = await createTestEngine(ioFetch(fake), { kind: "tensorrt-llm" });
+  const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
+  await writeFile(image.path, "pixels");
+  expect((await make()).outcome).toBe("made");
+  expect((await make({ images: [image] })).outcome).toBe("made");
+  expect(fake.creates.map(({ isAccepted }) => isAccepted)).toEqual([false, true, false, true]);
+  expect(fake.creates[3]?.fields).toEqual({ prompt: "a fox", size: "1280x720", seconds: "5" });
+  expect(fake.creates[3]?.files).toMatchObject([
+    { field: "input_reference", bytes: new Uint8Array(Buffer.from("pixels")) },
+  ]);
+});
+
+test.each(["audio_reference", "extra_params", "lora"])(
+  "a create that is refused for %s is not sent without it: the video would be another one",
+  async (name) => {
+    const { make, fake } = await start({ kind: "vllm-omni", fake: { refuses: [name] } });
+    const { outcome } = await make({ extras: { seed: 7, [name]: { a: 1 } } });
+    expect(outcome).toMatch(/refused the request: HTTP 422/);
+    expect([fake.creates.length, fake.jobs.size]).toEqual([1, 0]);
+  },
+);
 
 test("more images than a kind takes fail before anything is sent", async () => {
   const { make, posts } = await start({ kind: "sglang" });

@@ -34,6 +34,8 @@ export type Job = {
   /** As its create answered it. */
   id: string;
   create: Create;
+  /** The Authorization of its create. */
+  authorization: string | null;
   createdAtMs: number;
   polls: number;
   /** What became of it; `undefined` while it runs. */
@@ -86,7 +88,10 @@ export type Server = {
   failedStatus?(failure: Failure): number;
   /** What `/content` answers for a job whose video it does not have. */
   noContent(job: Job, status: string): Response | undefined;
-  deleted(job: Job): Record<string, unknown>;
+  /** The reply to a DELETE, where there is one. */
+  deleted?(job: Job): Record<string, unknown>;
+  /** Whether a request may see a job; each may by default. */
+  shows?(job: Job, request: Request): boolean;
   /** Answers what is at another address than `/v1`. */
   elsewhere?(request: Request, jobs: Iterable<Job>): Response | undefined;
   error(httpStatus: number, message: string): Response;
@@ -98,6 +103,8 @@ export type Fake = {
   creates: Create[];
   /** Those of `creates` that were accepted, by the id that was answered. */
   jobs: Map<string, Job>;
+  /** The ids of those that were deleted: the server does not know them any more. */
+  deleted: string[];
   complete(id: string): void;
   fail(id: string, failure?: Partial<Failure>): void;
   /** A restart: all jobs are gone. */
@@ -108,10 +115,11 @@ export function createFake(server: Server, options: FakeOptions): Fake {
   const { now = Date.now, completeAfterMs = Number.POSITIVE_INFINITY, refuses = [], fault } = options;
   const creates: Create[] = [];
   const jobs = new Map<string, Job>();
+  const deleted: string[] = [];
   const isIdOf = server.isId ?? ((asked: string, job: Job) => asked === job.id);
 
   const findJob = (asked: string) => {
-    const job = [...jobs.values()].find((candidate) => isIdOf(asked, candidate));
+    const job = [...jobs.values()].find((candidate) => !deleted.includes(candidate.id) && isIdOf(asked, candidate));
     const endsAtMs = (job?.createdAtMs ?? 0) + completeAfterMs;
     if (job && now() >= endsAtMs) job.end ??= { atMs: endsAtMs };
     return job;
@@ -129,7 +137,8 @@ export function createFake(server: Server, options: FakeOptions): Fake {
     const refusal = server.check(read) ?? (refused && server.refuseField(refused, read));
     if (refusal) return refusal;
     read.isAccepted = true;
-    const job: Job = { id: server.newId(creates.length), create: read, createdAtMs: now(), polls: 0 };
+    const authorization = request.headers.get("Authorization");
+    const job: Job = { id: server.newId(creates.length), create: read, authorization, createdAtMs: now(), polls: 0 };
     jobs.set(job.id, job);
     return json(server.createdStatus, server.toBody(job, statusOf(job)));
   }
@@ -154,9 +163,11 @@ export function createFake(server: Server, options: FakeOptions): Fake {
     if (id === "") return server.elsewhere?.(request, jobs.values()) ?? server.error(404, "Not Found");
     const job = findJob(id);
     if (!job) return server.error(404, server.notFound(id));
+    if (server.shows?.(job, request) === false) return server.error(403, "Forbidden");
     if (route === "content") return content(job);
     if (request.method !== "DELETE") return poll(job);
-    jobs.delete(job.id);
+    if (!server.deleted) return server.error(405, "Method Not Allowed");
+    deleted.push(job.id);
     return json(200, server.deleted(job));
   }
 
@@ -176,6 +187,7 @@ export function createFake(server: Server, options: FakeOptions): Fake {
     },
     creates,
     jobs,
+    deleted,
     complete: (id) => end(id),
     fail: (id, failure) => end(id, { message: "CUDA out of memory", httpStatus: 500, ...failure }),
     forget: () => jobs.clear(),
@@ -248,6 +260,13 @@ export function ioFetch(fake: Pick<Fake, "fetch">): Io["fetch"] {
     const reply = fake.fetch(new Request(url, { method, headers, ...(body !== undefined && { body }) }));
     return signal ? unlessAborted(reply, signal) : reply;
   };
+}
+
+/** The image of a `data:` address. */
+export function dataFile(field: string, address: unknown): Create["files"] {
+  const [, type = "", data = ""] = /^data:(image\/\w+);base64,(.+)$/.exec(String(address)) ?? [];
+  const name = `image.${type.slice("image/".length)}`;
+  return data === "" ? [] : [{ field, name, type, bytes: new Uint8Array(Buffer.from(data, "base64")) }];
 }
 
 export const unixSeconds = (ms: number) => Math.floor(ms / 1_000);

@@ -46,6 +46,8 @@ export function createLiteLlm(options: LiteLlmOptions = {}): Fake {
       running: ["queued", "in_progress"],
       createdStatus: 200,
       newId: (count) => encodeId(`video_${hexId(count)}`, 0),
+      // Another key that is valid, too.
+      shows: (job, request) => job.authorization === request.headers.get("Authorization"),
       isId: (asked, job) => rawId(asked) === rawId(job.id),
       toBody: (job, status) => ({
         id: encodeId(rawId(job.id), job.polls),

@@ -1,4 +1,4 @@
-import { type Create, createFake, type Fake, type FakeOptions, hexId, type Job, json } from "./fake.ts";
+import { type Create, createFake, dataFile, type Fake, type FakeOptions, hexId, type Job, json } from "./fake.ts";
 import { findInvalid, isInteger, isText } from "./rules.ts";
 
 export type OpenRouterOptions = FakeOptions & {
@@ -44,7 +44,6 @@ export function createOpenRouter(options: OpenRouterOptions = {}): Fake {
       }),
       noContent: (_job, status) =>
         status === "completed" ? undefined : error(400, "Video generation is not completed"),
-      deleted: ({ id }) => ({ id }),
       error,
       notFound: (id) => `Video generation ${id} not found`,
     },
@@ -63,9 +62,6 @@ type FrameImage = { type: string; image_url: { url: string }; frame_type: string
 
 function imagesIn({ frame_images = [] }: Create["fields"]): Create["files"] {
   return (frame_images as FrameImage[]).flatMap(({ type, image_url, frame_type }) => {
-    const [, mime = "", data = ""] = /^data:(image\/\w+);base64,(.+)$/.exec(image_url.url) ?? [];
-    if (type !== "image_url" || frame_type !== "first_frame" || data === "") return [];
-    const bytes = new Uint8Array(Buffer.from(data, "base64"));
-    return [{ field: "frame_images", name: mime.replace("/", "."), type: mime, bytes }];
+    return type === "image_url" && frame_type === "first_frame" ? dataFile("frame_images", image_url.url) : [];
   });
 }

@@ -1,7 +1,14 @@
-import { type Create, createFake, type Fake, type FakeOptions, hexId, json, unixSeconds } from "./fake.ts";
+import { tinyMp4 } from "../../../../mp4.ts";
+import { type Create, createFake, dataFile, type Fake, type FakeOptions, hexId, json, unixSeconds } from "./fake.ts";
 import { findInvalid, isInteger, isNumber, isText } from "./rules.ts";
 
-export type TensorRtLlmOptions = FakeOptions & { model?: string };
+export type TensorRtLlmOptions = FakeOptions & {
+  model?: string;
+  /** Without it, `format: "mp4"` is refused, and what names no format becomes an .avi. */
+  hasFfmpeg?: boolean;
+  /** Has `output_format` and `input_reference` alone, and its multipart parser ignores the fields that it does not know. */
+  isOlder?: boolean;
+};
 
 const isPositive = (value: unknown, max: number) => isNumber(value) && Number(value) > 0 && Number(value) <= max;
 
@@ -18,12 +25,18 @@ const rules = {
   num_inference_steps: isInteger,
   seed: isInteger,
   guidance_scale: isNumber,
+  format: (value: unknown) => ["mp4", "avi", "auto"].includes(String(value)),
+  image_reference: (value: unknown) => dataFile("image_reference", value).length > 0,
+  extra_params: (value: unknown) => typeof value === "object",
 };
 const fileFields = ["image_reference", "video_reference", "audio_reference", "input_reference"];
+const newFields = ["format", "image_reference"];
+const avi = Buffer.from("RIFF....AVI LIST");
 
 /** TensorRT-LLM: 202, unknown fields are refused with 422, `error` is a text, and two statuses of its own. */
 export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
-  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers" } = options;
+  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", hasFfmpeg = true, isOlder = false } = options;
+  const { video = ({ create }) => tinyMp4(String(create.fields.prompt)) } = options;
   const error = (status: number, message: string) =>
     json(status, {
       object: "error",
@@ -32,15 +45,25 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
       param: null,
       code: status,
     });
-  const refuseUnknown = (field: string) =>
-    error(422, `Unknown request field '${field}'. Pass model-specific parameters via 'extra_params' instead.`);
+  const refuseUnknown = (...fields: string[]) =>
+    error(
+      422,
+      fields
+        .map((field) => `Unknown request field '${field}'. Pass model-specific parameters via 'extra_params' instead.`)
+        .join("; "),
+    );
 
-  function check({ fields, files }: Create): Response | undefined {
+  function check({ encoding, fields, files }: Create): Response | undefined {
     if (!("prompt" in fields)) return error(422, "prompt: Field required");
-    const unknownField = Object.keys(fields).find((field) => !(field in rules));
-    const unknownFile = files.find(({ field }) => !fileFields.includes(field));
-    const unknown = unknownField ?? unknownFile?.field;
-    if (unknown) return refuseUnknown(unknown);
+    if (isOlder && encoding === "multipart")
+      for (const field of [...newFields, "width", "height"]) delete fields[field];
+    const isUnknown = (field: string) => !(field in rules) || (isOlder && newFields.includes(field));
+    const unknownFile = files.find(
+      ({ field }) => !fileFields.includes(field) || (isOlder && newFields.includes(field)),
+    );
+    const unknown = [...Object.keys(fields).filter(isUnknown), ...(unknownFile ? [unknownFile.field] : [])];
+    if (unknown.length > 0) return refuseUnknown(...new Set(unknown));
+    if (fields.format === "mp4" && !hasFfmpeg) return error(400, "format 'mp4' needs ffmpeg, which is not installed");
     const invalid = findInvalid(fields, rules);
     if (invalid) return error(422, `${invalid}: Input should be valid`);
     if ("width" in fields === "height" in fields) return undefined;
@@ -59,7 +82,8 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
         },
       },
       check,
-      refuseField: refuseUnknown,
+      refuseField: (field) => refuseUnknown(field),
+      filesIn: ({ image_reference }) => dataFile("image_reference", image_reference),
       running: ["queued", "generating", "postprocessing"],
       createdStatus: 202,
       newId: (count) => `video_${hexId(count)}`,
@@ -85,6 +109,6 @@ export function createTensorRtLlm(options: TensorRtLlmOptions = {}): Fake {
       error,
       notFound: (id) => `Video ${id} not found`,
     },
-    options,
+    { ...options, video: (job) => (hasFfmpeg || job.create.fields.format === "mp4" ? video(job) : avi) },
   );
 }

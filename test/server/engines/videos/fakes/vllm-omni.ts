@@ -1,4 +1,14 @@
-import { type Create, createFake, type Fake, type FakeOptions, hexId, json, unixSeconds } from "./fake.ts";
+import {
+  type Create,
+  createFake,
+  dataFile,
+  type Fake,
+  type FakeOptions,
+  hexId,
+  type Job,
+  json,
+  unixSeconds,
+} from "./fake.ts";
 import { findInvalid, isInteger, isNumber, isSize, isText } from "./rules.ts";
 
 export type VllmOmniOptions = FakeOptions & {
@@ -6,7 +16,12 @@ export type VllmOmniOptions = FakeOptions & {
   model?: string;
   /** "vllm" wraps its errors as vLLM's own server does, and refuses invalid fields with 400. */
   errors?: "fastapi" | "vllm";
+  /** How long it keeps a file; the job stays `completed` without it. */
+  ttlMs?: number;
 };
+
+/** Starlette's, of a part that is no file. */
+const maxPartBytes = 1_024 * 1_024;
 
 const rules = {
   prompt: isText,
@@ -19,13 +34,38 @@ const rules = {
   seed: isInteger,
   fps: isNumber,
   guidance_scale: isNumber,
+  guidance_scale_2: isNumber,
+  boundary_ratio: isNumber,
+  flow_shift: isNumber,
+  true_cfg_scale: isNumber,
+  generate_sound: (value: unknown) => /^(true|false)$/.test(String(value)),
+  extra_params: isJsonObject,
+  lora: isJsonObject,
+  audio_reference: isJsonObject,
+  video_reference: isJsonObject,
+  image_reference: (value: unknown) => imagesIn(value).length > 0,
 };
+
+function isJsonObject(value: unknown): boolean {
+  try {
+    return typeof value === "string" && typeof JSON.parse(value) === "object";
+  } catch {
+    return false;
+  }
+}
+
+function imagesIn(value: unknown): Create["files"] {
+  const list = isJsonObject(value) ? [JSON.parse(String(value))].flat() : [];
+  return list.flatMap(({ image_url }) => dataFile("image_reference", image_url));
+}
 
 const phrases: Record<number, string> = { 400: "Bad Request", 404: "Not Found", 422: "Unprocessable Entity" };
 
 /** vLLM-Omni: multipart only, a failed job is answered with its HTTP status, and progress is 0 or 100. Unknown fields are ignored. */
 export function createVllmOmni(options: VllmOmniOptions = {}): Fake {
-  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", errors = "fastapi" } = options;
+  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", errors = "fastapi", now = Date.now } = options;
+  const { ttlMs = Number.POSITIVE_INFINITY } = options;
+  const expiresAtMs = ({ end }: Job) => (end?.atMs ?? 0) + ttlMs;
   const error = (status: number, message: string) => {
     if (errors === "fastapi") return json(status, { detail: message });
     return json(status, { error: { message, type: phrases[status] ?? "Error", param: null, code: status } });
@@ -39,7 +79,12 @@ export function createVllmOmni(options: VllmOmniOptions = {}): Fake {
     refuse("value_error", field, { msg: "Input should be valid", input: fields[field] });
 
   function check(create: Create): Response | undefined {
-    const { encoding, fields } = create;
+    const { encoding, fields, files } = create;
+    if (Object.values(fields).some((value) => String(value).length > maxPartBytes))
+      return error(400, "Part exceeded maximum size of 1024KB.");
+    if ("image_reference" in fields && files.some(({ field }) => field === "input_reference"))
+      return error(400, "Provide only one of input_reference, image_reference, or video_reference.");
+    if (files.some(({ field }) => field === "input_references")) return error(400, "These would be videos.");
     if (encoding === "json" || !("prompt" in fields)) {
       return refuse("missing", "prompt", { msg: "Field required", input: null });
     }
@@ -60,6 +105,7 @@ export function createVllmOmni(options: VllmOmniOptions = {}): Fake {
       },
       check,
       refuseField,
+      filesIn: ({ image_reference }) => imagesIn(image_reference),
       unauthorized: json(401, { error: "Unauthorized" }),
       running: ["queued", "in_progress"],
       createdStatus: 200,
@@ -79,7 +125,7 @@ export function createVllmOmni(options: VllmOmniOptions = {}): Fake {
         remixed_from_video_id: null,
         error: end?.failure ? { code: end.failure.httpStatus, message: end.failure.message } : null,
         media_type: "video/mp4",
-        expires_at: null,
+        expires_at: end && ttlMs < Number.POSITIVE_INFINITY ? unixSeconds(end.atMs + ttlMs) : null,
         file_name: status === "completed" ? `${id}.mp4` : null,
         inference_time_s: null,
         stage_durations: {},
@@ -87,7 +133,8 @@ export function createVllmOmni(options: VllmOmniOptions = {}): Fake {
         action: null,
       }),
       failedStatus: ({ httpStatus }) => httpStatus,
-      noContent(_job, status) {
+      noContent(job, status) {
+        if (status === "completed" && now() >= expiresAtMs(job)) return error(404, "Video file not found");
         if (status === "completed") return undefined;
         if (status !== "failed") return error(404, "Generation is still in-progress");
         return error(422, "Video generation failed. Check job status for error details.");
