@@ -9,6 +9,7 @@ import { findEngineSetting } from "./settings.ts";
 type EngineFlags = {
   engine?: string[] | undefined;
   engineTimeout: string;
+  keepUpstream?: boolean | undefined;
   jobs?: string | undefined;
 };
 
@@ -34,7 +35,7 @@ export async function withEngine<Flags extends ServiceFlags>(flags: Flags, io: I
 
 /** The engines' settings from flags and environment; `leastJobs` is the smallest number that `--jobs` may be. Throws `usage`. */
 export function readEngineSettings(
-  { engine = [], engineTimeout, jobs }: EngineFlags,
+  { engine = [], engineTimeout, keepUpstream, jobs }: EngineFlags,
   { env }: Pick<Io, "env">,
   { leastJobs }: { leastJobs: number },
 ) {
@@ -44,6 +45,7 @@ export function readEngineSettings(
       const text = env[name];
       return text ? readEngineKey(name, text) : undefined;
     },
+    keepUpstream: keepUpstream ?? Boolean(env.VIDGEN_KEEP_UPSTREAM),
     timeoutMs: readTime(engineTimeout, "--engine-timeout"),
     jobs: jobs === undefined ? undefined : readNumber(jobs, "--jobs", { least: leastJobs, most: 1_000 }),
   };

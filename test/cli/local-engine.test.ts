@@ -1,9 +1,11 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { connectAgent } from "../mcp/agent.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { createOpenRouter, type OpenRouterOptions } from "../server/engines/videos/fakes/openrouter.ts";
+import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
+import { aPng } from "../server/jobs/pictures.ts";
 import { createWorld } from "../vidgen.ts";
 
 // A command that carries the local service makes real videos, in process and on the virtual clock.
@@ -104,6 +106,31 @@ test("the previews of a batch are not its real videos", async () => {
   );
   expect(await world.vidgen(...batch, ...place, "--engine", "openrouter")).toMatchObject({ code: 2, stderr });
   expect(fake.creates).toEqual([]);
+});
+
+/** Makes a video from three images by a vLLM-Omni of one's own, and returns what its server was asked for. */
+async function makeFromImages(env: Record<string, string>) {
+  const { world } = await createScene();
+  const fake = createVllmOmni({ now: world.io.now, completeAfterMs: 30_000 });
+  Object.assign(world.env, env);
+  world.faults.push((request) => (new URL(request.url).hostname === "gpu-1" ? fake.fetch(request) : undefined));
+  const images = ["a", "b", "c"].map((name) => join(world.folder, `${name}.png`));
+  for (const image of images) writeFileSync(image, aPng(8, 8));
+  const place = ["--engine", "kling-1.6-elements=vllm-omni:http://gpu-1:8091", "-o", join(world.folder, "fox.mp4")];
+  const flags = images.flatMap((image) => ["-i", image]);
+  const { code } = await world.vidgen("generate", "a red fox", "-m", "kling-1.6-elements", ...flags, ...place);
+  expect([code, new Uint8Array(readFileSync(join(world.folder, "fox.mp4")))]).toEqual([0, tinyMp4("a red fox")]);
+  return fake;
+}
+
+test("kling-1.6-elements is made from its images by vLLM-Omni, which keeps nothing of it", async () => {
+  const { creates, deleted } = await makeFromImages({});
+  expect(creates.map(({ files }) => files.length)).toEqual([3]);
+  expect(deleted).toHaveLength(1);
+});
+
+test("VIDGEN_KEEP_UPSTREAM leaves the video on the server that made it", async () => {
+  expect((await makeFromImages({ VIDGEN_KEEP_UPSTREAM: "1" })).deleted).toEqual([]);
 });
 
 test("a wrong key is told before anything is started", async () => {

@@ -65,6 +65,10 @@ function declare(program: CommandUnknownOpts) {
     )
     .option("--engine-timeout <time>", "fail a job after this long without progress", usualEngineTimeout)
     .option(
+      "--keep-upstream",
+      "leave a video on the engine's server once it is saved here, instead of deleting it there",
+    )
+    .option(
       "--jobs <number>",
       "videos that each engine makes at once (default: 16; preview: one per processor); with --database, 0 for the API alone",
     )

@@ -18,12 +18,15 @@ export type EndOptions = MakeOptions & {
   mediaUrl(): string;
 };
 
-/** Keeps how a generation has ended, with its callback, once its time has come. Rejects only when the signal aborts. */
+/**
+ * Keeps how a generation has ended, with its callback, once its time has come. Resolves with whether it ended here: another process may have
+ * taken it over. Rejects only when the signal aborts.
+ */
 export async function endGeneration(
   id: string,
   made: Exclude<Made, { kind: "not taken" }>,
   options: EndOptions,
-): Promise<void> {
+): Promise<boolean> {
   const { store, clock, pace, mediaUrl, signal } = options;
   const generation = await findGeneration(id, options);
   // The clock may have been set back since then, and that of another machine may be ahead.
@@ -33,7 +36,7 @@ export async function endGeneration(
   const date = clock.date();
   const end = { ...endOf(made, options), completed_at: date.toISOString() };
   const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
-  await insist(() => store.finish(id, end, delivery), options);
+  return insist(() => store.finish(id, end, delivery), options);
 }
 
 function endOf(

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemCode } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import type { Checkpoint, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
+import type { Checkpoint, Discardable, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Get } from "../outbound/outbound.ts";
@@ -26,7 +26,7 @@ export type MakeOptions = {
 
 /** What came of a generation; "failed" is a failure of the service, after which what was paid is given back. */
 export type Made =
-  | { kind: "made"; media: Media }
+  | ({ kind: "made"; media: Media } & Discardable)
   | { kind: "refused" | "failed"; error: string }
   | { kind: "unclear"; error: string; reason: string }
   | { kind: "not taken"; reason: string };
@@ -93,7 +93,7 @@ export async function makeVideo(
     const { file } = task;
     const video = { ...(await describeVideo(file)), file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
     const media = await insist(() => videos.keep(video, signal), { ...options, what: "The video cannot be kept" });
-    return { kind: "made", media };
+    return { ...outcome, media };
   } catch (error) {
     signal.throwIfAborted();
     return { kind: "failed", error: reasonOf(error) };

@@ -87,8 +87,10 @@ export function createQueue(options: QueueOptions): Queue {
       const made = await make(own);
       await removeFiles(id, { isMade: made.kind === "made" }, options);
       if (made.kind === "not taken") return store.release(id);
-      await endGeneration(id, made, own);
+      const isEnded = await endGeneration(id, made, own);
       wanted?.delete(id);
+      // Until then, a process that takes over would look for it there.
+      if (isEnded && made.kind === "made") await made.discard?.(signal);
     };
     const leave = async (error: unknown) => {
       if (!signal.aborted) {
