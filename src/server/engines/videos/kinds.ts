@@ -79,7 +79,8 @@ const dialects: readonly Dialect[] = [
   {
     id: "sglang",
     title: "SGLang",
-    probe: { path: "/v1/models", sign: /"owned_by":\s*"sglang"/ },
+    // FastVideo is a fork of it.
+    probe: { path: "/v1/models", sign: /"owned_by":\s*"(sglang|fastvideo)"/ },
     // Several releases refuse a multipart create that has no image.
     encoding: "json",
     imageFields: [inputReference],

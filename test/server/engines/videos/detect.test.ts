@@ -46,6 +46,10 @@ describe.each([
   });
 });
 
+test("FastVideo is found as the SGLang that it was forked from", async () => {
+  expect((await detect(ioFetch(createSglang({ owner: "fastvideo" })))).id).toBe("sglang");
+});
+
 test.each([
   [
     "a web page",

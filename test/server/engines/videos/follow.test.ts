@@ -140,7 +140,8 @@ test("a job that LiteLLM shows to another key alone fails at once, and says so",
 
 test.each(kindIds)("a 403 of a proxy before %s is survived", async (kind) => {
   const page = () => new Response("<h1>Blocked</h1>", { status: 403 });
-  const { make } = await start({ kind, onPoll: (_call, count) => (count < 5 ? page() : undefined) });
+  const refusal = () => (kind === "litellm" ? page() : json(403, { message: "blocked" }));
+  const { make } = await start({ kind, onPoll: (_call, count) => (count < 5 ? refusal() : undefined) });
   expect((await make()).outcome).toBe("made");
 });
 

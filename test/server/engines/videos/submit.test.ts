@@ -244,6 +244,15 @@ test("an older TensorRT-LLM gets the image as a file, and the size as it reads i
   ]);
 });
 
+test("several images are never left out: a vLLM-Omni that does not know their field gets one create", async () => {
+  const onCreate = () => fastApi(["body", "image_reference"], "Extra inputs are not permitted", "extra_forbidden");
+  const { make, posts, folder } = await start({ kind: "vllm-omni", onCreate });
+  const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
+  await writeFile(image.path, "pixels");
+  expect((await make({ images: [image, image] })).outcome).toMatch(/refused the request: HTTP 422/);
+  expect(posts()).toBe(1);
+});
+
 test.each(["audio_reference", "extra_params", "lora"])(
   "a create that is refused for %s is not sent without it: the video would be another one",
   async (name) => {

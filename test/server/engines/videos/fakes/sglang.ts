@@ -13,6 +13,8 @@ import { findInvalid, isInteger, isNumber, isSize, isText } from "./rules.ts";
 
 export type SglangOptions = FakeOptions & {
   model?: string;
+  /** "fastvideo", a fork, names itself. */
+  owner?: "sglang" | "fastvideo";
   /** The address of a bucket that the videos go to, such as "http://bucket.test/videos". The fake answers for it as well. */
   bucket?: string;
 };
@@ -30,7 +32,7 @@ const rules = {
 
 /** SGLang diffusion: unknown fields are kept, there are no keys, and a video that went to a bucket is not under `/content`. */
 export function createSglang(options: SglangOptions = {}): Fake {
-  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", bucket } = options;
+  const { model = "Wan-AI/Wan2.2-T2V-A14B-Diffusers", owner = "sglang", bucket } = options;
   const error = (status: number, detail: string) => json(status, { detail });
   const urlOf = ({ id }: Job) => (bucket === undefined ? null : `${bucket}/${id}.mp4`);
   const invalidBody = (field: string, reason: string) =>
@@ -80,9 +82,7 @@ export function createSglang(options: SglangOptions = {}): Fake {
         "/health": { status: "ok" },
         "/v1/models": {
           object: "list",
-          data: [
-            { id: model, object: "model", created: 1767225600, owned_by: "sglang", root: model, task_type: "T2V" },
-          ],
+          data: [{ id: model, object: "model", created: 1767225600, owned_by: owner, root: model, task_type: "T2V" }],
         },
       },
       check,
