@@ -84,7 +84,8 @@ export type Engine = {
   render(task: RenderTask, options: RenderOptions): Promise<RenderOutcome>;
   /**
    * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
-   * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused.
+   * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the
+   * engine can never be used as it is.
    */
   check(signal: AbortSignal): Promise<string>;
 };
