@@ -19,6 +19,8 @@ export type Call = { route: "create" | "poll"; request: Request; serve(): Promis
 export type ProviderOptions = {
   now: () => number;
   key?: string;
+  /** Where the videos are, in place of `openVideo`. */
+  videoUrl?: string;
   /** Answers in place of the provider; "drop" closes the connection. Asked again for each request, with how many there were of its route. */
   fault?: (call: Call, count: number) => Response | "drop" | undefined | Promise<Response | "drop" | undefined>;
 };
@@ -100,7 +102,7 @@ export function createFal(options: ProviderOptions) {
       completed: (id) =>
         json(200, {
           video: {
-            url: `${videoHost}/${id}.mp4?token=abc`,
+            url: options.videoUrl ?? `${videoHost}/${id}.mp4?token=abc`,
             content_type: "video/mp4",
             file_name: "output.mp4",
             file_size: video.length,
