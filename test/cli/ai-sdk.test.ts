@@ -65,9 +65,11 @@ test("a generate that is killed leaves its video to the same command: one start"
   expect(scene.starts).toEqual([{ id: "a-model", prompt: "a fox" }]);
 });
 
-test("serve and doctor show it", async () => {
+test("serve and doctor show it, and what to type for one that is missing", async () => {
   const { machine, engine } = await createScene();
-  const running = machine.run("serve", "--port", "0", "--media-port", "0", ...engine);
+  const missing = ["--engine", "seedance=ai-sdk:@vidgen-test/none#x"];
+  const running = machine.run("serve", "--port", "0", "--media-port", "0", ...engine, ...missing);
+  await running.said("seedance: @vidgen-test/none is not installed here (npm install @vidgen-test/none@latest)");
   await running.said("kling-2.6: made-up (AI SDK 1.2.3)");
   const { stdout } = await machine.vidgen("doctor");
   expect(stdout).toContain("kling-2.6: made-up (AI SDK 1.2.3)");

@@ -50,7 +50,9 @@ export async function checkEngine(
   try {
     return { ...checked, kind: await check(timeout.signal), error: null };
   } catch (error) {
-    return { ...checked, kind: null, error: error instanceof Error ? error.message : String(error) };
+    const reason = error instanceof Error ? error.message : String(error);
+    const hint = error instanceof VidgenError ? error.hint : undefined;
+    return { ...checked, kind: null, error: hint === undefined ? reason : `${reason} (${hint})` };
   } finally {
     timeout.clear();
   }

@@ -43,10 +43,10 @@ export async function loadPackage(
     openModel(id, fetch) {
       const { video, videoModel = video } = create?.({ fetch }) ?? {};
       const model = videoModel?.(id);
-      if (!model) throw usage(`${version} has no video models`, otherPackages);
+      if (!model) throw usage("has no video models", otherPackages);
       if (!model.doStart || !model.doStatus)
         throw usage(
-          `${version} makes a video in one long request (it has no doStart), which would be lost when that breaks off`,
+          `makes a video in one long request (${version} has no doStart), which would be lost when that breaks off`,
           needsNewer(name),
         );
       return model as SdkModel;
@@ -81,5 +81,5 @@ async function readExports(entry: string): Promise<{ create: Factory | undefined
   const [name = ""] = Object.keys(exported)
     .filter((each) => /^create[A-Z]/.test(each) && typeof exported[each] === "function")
     .sort((a, b) => a.length - b.length);
-  return { create: exported[name] as Factory | undefined, version: String(exported.VERSION ?? "") };
+  return { create: exported[name] as Factory | undefined, version: String(exported.VERSION ?? "its version") };
 }

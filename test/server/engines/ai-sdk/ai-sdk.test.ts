@@ -1,8 +1,10 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { usage } from "../../../../src/errors.ts";
 import { createAiSdkEngine } from "../../../../src/server/engines/ai-sdk/ai-sdk.ts";
 import type { SdkPackage } from "../../../../src/server/engines/ai-sdk/package.ts";
+import { checkEngine } from "../../../../src/server/engines/check.ts";
 import type { ImageFile } from "../../../../src/server/engines/engine.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { ioFetch, json, refusedConnection } from "../videos/fakes/fake.ts";
@@ -234,6 +236,21 @@ test("a package that sends a failed start again by itself sends it once", async 
   const { make, requests } = await startMadeUp(twice, () => json(500, {}));
   expect((await make()).outcome).toBe("unclear: HTTP 500");
   expect(requests()).toBe(1);
+});
+
+test("a package that cannot be used fails a video before anything is sent, and its owner is told", async () => {
+  const useless = {
+    version: "1.0.0",
+    openModel: () => {
+      throw usage("has no video models", "Use another one.");
+    },
+  };
+  const { make, engine, requests } = await startMadeUp(useless, () => json(200, {}));
+  const { outcome, checkpoints } = await make();
+  expect([outcome, checkpoints]).toEqual(["made-up has no video models; nothing was submitted", ["submitting", null]]);
+  const check = checkEngine(engine, createVirtualClock(), new AbortController().signal);
+  expect(await check).toMatchObject({ kind: null, error: "has no video models (Use another one.)" });
+  expect(requests()).toBe(0);
 });
 
 test("what a package warns of is told to the owner, and a video in its reply is saved", async () => {

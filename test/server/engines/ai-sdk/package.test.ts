@@ -56,8 +56,12 @@ test.each(["@some/none", "fs", "node:fs"])("%s is not installed, and what to typ
 });
 
 test.each([
-  ["that makes a video in one long request", `{ doGenerate() {} }`, /^1\.0\.0 makes a video in one long request/],
-  ["without video models", "undefined", /^1\.0\.0 has no video models$/],
+  [
+    "that makes a video in one long request",
+    `{ doGenerate() {} }`,
+    /^makes a video in one long request \(1\.0\.0 has no doStart\)/,
+  ],
+  ["without video models", "undefined", /^has no video models$/],
 ])("a package %s is refused", async (_name, model, message) => {
   const { openModel } = await loadPackage("some", [await createFolder({ some: packageOf("1.0.0", model) })]);
   expect(() => openModel("x", unused)).toThrow(
@@ -68,7 +72,7 @@ test.each([
 test("a package that is no provider is refused, and so is one that cannot be loaded", async () => {
   const folder = await createFolder({ lib: "export const a = 1;", broken: 'throw new Error("needs a newer Node");' });
   const { openModel } = await loadPackage("lib", [folder]);
-  expect(() => openModel("x", unused)).toThrow(/has no video models$/);
+  expect(() => openModel("x", unused)).toThrow(/^has no video models$/);
   await expect(loadPackage("broken", [folder])).rejects.toMatchObject({
     code: "usage",
     message: "cannot be loaded (needs a newer Node)",
