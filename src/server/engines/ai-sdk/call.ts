@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { HttpResponse, Io } from "../../../io.ts";
 import { type Reply, readReply } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
+import { describe } from "../upstream/upstream.ts";
 
 /** What came of a request: its reply, or why there is none. */
 export type Answer = Reply | { error: unknown };
@@ -61,4 +62,9 @@ export function isSuccess(answer: Answer): boolean {
 function secretIn({ headers }: Request): string | undefined {
   const [, value] = [...headers].find(([name]) => /^authorization$|-(key|token)$/.test(name)) ?? [];
   return value?.split(" ").at(-1);
+}
+
+/** What a package says; Node's error about a header that it cannot send repeats the header, which is the key. */
+export function describeError(error: unknown): string {
+  return describe(error).replace(/".*" is an invalid header value/, "the key cannot be sent in a header");
 }

@@ -3,7 +3,7 @@ import { missingMs } from "../upstream/follow.ts";
 import { clean, type Job, wordsOf } from "../upstream/reply.ts";
 import { notNowStatuses } from "../upstream/submit.ts";
 import { describe, type Upstream } from "../upstream/upstream.ts";
-import { type Answer, createCall, isSuccess } from "./call.ts";
+import { type Answer, createCall, describeError, isSuccess } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 
 const videoSchema = z.discriminatedUnion("type", [
@@ -55,7 +55,7 @@ async function ask(model: SdkModel, operation: string, signal: AbortSignal): Pro
       ? jobWith({ status: "completed", url: addressOf(told.videos[0]) })
       : jobWith({ status: "pending" });
   } catch (error) {
-    return { problem: describe(error), isTold: false };
+    return { problem: describeError(error), isTold: false };
   }
 }
 

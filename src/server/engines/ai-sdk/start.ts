@@ -2,9 +2,8 @@ import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import type { RenderTask } from "../engine.ts";
 import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
-import { describe } from "../upstream/upstream.ts";
 import { sizeText, wholeSeconds } from "../videos/kinds.ts";
-import { type Answer, createCall } from "./call.ts";
+import { type Answer, createCall, describeError } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 
 /** What came of a start; a refusal that is not sent comes from the package itself. */
@@ -42,7 +41,7 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
 }
 
 function judge(error: unknown, name: string, answer: Answer | undefined): Started | NoCredits {
-  if (!answer) return { kind: "refused", error: `${name} ${describe(error)}`, isSent: false };
+  if (!answer) return { kind: "refused", error: `${name} ${describeError(error)}`, isSent: false };
   if (!("status" in answer)) throw answer.error;
   const { kind, reason } = judgeReply(answer);
   return kind === "refused"

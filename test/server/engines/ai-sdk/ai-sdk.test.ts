@@ -191,6 +191,16 @@ describe("a start", () => {
   });
 });
 
+test.each(names)("a key for %s that no header can hold is in no message", async (packageName) => {
+  vi.stubEnv(providers[packageName].variable, "canary\n0123456789");
+  const { make, notes, fake } = await start({ packageName });
+  const job = JSON.stringify(providers[packageName].operation);
+  const outcomes = [(await make()).outcome, (await make({ resume: { state: "submitted", job } })).outcome];
+  expect(outcomes[0]).toMatch(/the key cannot be sent in a header.*; nothing was submitted$/);
+  expect([...outcomes, ...notes].join()).not.toContain("canary");
+  expect(fake.creates).toEqual([]);
+});
+
 /** A package that is no real one. */
 function createPackage(doStart: (send: () => Promise<Response>) => Promise<unknown>, told: unknown = {}): SdkPackage {
   return {
