@@ -74,9 +74,9 @@ function findListed(answer: Answer | undefined): Job | undefined {
   return listed && jobWith({ status: "completed", url: listed.output[0] });
 }
 
-/** A refusal of this request alone, and a 2xx that the package cannot read, such as a proxy's page, say nothing about the video. */
+/** A page of a proxy, a refusal of this request alone, and a 2xx that the package could not read say nothing about the video. */
 function isAboutVideo({ isTold }: Problem, answer: Answer | undefined): boolean {
-  if (!answer || !("status" in answer)) return false;
+  if (!answer || !("status" in answer) || answer.json === undefined) return false;
   const { status } = answer;
   if (isSuccess(answer)) return isTold;
   return status >= 400 && status < 500 && ![404, 408, ...notNowStatuses].includes(status);

@@ -283,6 +283,19 @@ describe("a look", () => {
     }
   });
 
+  test.each([
+    ["a page with a 200", names, () => new Response("<h1>Back soon</h1>")],
+    ["a page with a 400", names, () => new Response("<h1>Bad Request</h1>", { status: 400 })],
+    ["a reply that the package cannot read", ["@ai-sdk/replicate"] as const, () => json(200, [])],
+  ])("that gets %s for minutes is one of many", async (_name, packageNames, answer) => {
+    const fault: ProviderOptions["fault"] = ({ route }, count) =>
+      route === "poll" && count <= 8 ? answer() : undefined;
+    for (const packageName of packageNames) {
+      const { make } = await start({ packageName, fault });
+      expect(await make()).toMatchObject({ outcome: "made", seconds: expect.toSatisfy((seconds) => seconds > 120) });
+    }
+  });
+
   test("at a 4xx or an error that does not repeat is one of many", async () => {
     for (const packageName of names) {
       const { make } = await start({
