@@ -63,7 +63,7 @@ export type RenderOutcome =
 
 /** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */
 export type Engine = {
-  /** How messages and checkpoints call it: "preview", or its address. */
+  /** How messages and checkpoints call it: "preview", its address, or its package. */
   name: string;
   /** What the model is called there, where the owner named it. */
   upstreamModel?: string | undefined;

@@ -26,21 +26,23 @@ const ownHeaders = ["user-agent", "content-length", "idempotency-key"];
  */
 export function createCall({ fetch }: Pick<Io, "fetch">, signals: Partial<SubmitSignals>): Call {
   let answer: Answer | undefined;
-  const send = async (request: Request): Promise<HttpResponse> => {
+  const send = async (request: Request, given: [string, string][]): Promise<HttpResponse> => {
     const { url, method } = request;
-    const given = [...request.headers].filter(([name]) => !ownHeaders.includes(name));
-    const headers = Object.fromEntries([...given, ["Idempotency-Key", randomUUID()]]);
-    const body = new Uint8Array(await request.arrayBuffer());
-    return fetch(url, { method, headers, ...(body.byteLength > 0 && { body }), ...signals });
+    const headers = Object.fromEntries(given);
+    if (method === "GET") return fetch(url, { headers, ...signals });
+    // By this header `fetch` knows whether the request was sent.
+    headers["Idempotency-Key"] = randomUUID();
+    return fetch(url, { method, headers, body: new Uint8Array(await request.arrayBuffer()), ...signals });
   };
   return {
     async fetch(...args) {
       if (answer && !isSuccess(answer)) throw new Error("vidgen sends nothing more after a request that failed");
       const request = new Request(...args);
+      const given = [...request.headers].filter(([name]) => !ownHeaders.includes(name));
       answer = { error: new Error("no response") };
       try {
-        const reply = await send(request);
-        const read = await readReply(reply, { maxBytes: maxReplyBytes, secret: secretIn(request) });
+        const reply = await send(request, given);
+        const read = await readReply(reply, { maxBytes: maxReplyBytes, secret: secretIn(given) });
         answer = read;
         const headers = { "Content-Type": reply.headers.get("Content-Type") ?? "application/json" };
         return new Response(read.text || null, { status: read.status, headers });
@@ -59,8 +61,8 @@ export function isSuccess(answer: Answer): boolean {
 }
 
 /** The key, which the package has read itself: `Authorization: Key ...`, or a header of its own. */
-function secretIn({ headers }: Request): string | undefined {
-  const [, value] = [...headers].find(([name]) => /^authorization$|-(key|token)$/.test(name)) ?? [];
+function secretIn(headers: [string, string][]): string | undefined {
+  const [, value] = headers.find(([name]) => /^authorization$|-(key|token)$/.test(name)) ?? [];
   return value?.split(" ").at(-1);
 }
 

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { unlessAborted } from "../../../client/http.ts";
 import { missingMs } from "../upstream/follow.ts";
 import { clean, type Job, wordsOf } from "../upstream/reply.ts";
 import { notNowStatuses } from "../upstream/submit.ts";
@@ -34,22 +35,22 @@ export function createLook({ openModel, fetch, io }: Pick<Sdk, "openModel" | "fe
     const call = createCall({ fetch }, { signal });
     const told = await ask(await openModel(call.fetch), operation, signal);
     const answer = call.answer();
-    const job = "problem" in told ? findListed(answer) : told;
-    const isEnd = !job && isAboutVideo(told as Problem, answer);
-    if (!isEnd) problemsAt.delete(operation);
-    if (job) return job;
-    const { problem } = told as Problem;
-    const words = answer && !isSuccess(answer) ? wordsIn(answer) : problem;
-    const since = problemsAt.get(operation) ?? io.now();
-    if (isEnd) problemsAt.set(operation, since);
-    if (isEnd && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
+    const found = "problem" in told ? (findListed(answer) ?? told) : told;
+    const isProblem = "problem" in found;
+    const since = isProblem && isAboutVideo(found, answer) ? (problemsAt.get(operation) ?? io.now()) : undefined;
+    if (since === undefined) problemsAt.delete(operation);
+    else problemsAt.set(operation, since);
+    if (!isProblem) return found;
+    const words = answer && !isSuccess(answer) ? wordsIn(answer) : found.problem;
+    if (since !== undefined && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
     return { trouble: words, isMissing: answer !== undefined && "status" in answer && answer.status === 404 };
   };
 }
 
 async function ask(model: SdkModel, operation: string, signal: AbortSignal): Promise<Job | Problem> {
   try {
-    const told = toldSchema.parse(await model.doStatus({ operation: JSON.parse(operation), abortSignal: signal }));
+    const asking = Promise.resolve(model.doStatus({ operation: JSON.parse(operation), abortSignal: signal }));
+    const told = toldSchema.parse(await unlessAborted(asking, signal));
     if (told.status === "error") return { problem: clean(told.error), isTold: true };
     return told.status === "completed"
       ? jobWith({ status: "completed", url: addressOf(told.videos[0]) })

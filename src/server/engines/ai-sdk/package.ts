@@ -41,8 +41,8 @@ export async function loadPackage(
   return {
     version,
     openModel(id, fetch) {
-      const { video, videoModel = video } = create?.({ fetch }) ?? {};
-      const model = videoModel?.(id);
+      const provider = create?.({ fetch });
+      const model = provider?.videoModel?.(id) ?? provider?.video?.(id);
       if (!model) throw usage("has no video models", otherPackages);
       if (!model.doStart || !model.doStatus)
         throw usage(
@@ -71,8 +71,8 @@ function findEntry(name: string, file: string): string | undefined {
 }
 
 type Factory = (settings: { fetch: typeof globalThis.fetch }) => {
-  video?: (id: string) => Partial<SdkModel>;
-  videoModel?: (id: string) => Partial<SdkModel>;
+  video?(id: string): Partial<SdkModel>;
+  videoModel?(id: string): Partial<SdkModel>;
 };
 
 /** A package exports `createFal`; one that exports more of such names has helpers with longer ones. */

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
+import { unlessAborted } from "../../../client/http.ts";
 import type { RenderTask } from "../engine.ts";
 import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
 import { sizeText, wholeSeconds } from "../videos/kinds.ts";
@@ -26,7 +27,8 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
       try {
         const model = await openModel(call.fetch);
         const given = await toCallOptions(task, model);
-        const started = startedSchema.parse(await model.doStart({ ...given, abortSignal: signals.signal }));
+        const starting = Promise.resolve(model.doStart({ ...given, abortSignal: signals.signal }));
+        const started = startedSchema.parse(await unlessAborted(starting, signals.signal));
         for (const warning of started.warnings) onNote(`${name} warns: ${wordsOf(warning)}`);
         return { kind: "submitted", submitted: { job: JSON.stringify(started.operation) } };
       } catch (error) {
@@ -41,12 +43,20 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
 }
 
 function judge(error: unknown, name: string, answer: Answer | undefined): Started | NoCredits {
-  if (!answer) return { kind: "refused", error: `${name} ${describeError(error)}`, isSent: false };
+  if (!answer) return judgeUnseen(error, name);
   if (!("status" in answer)) throw answer.error;
   const { kind, reason } = judgeReply(answer);
   return kind === "refused"
     ? { kind, error: `${name} refused the request: ${reason}`, isSent: true }
     : { kind, reason };
+}
+
+/** An error without a request that vidgen saw; one that tells of a request was sent in the package's own way. */
+function judgeUnseen(error: unknown, name: string): Started {
+  const words = describeError(error);
+  return error instanceof Error && error.name === "AI_APICallError"
+    ? { kind: "unclear", reason: `it was not sent through vidgen: ${words}` }
+    : { kind: "refused", error: `${name} ${words}`, isSent: false };
 }
 
 /** What the start left open is left to the model, as is what only some models have. */

@@ -2,6 +2,7 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { usage } from "../../../../src/errors.ts";
+import type { Io } from "../../../../src/io.ts";
 import { createAiSdkEngine } from "../../../../src/server/engines/ai-sdk/ai-sdk.ts";
 import type { SdkPackage } from "../../../../src/server/engines/ai-sdk/package.ts";
 import { checkEngine } from "../../../../src/server/engines/check.ts";
@@ -218,7 +219,8 @@ function createPackage(doStart: (send: () => Promise<Response>) => Promise<unkno
 
 async function startMadeUp(made: SdkPackage, answer: () => Response) {
   let requests = 0;
-  const fetch = async () => {
+  const fetch: Io["fetch"] = async (_url, { signal } = {}) => {
+    signal?.throwIfAborted();
     requests++;
     return answer();
   };
@@ -246,6 +248,28 @@ test("a package that sends a failed start again by itself sends it once", async 
   const { make, requests } = await startMadeUp(twice, () => json(500, {}));
   expect((await make()).outcome).toBe("unclear: HTTP 500");
   expect(requests()).toBe(1);
+});
+
+test("a package that sends a start in its own way, and fails, leaves it unclear", async () => {
+  const own = createPackage(async () => {
+    throw Object.assign(new Error("Bad Gateway"), { name: "AI_APICallError" });
+  });
+  const { make } = await startMadeUp(own, () => json(200, {}));
+  const { outcome, checkpoints } = await make();
+  expect([outcome, checkpoints]).toEqual(["unclear: it was not sent through vidgen: Bad Gateway", ["submitting"]]);
+});
+
+test("a package that never settles ends at its time limit, and what it sends later is not sent", async () => {
+  let sendLater: (() => Promise<Response>) | undefined;
+  const silent = createPackage((send) => {
+    sendLater = send;
+    return new Promise(() => {});
+  });
+  const { make, clock, requests } = await startMadeUp(silent, () => json(200, {}));
+  void clock.sleep(timeoutMs + 1);
+  expect((await make()).outcome).toBe("made-up no response within 30 min; nothing was submitted");
+  await expect(sendLater?.()).rejects.toThrow("no response within 30 min");
+  expect(requests()).toBe(0);
 });
 
 test("a package that cannot be used fails a video before anything is sent, and its owner is told", async () => {
