@@ -56,7 +56,7 @@ function judgeUnseen(error: unknown, name: string): Started {
   const words = describeError(error);
   return error instanceof Error && error.name === "AI_APICallError"
     ? { kind: "unclear", reason: `it was not sent through vidgen: ${words}` }
-    : { kind: "refused", error: `${name} ${words}`, isSent: false };
+    : { kind: "refused", error: `${name}: ${words}`, isSent: false };
 }
 
 /** What the start left open is left to the model, as is what only some models have. */

@@ -111,7 +111,7 @@ describe.each(names)("%s", (packageName) => {
       hint: `export ${variable}=...`,
     });
     const { outcome, checkpoints } = await make();
-    expect(outcome).toMatch(/^@ai-sdk\/\w+ .*API key is missing.*; nothing was submitted$/);
+    expect(outcome).toMatch(/^@ai-sdk\/\w+: .*API key is missing.*; nothing was submitted$/);
     expect([checkpoints, fake.creates]).toEqual([["submitting", null], []]);
   });
 
@@ -267,7 +267,7 @@ test("a package that never settles ends at its time limit, and what it sends lat
   });
   const { make, clock, requests } = await startMadeUp(silent, () => json(200, {}));
   void clock.sleep(timeoutMs + 1);
-  expect((await make()).outcome).toBe("made-up no response within 30 min; nothing was submitted");
+  expect((await make()).outcome).toBe("made-up: no response within 30 min; nothing was submitted");
   await expect(sendLater?.()).rejects.toThrow("no response within 30 min");
   expect(requests()).toBe(0);
 });
@@ -281,7 +281,7 @@ test("a package that cannot be used fails a video before anything is sent, and i
   };
   const { make, engine, requests } = await startMadeUp(useless, () => json(200, {}));
   const { outcome, checkpoints } = await make();
-  expect([outcome, checkpoints]).toEqual(["made-up has no video models; nothing was submitted", ["submitting", null]]);
+  expect([outcome, checkpoints]).toEqual(["made-up: has no video models; nothing was submitted", ["submitting", null]]);
   const check = checkEngine(engine, createVirtualClock(), new AbortController().signal);
   expect(await check).toMatchObject({ kind: null, error: "has no video models (Use another one.)" });
   expect(requests()).toBe(0);
