@@ -57,7 +57,7 @@ export async function loadPackage(
 const otherPackages = "@ai-sdk/fal, @ai-sdk/replicate, @ai-sdk/google and @ai-sdk/xai have some.";
 
 function needsNewer(name: string): string {
-  return `npm install ${name}@latest, with Node 22: on an older Node, npm chooses a version that is too old.`;
+  return `A newer version may do: npm install ${name}@latest, with Node 22; for an older Node, npm chooses older versions.`;
 }
 
 /** Node's own modules have no path, and are no packages. */

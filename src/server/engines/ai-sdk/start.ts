@@ -53,7 +53,7 @@ function judge(error: unknown, name: string, answer: Answer | undefined): Starte
 
 /** An error without a request that vidgen saw; one that tells of a request was sent in the package's own way. */
 function judgeUnseen(error: unknown, name: string): Started {
-  const words = describeError(error);
+  const words = describeError(error).replace(/\.$/, "");
   return error instanceof Error && error.name === "AI_APICallError"
     ? { kind: "unclear", reason: `it was not sent through vidgen: ${words}` }
     : { kind: "refused", error: `${name}: ${words}`, isSent: false };

@@ -111,7 +111,7 @@ describe.each(names)("%s", (packageName) => {
       hint: `export ${variable}=...`,
     });
     const { outcome, checkpoints } = await make();
-    expect(outcome).toMatch(/^@ai-sdk\/\w+: .*API key is missing.*; nothing was submitted$/);
+    expect(outcome).toMatch(/^@ai-sdk\/\w+: .*API key is missing.*variable; nothing was submitted$/);
     expect([checkpoints, fake.creates]).toEqual([["submitting", null], []]);
   });
 
