@@ -42,14 +42,20 @@ beforeEach(() => {
   for (const { variable } of Object.values(providers)) vi.stubEnv(variable, key);
 });
 
-type Settings = Partial<ProviderOptions> & { packageName?: PackageName; isList?: boolean };
+type Settings = Partial<ProviderOptions> & {
+  packageName?: PackageName;
+  isList?: boolean;
+  /** Answers on other hosts than the provider's. */
+  elsewhere?: (request: Request) => Response | undefined;
+};
 
-async function start({ packageName = "@ai-sdk/fal", ...options }: Settings = {}) {
+async function start({ packageName = "@ai-sdk/fal", elsewhere, ...options }: Settings = {}) {
   const clock = createVirtualClock();
   const { create, model } = providers[packageName];
   const fake = create({ now: clock.now, key, ...options });
   const opened: string[] = [];
-  const engine = await createTestEngine(ioFetch(fake), {
+  const fetch = async (request: Request) => elsewhere?.(request) ?? fake.fetch(request);
+  const engine = await createTestEngine(ioFetch({ fetch }), {
     clock,
     open: async (url) => {
       opened.push(url);
@@ -200,6 +206,27 @@ test.each(names)("a key for %s that no header can hold is in no message", async 
   expect(outcomes[0]).toMatch(/the key cannot be sent in a header.*; nothing was submitted$/);
   expect([...outcomes, ...notes].join()).not.toContain("canary");
   expect(fake.creates).toEqual([]);
+});
+
+test.each(names)("the key for %s goes to no other host that a reply names", async (packageName) => {
+  const url = "https://elsewhere.test/requests/job1";
+  const seen: (string | null)[] = [];
+  const { make } = await start({
+    packageName,
+    elsewhere(request) {
+      if (!request.url.startsWith("https://elsewhere.test/")) return undefined;
+      seen.push(request.headers.get("Authorization"));
+      return json(404, { detail: "Not found" });
+    },
+    fault: ({ route }) =>
+      route === "create"
+        ? json(201, { id: "job1", status: "starting", request_id: "job1", response_url: url, urls: { get: url } })
+        : undefined,
+  });
+  const { outcome } = await make();
+  expect(outcome).not.toBe("made");
+  expect(seen.length).toBeGreaterThan(0);
+  expect(seen.filter((authorization) => authorization !== null)).toEqual([]);
 });
 
 /** A package that is no real one. */
