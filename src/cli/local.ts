@@ -168,10 +168,7 @@ function checkAnnounced(
   const { engines = [], is_command = false } = announcement ?? {};
   const where = `The local service already runs${is_command ? " inside another command" : ""}, at ${baseUrl}, with `;
   const names = engines.map(({ name }) => name).join(", ") || "other engines";
-  const own = wanted.map(({ models, server }) => ({
-    models,
-    id: idOf(server?.url ?? "preview", server?.upstreamModel),
-  }));
+  const own = wanted.map(({ models, name, upstreamModel }) => ({ models, id: idOf(name, upstreamModel) }));
   const theirs = engines.map(({ name, upstream_model, models }) => ({ models, id: idOf(name, upstream_model) }));
   const isSame = own.every(({ models }) => models.every((model) => idsFor(model, own) === idsFor(model, theirs)));
   const way = is_command ? "Wait until that command has ended" : "Stop it first, or leave out --engine to use it";

@@ -159,7 +159,19 @@ export function engineKeyNames(env: Io["env"]): string[] {
   );
 }
 
-const providerKeys = ["OPENROUTER_API_KEY"];
+const providerKeys = [
+  "OPENROUTER_API_KEY",
+  // Those that the packages of the AI SDK read.
+  "AI_GATEWAY_API_KEY",
+  "ALIBABA_API_KEY",
+  "ARK_API_KEY",
+  "BFL_API_KEY",
+  "FAL_API_KEY",
+  "FAL_KEY",
+  "GOOGLE_GENERATIVE_AI_API_KEY",
+  "REPLICATE_API_TOKEN",
+  "XAI_API_KEY",
+];
 
 /**
  * All keys of the environment and of the saved file, which are never printed. Without the checks of `readSaved`: a file that cannot be read

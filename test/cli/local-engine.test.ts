@@ -56,7 +56,7 @@ test.each(["VIDGEN_ENGINE", "saved"])("set once by %s, no flag is needed", async
 });
 
 test("what one command has started, status asks for and wait goes on with", async () => {
-  const { fake, generate, saved, world } = await createScene();
+  const { fake, saved, world } = await createScene();
   const started = await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "--engine", "openrouter", "--no-wait");
   const id = started.stdout.trim();
   const status = await world.vidgen("status", id, "--engine", "openrouter");

@@ -16,21 +16,23 @@ export async function checkEngines(
   return Promise.all(engines.map((engine) => checkEngine(engine, clock, signal)));
 }
 
-/** Throws `auth` when an engine refuses its key: what is started for it would wait in vain. Other trouble may pass, and counts for nothing. */
+/**
+ * Throws `auth` when an engine refuses its key, and `usage` when it cannot be used at all: what is started for it would wait in vain. Other
+ * trouble may pass, and counts for nothing.
+ */
 export async function checkEngineKeys(
   engines: readonly Engine[],
   { limit }: Pick<Clock, "limit">,
   signal: AbortSignal,
 ): Promise<void> {
   const timeout = limit(limitMs, signal, new Error("no response"));
-  const isRefused = (error: unknown) => error instanceof VidgenError && error.code === "auth";
   const checkOne = async ({ name, check }: Engine) => {
     const error = await check(timeout.signal).then(
       () => undefined,
       (thrown) => thrown,
     );
-    if (isRefused(error))
-      throw new VidgenError("auth", `${name} ${error.message}. Nothing was sent.`, { hint: keyHint });
+    if (error instanceof VidgenError)
+      throw new VidgenError(error.code, `${name} ${error.message}.`, { hint: error.hint ?? keyHint });
   };
   await Promise.all(engines.map(checkOne)).finally(timeout.clear);
   signal.throwIfAborted();
@@ -48,7 +50,9 @@ export async function checkEngine(
   try {
     return { ...checked, kind: await check(timeout.signal), error: null };
   } catch (error) {
-    return { ...checked, kind: null, error: error instanceof Error ? error.message : String(error) };
+    const reason = error instanceof Error ? error.message : String(error);
+    const hint = error instanceof VidgenError ? error.hint : undefined;
+    return { ...checked, kind: null, error: hint === undefined ? reason : `${reason} (${hint})` };
   } finally {
     timeout.clear();
   }

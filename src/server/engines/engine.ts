@@ -99,7 +99,7 @@ export type RenderOutcome =
 
 /** What makes the videos of generations (interface section 3: "video produced" or "model run does not succeed"). */
 export type Engine = {
-  /** How messages and checkpoints call it: "preview", or its address. */
+  /** How messages and checkpoints call it: "preview", its address, or its package. */
   name: string;
   /** What the model is called there, where the owner named it. */
   upstreamModel?: string | undefined;
@@ -120,7 +120,8 @@ export type Engine = {
   render(task: RenderTask, options: RenderOptions): Promise<RenderOutcome>;
   /**
    * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
-   * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused.
+   * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the
+   * engine can never be used as it is.
    */
   check(signal: AbortSignal): Promise<string>;
 };

@@ -3,6 +3,7 @@ import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findForbiddenKind } from "../outbound/addresses.ts";
 import { createOutbound } from "../outbound/outbound.ts";
+import { createAiSdkEngine } from "./ai-sdk/ai-sdk.ts";
 import type { Engine } from "./engine.ts";
 import { createKeyFinder, type ReadKey } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
@@ -36,7 +37,12 @@ export function createEngines(
   const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, readKey);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: jobs })];
-  return specs.map(({ models, server }) => {
+  return specs.map(({ models, server, packageName, upstreamModel = "" }) => {
+    if (packageName !== undefined) {
+      const { open } = createOutbound({ allowLoopback: () => false, clock: io });
+      const options = { packageName, upstreamModel, timeoutMs, onNote };
+      return createAiSdkEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
+    }
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
     const options = { ...server, key: findKey(server), timeoutMs, keepUpstream, onNote };
@@ -57,7 +63,7 @@ export function readEngines(texts: readonly string[]): PlannedEngine[] {
     const { model, server } = spec;
     const able = server ? others.filter((known) => canServe(server, known)) : others;
     const models = model === undefined ? able.map(({ id }) => id) : [model];
-    if (models.length === 0) throw usage(`--engine ${server?.url ?? "preview"} is left without a model.`, specExample);
+    if (models.length === 0) throw usage(`--engine ${spec.name} is left without a model.`, specExample);
     return { ...spec, models };
   });
 }

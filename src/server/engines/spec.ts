@@ -2,11 +2,17 @@ import { findModel } from "../../client/models.ts";
 import { usage } from "../../errors.ts";
 import { type Kind, kinds, maxImagesOf } from "./videos/kinds.ts";
 
-/** An engine as `--engine` names it; without `server` it is the preview. */
+/** An engine as `--engine` names it; without `server` and `packageName` it is the preview. */
 export type EngineSpec = {
   /** The model that it serves; without one, those that no other engine is named for. */
   model: string | undefined;
+  /** How messages call it: "preview", its address, or its package. */
+  name: string;
+  /** What the model is called there, where the owner named it. */
+  upstreamModel: string | undefined;
   server: ServerSpec | undefined;
+  /** The npm package of a provider of the AI SDK. */
+  packageName?: string;
 };
 
 export type ServerSpec = {
@@ -17,13 +23,14 @@ export type ServerSpec = {
   upstreamModel: string | undefined;
 };
 
-export const specExample = `Write [model=]kind[:url][#upstream-model], such as wan-2.5=http://gpu-1:8091, wan-2.5=${kinds[0]?.id}:http://gpu-1:8091 or preview. The kinds are preview, ${kinds.map(({ id }) => id).join(", ")}.`;
+export const specExample = `Write [model=]kind[:url][#upstream-model], such as wan-2.5=http://gpu-1:8091, wan-2.5=${kinds[0]?.id}:http://gpu-1:8091 or preview. The kinds are preview, ${kinds.map(({ id }) => id).join(", ")} and ai-sdk.`;
 
 const pattern =
   /^(?:((?:(?!:\/\/)[^=#\s])+)=)?(?:([a-z][\w-]*)(?::(https?:\/\/[^#\s]+))?|(https?:\/\/[^#\s]+))(?:#(\S+))?$/i;
 
 /** Reads `[model=]kind[:url][#upstream-model]`; a url alone is a server whose kind is found out. Throws `usage`. */
 export function readSpec(text: string): EngineSpec {
+  if (/^([^=]*=)?ai-sdk(:|$)/i.test(text)) return readSdkSpec(text);
   const [isRead, model, kindId, kindUrl, addressAlone, upstreamModel] = pattern.exec(text) ?? [];
   const isPreview = kindId?.toLowerCase() === "preview";
   const named = kinds.find(({ id }) => id === kindId?.toLowerCase());
@@ -31,7 +38,7 @@ export function readSpec(text: string): EngineSpec {
   const isKnown = isPreview ? url === undefined && upstreamModel === undefined : kindId === undefined || named;
   if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url)))
     throw usage(`--engine cannot be "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".`, specExample);
-  if (isPreview) return { model, server: undefined };
+  if (isPreview) return { model, name: "preview", upstreamModel, server: undefined };
   if (url === undefined) throw usage(`--engine ${text} needs an address.`, `Write ${kindId}:http://gpu-1:8091.`);
   const { username, password, search, origin, pathname } = new URL(url);
   // The text is not repeated here, since it may contain a password.
@@ -42,31 +49,50 @@ export function readSpec(text: string): EngineSpec {
     );
   const kind = named ?? kinds.find(({ provider }) => provider && new URL(provider.url).origin === origin);
   const hasModel = upstreamModel !== undefined || !findModel(model ?? "") || kind?.provider?.models[model ?? ""];
-  const { min = 0, max } = findModel(model ?? "")?.images ?? {};
-  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => id);
-  if (min > maxImagesOf(kind))
-    throw usage(
-      `--engine cannot serve ${model}: it needs ${min} to ${max} images, and ${kind?.title ?? "a server whose kind is not named"} takes ${maxImagesOf(kind)}.`,
-      `--engine ${model}=${able.join(" or ")}:<address> takes them, and --engine ${model}=preview serves previews of it.`,
-    );
+  checkImages(model, { title: kind?.title ?? "a server whose kind is not named", maxImages: maxImagesOf(kind) });
   if (kind?.provider && !hasModel)
     throw usage(
       `${kind.title} has no model like ${model}.`,
       `--engine ${model}=${kind.id}#<model> names one of its own.`,
     );
-  return { model, server: { url: origin + pathname.replace(/(\/v1(\/videos)?)?\/*$/, ""), kind, upstreamModel } };
+  const name = origin + pathname.replace(/(\/v1(\/videos)?)?\/*$/, "");
+  return { model, name, upstreamModel, server: { url: name, kind, upstreamModel } };
+}
+
+/** A package by its name alone, never by a path: what lies in a folder is not run because it lies there. */
+const sdkPattern = /^([^=#\s]+)=ai-sdk:((?:@[a-z0-9][\w.-]*\/)?[a-z0-9][\w.-]*)#(\S+)$/i;
+
+/** A package has models of many kinds: both names of the model are needed. */
+function readSdkSpec(text: string): EngineSpec {
+  const [, model, packageName, upstreamModel] = sdkPattern.exec(text) ?? [];
+  if (packageName === undefined)
+    throw usage(
+      `--engine cannot be "${text}".`,
+      "Write model=ai-sdk:package#model-of-the-provider, such as kling-2.6=ai-sdk:@ai-sdk/fal#fal-ai/kling-video/v2.6/pro/text-to-video.",
+    );
+  checkImages(model, { title: packageName, maxImages: 1 });
+  return { model, name: packageName, upstreamModel, server: undefined, packageName };
+}
+
+/** Throws `usage` for a model that needs more images than the engine takes. */
+function checkImages(model: string | undefined, { title, maxImages }: { title: string; maxImages: number }): void {
+  const { min = 0, max } = findModel(model ?? "")?.images ?? {};
+  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => id);
+  if (min > maxImages)
+    throw usage(
+      `--engine cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,
+      `--engine ${model}=${able.join(" or ")}:<address> takes them, and --engine ${model}=preview serves previews of it.`,
+    );
 }
 
 /** Throws `usage` when two engines are the same. */
 export function checkRepeats(specs: readonly EngineSpec[]): void {
-  const words = specs.map(({ model, server }) =>
-    [model ?? "", server?.url ?? "preview", server?.upstreamModel ?? ""].join(" "),
-  );
+  const words = specs.map(({ model, name, upstreamModel }) => [model ?? "", name, upstreamModel ?? ""].join(" "));
   const repeat = specs.find((_, index) => words.indexOf(words[index] ?? "") < index);
   if (!repeat) return;
-  const { model, server } = repeat;
+  const { model, name } = repeat;
   throw usage(
-    `--engine names ${server?.url ?? "preview"}${model === undefined ? "" : ` for ${model}`} twice.`,
+    `--engine names ${name}${model === undefined ? "" : ` for ${model}`} twice.`,
     "--jobs says how many generations an engine makes at the same time.",
   );
 }

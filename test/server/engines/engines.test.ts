@@ -81,6 +81,49 @@ test("several images are for a server whose kind is named and takes them: what i
   expect(read(["vllm-omni:http://gpu-1"])[0]?.models).toContain("kling-1.6-elements");
 });
 
+describe("a package of the AI SDK", () => {
+  const spec = "kling-2.6=ai-sdk:@ai-sdk/fal#fal-ai/kling-video/v2.6/pro/text-to-video";
+
+  test("serves the one model that is named for it", () => {
+    const [sdk, others] = read([spec, "preview"]);
+    expect(sdk).toMatchObject({
+      name: "@ai-sdk/fal",
+      upstreamModel: "fal-ai/kling-video/v2.6/pro/text-to-video",
+      models: ["kling-2.6"],
+      isSimulation: false,
+    });
+    expect(others?.models).not.toContain("kling-2.6");
+    expect(read([spec, "kling-2.6=ai-sdk:@ai-sdk/fal#another"])).toHaveLength(2);
+    expect(() => read([spec, spec])).toThrow("--engine names @ai-sdk/fal for kling-2.6 twice.");
+  });
+
+  test.each([
+    "ai-sdk",
+    "ai-sdk:@ai-sdk/fal",
+    "ai-sdk:@ai-sdk/fal#a-model",
+    "kling-2.6=ai-sdk:@ai-sdk/fal",
+    "kling-2.6=ai-sdk:#a-model",
+    "kling-2.6=ai-sdk:./fal#a-model",
+    "kling-2.6=ai-sdk:../fal#a-model",
+    "kling-2.6=ai-sdk:/tmp/fal#a-model",
+    "kling-2.6=ai-sdk:@ai-sdk/../fal#a-model",
+    "kling-2.6=ai-sdk:@ai-sdk/fal/dist/index.js#a-model",
+    "kling-2.6=ai-sdk:file:///tmp/fal#a-model",
+    "kling-2.6=ai-sdk:https://elsewhere.test/fal#a-model",
+  ])("is named whole, with both models, and never by a path: %s", (text) => {
+    expect(() => read([text])).toThrow(
+      expect.objectContaining({
+        message: `--engine cannot be "${text}".`,
+        hint: expect.stringContaining("Write model=ai-sdk:package#"),
+      }),
+    );
+  });
+
+  test("is not for a model that needs several images", () => {
+    expect(() => read(["kling-1.6-elements=ai-sdk:@ai-sdk/fal#x"])).toThrow(/it needs 2 to 4 images/);
+  });
+});
+
 test("a --engine that the others leave no model for is a usage error", () => {
   const all = models.map(({ id }) => `${id}=preview`);
   expect(() => read([...all, "http://gpu-1"])).toThrow("--engine http://gpu-1 is left without a model.");

@@ -1,5 +1,6 @@
 import { RequestError } from "../../../io.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
+import { type Reply, wordsOf } from "./reply.ts";
 import { describe, minutes, type Upstream } from "./upstream.ts";
 
 /** What a create gave: a job, or the address of a video that is finished already. */
@@ -79,3 +80,25 @@ function unanswered(error: unknown): Unanswered {
 
 /** Statuses by which a server says that it did not take a request, and may take the same one later. */
 export const notNowStatuses = [401, 403, 425, 429];
+
+/** Words of proxies, such as Envoy and HAProxy, for a 503 because there was no server to send the request to. */
+const noServer = /connection failure|overflow|no healthy upstream|no server is available/i;
+
+/** A proxy answers 503 also when a server that has the request does not reply: only the server's own JSON, or such words, are certain. */
+function isNotNow({ status, json, text }: Reply): boolean {
+  return status === 503 ? json !== undefined || noServer.test(text) : notNowStatuses.includes(status);
+}
+
+/** Judges a reply to a create that has no job in it. */
+export function judgeReply(reply: Reply): {
+  kind: "unclear" | "not taken" | "no credits" | "refused";
+  reason: string;
+} {
+  const { status } = reply;
+  const reason = wordsOf(reply);
+  if (status >= 200 && status < 300) return { kind: "unclear", reason: `no job in its reply, ${reason}` };
+  if (isNotNow(reply)) return { kind: "not taken", reason };
+  if (status === 402) return { kind: "no credits", reason };
+  if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };
+  return { kind: "refused", reason };
+}

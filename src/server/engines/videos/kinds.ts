@@ -183,7 +183,8 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
   },
 }));
 
-function sizeText(request: RenderRequest): string {
+/** Such as "1280x720". */
+export function sizeText(request: RenderRequest): string {
   const { width, height } = frameSize(request);
   return `${width}x${height}`;
 }
@@ -198,6 +199,6 @@ function frameSize({ aspectRatio, resolution }: RenderRequest): { width: number;
 }
 
 /** No kind but TensorRT-LLM takes fractions, and a video that is a little too long can be cut. */
-function wholeSeconds({ duration }: RenderRequest): number {
+export function wholeSeconds({ duration }: RenderRequest): number {
   return Math.max(1, Math.ceil(duration));
 }

@@ -1,6 +1,6 @@
 import { optionalExtras, type RenderTask } from "../engine.ts";
-import { findCreated, findFinished, findJob, type Reply, readComplaints, wordsOf } from "../upstream/reply.ts";
-import { type NoCredits, notNowStatuses, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
+import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
+import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 import { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
@@ -51,14 +51,6 @@ async function tryOnce(
 /** Some servers answer with the video itself, in base64. */
 const maxReplyBytes = 64_000_000;
 
-/** Words of proxies, such as Envoy and HAProxy, for a 503 because there was no server to send the request to. */
-const noServer = /connection failure|overflow|no healthy upstream|no server is available/i;
-
-/** A proxy answers 503 also when a server that has the request does not reply: only the server's own JSON, or such words, are certain. */
-function isNotNow({ status, json, text }: Reply): boolean {
-  return status === 503 ? json !== undefined || noServer.test(text) : notNowStatuses.includes(status);
-}
-
 function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredits {
   const { status } = reply;
   const isSuccess = status >= 200 && status < 300;
@@ -66,12 +58,9 @@ function judge(reply: Reply, { url }: Server, sent: string[]): Judged | NoCredit
   if (finished !== undefined) return { kind: "submitted", submitted: { finished: absolute(finished, url) } };
   const job = isSuccess ? findCreated(reply) : findJob(reply)?.id;
   if (job !== undefined) return { kind: "submitted", submitted: { job } };
-  const reason = wordsOf(reply);
-  if (isSuccess) return { kind: "unclear", reason: `no job in its reply, ${reason}` };
-  if (isNotNow(reply)) return { kind: "not taken", reason };
-  if (status === 402) return { kind: "no credits", reason };
-  if (status < 400 || status === 408 || status >= 500) return { kind: "unclear", reason };
-  return { kind: "refused", error: `${url} refused the request: ${reason}`, reason, fields: findRefused(reply, sent) };
+  const { kind, reason } = judgeReply(reply);
+  if (kind !== "refused") return { kind, reason };
+  return { kind, error: `${url} refused the request: ${reason}`, reason, fields: findRefused(reply, sent) };
 }
 
 /**

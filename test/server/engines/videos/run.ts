@@ -3,8 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import type { Clock, Io } from "../../../../src/io.ts";
-import type { ImageFile, RenderOptions, RenderOutcome, RenderRequest } from "../../../../src/server/engines/engine.ts";
+import type {
+  Engine,
+  ImageFile,
+  RenderOptions,
+  RenderOutcome,
+  RenderRequest,
+} from "../../../../src/server/engines/engine.ts";
 import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
+import type { ServerIo } from "../../../../src/server/engines/videos/server.ts";
 import { createVideosEngine } from "../../../../src/server/engines/videos/videos.ts";
 import type { Open } from "../../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../../clock.ts";
@@ -37,11 +44,14 @@ export type EngineOptions = {
   upstreamModel?: string;
   /** Whoever answers on other hosts. */
   open?: Open;
+  /** Another engine than that of a server of `/v1/videos`. */
+  create?: (io: ServerIo, onNote: (text: string) => void) => Engine;
 };
 
 export type MakeOptions = {
   prompt?: string;
   extras?: RenderRequest["extras"];
+  unset?: RenderRequest["unset"];
   images?: ImageFile[];
   resume?: RenderOptions["resume"];
   signal?: AbortSignal;
@@ -63,26 +73,35 @@ export type Made = {
 export async function createTestEngine(fetch: Io["fetch"], options: EngineOptions = {}) {
   const { clock = createVirtualClock(), url = engineUrl, open = refuse } = options;
   const notes: string[] = [];
-  const engine = createVideosEngine(
-    {
-      url,
-      upstreamModel: options.upstreamModel,
-      key: options.key,
-      models: ["wan-2.5"],
-      concurrency: 16,
-      kind: kinds.find(({ id }) => id === options.kind),
-      timeoutMs: options.timeoutMs ?? timeoutMs,
-      onNote: (text) => notes.push(text),
-    },
-    { ...clock, fetch, open },
-  );
+  const io = { ...clock, fetch, open };
+  const onNote = (text: string) => void notes.push(text);
+  const server = {
+    url,
+    upstreamModel: options.upstreamModel,
+    key: options.key,
+    models: ["wan-2.5"],
+    concurrency: 16,
+    kind: kinds.find(({ id }) => id === options.kind),
+    timeoutMs: options.timeoutMs ?? timeoutMs,
+    onNote,
+  };
+  const engine = options.create?.(io, onNote) ?? createVideosEngine(server, io);
   const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   let count = 0;
 
   async function make(made: MakeOptions = {}): Promise<Made> {
-    const { prompt = "a fox", extras = {}, images = [], resume, signal = new AbortController().signal } = made;
-    const request = { prompt, model: "wan-2.5", aspectRatio: "16:9", duration: 5, resolution: "720p" as const, extras };
+    const { prompt = "a fox", extras = {}, unset = [], images = [], resume } = made;
+    const { signal = new AbortController().signal } = made;
+    const request = {
+      prompt,
+      model: "wan-2.5",
+      aspectRatio: "16:9",
+      duration: 5,
+      resolution: "720p" as const,
+      unset,
+      extras,
+    };
     const file = join(folder, `${count++}.mp4`);
     const checkpoints: Made["checkpoints"] = [];
     const percents: number[] = [];

@@ -1,0 +1,101 @@
+import { VidgenError } from "../../../errors.ts";
+import type { Io } from "../../../io.ts";
+import type { Outbound } from "../../outbound/outbound.ts";
+import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
+import { follow } from "../upstream/follow.ts";
+import { readReply } from "../upstream/reply.ts";
+import { save } from "../upstream/save.ts";
+import { createReport } from "../upstream/upstream.ts";
+import { createLook } from "./look.ts";
+import { loadPackage, type Sdk, type SdkModel, type SdkPackage } from "./package.ts";
+import { start } from "./start.ts";
+
+export type AiSdkOptions = {
+  /** The package's name on npm, such as "@ai-sdk/fal". */
+  packageName: string;
+  /** What the provider calls the model. */
+  upstreamModel: string;
+  /** How long it may answer nothing of use about a video that it makes. */
+  timeoutMs: number;
+  onNote(text: string): void;
+} & Pick<Engine, "models" | "concurrency">;
+
+/**
+ * Returns the engine for a model of an AI SDK provider, whose package is the user's own and reads its key from the environment. Its checkpoint is
+ * the operation that the package tells when it starts a video.
+ */
+export function createAiSdkEngine(
+  { packageName: name, upstreamModel, timeoutMs, onNote, models, concurrency }: AiSdkOptions,
+  io: Pick<Io, "fetch" | "now" | "date" | "sleep" | "limit"> & Pick<Outbound, "open">,
+  load: (name: string) => Promise<SdkPackage> = loadPackage,
+): Engine {
+  let loading: Promise<SdkPackage> | undefined;
+  const findPackage = () => {
+    loading ??= load(name).catch((error) => {
+      // It may be installed meanwhile.
+      loading = undefined;
+      throw error;
+    });
+    return loading;
+  };
+  const openModel: Sdk["openModel"] = async (fetch) => (await findPackage()).openModel(upstreamModel, fetch);
+  const sdk: Sdk = {
+    name,
+    timeoutMs,
+    io,
+    newsAt: io.now(),
+    look: createLook({ openModel, fetch: io.fetch, io }),
+    contentOf: () => undefined,
+    open: (address, signal) => io.open(address, { signal, accept: "video/mp4" }),
+    read: (reply, maxBytes) => readReply(reply, { maxBytes }),
+    report: createReport(onNote),
+    onNote,
+    openModel,
+    fetch: io.fetch,
+  };
+  return {
+    name,
+    upstreamModel,
+    isSimulation: false,
+    models,
+    maxImages: 1,
+    concurrency,
+    timeoutMs,
+    async render(task, { resume, ...options }) {
+      if (resume?.state === "submitted") return finish(resume.job, task, { sdk, ...options });
+      const outcome = await start(task, sdk, options);
+      return outcome.kind === "submitted" ? finish(outcome.submitted.job, task, { sdk, ...options }) : outcome;
+    },
+    async check() {
+      await checkKey(await openModel(sendNothing));
+      return `AI SDK ${(await findPackage()).version}`;
+    },
+  };
+}
+
+const sendNothing = () => Promise.reject(new Error("nothing is sent"));
+
+/** A package reads its key when it is asked for a video. This asks for none. Throws `auth` when the package says which variable it misses. */
+async function checkKey(model: SdkModel): Promise<void> {
+  try {
+    await model.doStatus({ operation: {} });
+  } catch (error) {
+    const words = error instanceof Error && /key is missing/i.test(error.message) ? error.message : "";
+    const variables = words.match(/\b[A-Z]+(_[A-Z0-9]+)+\b/g) ?? [];
+    if (variables.length > 0)
+      throw new VidgenError("auth", `has no key: ${variables.join(" or ")} is not set`, {
+        hint: `export ${variables.at(-1)}=...`,
+      });
+  }
+}
+
+async function finish(
+  job: string,
+  { file }: RenderTask,
+  { sdk, ...options }: { sdk: Sdk } & Pick<RenderOptions, "progress" | "signal">,
+): Promise<RenderOutcome> {
+  const { url, failure } = await follow(job, sdk, options);
+  if (failure !== undefined) return { kind: "refused", error: failure };
+  await save({ job, url }, file, sdk, options.signal);
+  return { kind: "made", hasThumbnail: false };
+}

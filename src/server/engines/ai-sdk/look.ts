@@ -1,0 +1,88 @@
+import * as z from "zod";
+import { unlessAborted } from "../../../client/http.ts";
+import { missingMs } from "../upstream/follow.ts";
+import { clean, type Job, wordsOf } from "../upstream/reply.ts";
+import { notNowStatuses } from "../upstream/submit.ts";
+import { describe, type Upstream } from "../upstream/upstream.ts";
+import { type Answer, createCall, describeError, isSuccess } from "./call.ts";
+import type { Sdk, SdkModel } from "./package.ts";
+
+const videoSchema = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("url"), url: z.string() }),
+  z.object({ type: z.literal("base64"), data: z.string() }),
+  z.object({ type: z.literal("binary"), data: z.instanceof(Uint8Array) }),
+]);
+
+const toldSchema = z.discriminatedUnion("status", [
+  z.object({ status: z.literal("pending") }),
+  z.object({ status: z.literal("completed"), videos: z.tuple([videoSchema], z.unknown()) }),
+  z.object({ status: z.literal("error"), error: z.string() }),
+]);
+
+/** Some models at Replicate answer with a list, which its package cannot read. */
+const listSchema = z.object({ status: z.literal("succeeded"), output: z.tuple([z.url()], z.unknown()) });
+
+/** What a package says instead of how a job stands; `isTold` when it could read the reply. */
+type Problem = { problem: string; isTold: boolean };
+
+/**
+ * Returns what asks a package about an operation. A package may tell any trouble as the end of the video, even an HTTP 502: it counts only when
+ * it repeats for 30 s in replies that are about the video.
+ */
+export function createLook({ openModel, fetch, io }: Pick<Sdk, "openModel" | "fetch" | "io">): Upstream["look"] {
+  const problemsAt = new Map<string, number>();
+  return async (operation, signal) => {
+    const call = createCall({ fetch }, { signal });
+    const told = await ask(await openModel(call.fetch), operation, signal);
+    const answer = call.answer();
+    const found = "problem" in told ? (findListed(answer) ?? told) : told;
+    const isProblem = "problem" in found;
+    const since = isProblem && isAboutVideo(found, answer) ? (problemsAt.get(operation) ?? io.now()) : undefined;
+    if (since === undefined) problemsAt.delete(operation);
+    else problemsAt.set(operation, since);
+    if (!isProblem) return found;
+    const words = answer && !isSuccess(answer) ? wordsIn(answer) : found.problem;
+    if (since !== undefined && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
+    return { trouble: words, isMissing: answer !== undefined && "status" in answer && answer.status === 404 };
+  };
+}
+
+async function ask(model: SdkModel, operation: string, signal: AbortSignal): Promise<Job | Problem> {
+  try {
+    const asking = Promise.resolve(model.doStatus({ operation: JSON.parse(operation), abortSignal: signal }));
+    const told = toldSchema.parse(await unlessAborted(asking, signal));
+    if (told.status === "error") return { problem: clean(told.error), isTold: true };
+    return told.status === "completed"
+      ? jobWith({ status: "completed", url: addressOf(told.videos[0]) })
+      : jobWith({ status: "pending" });
+  } catch (error) {
+    return { problem: describeError(error), isTold: false };
+  }
+}
+
+function jobWith(job: Pick<Job, "status"> & Partial<Job>): Job {
+  return { id: undefined, progress: undefined, url: undefined, error: undefined, ...job };
+}
+
+function addressOf(video: z.infer<typeof videoSchema>): string {
+  if (video.type === "url") return video.url;
+  const base64 = video.type === "base64" ? video.data : Buffer.from(video.data).toString("base64");
+  return `data:video/mp4;base64,${base64}`;
+}
+
+function findListed(answer: Answer | undefined): Job | undefined {
+  const listed = answer && "json" in answer ? listSchema.safeParse(answer.json).data : undefined;
+  return listed && jobWith({ status: "completed", url: listed.output[0] });
+}
+
+/** A page of a proxy, a refusal of this request alone, and a 2xx that the package could not read say nothing about the video. */
+function isAboutVideo({ isTold }: Problem, answer: Answer | undefined): boolean {
+  if (!answer || !("status" in answer) || answer.json === undefined) return false;
+  const { status } = answer;
+  if (isSuccess(answer)) return isTold;
+  return status >= 400 && status < 500 && ![404, 408, ...notNowStatuses].includes(status);
+}
+
+function wordsIn(answer: Answer): string {
+  return "status" in answer ? wordsOf(answer) : describe(answer.error);
+}

@@ -1,0 +1,85 @@
+import { createRequire } from "node:module";
+import { isAbsolute, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Experimental_VideoModelV4 as VideoModel } from "@ai-sdk/provider";
+import { usage } from "../../../errors.ts";
+import type { Io } from "../../../io.ts";
+import type { Upstream } from "../upstream/upstream.ts";
+
+/** A model of a provider that starts a video, and asks for it later by what it was given. */
+export type SdkModel = Required<Pick<VideoModel, "doStart" | "doStatus">> & Pick<VideoModel, "provider">;
+
+/** A model of a package, as starting a video and asking for it use it. */
+export type Sdk = Upstream & {
+  fetch: Io["fetch"];
+  /** Opens the model with a `fetch` of its own for one call. Throws `usage` when the package cannot be used. */
+  openModel(fetch: typeof globalThis.fetch): Promise<SdkModel>;
+  onNote(text: string): void;
+};
+
+/** A package of the AI SDK that was loaded. */
+export type SdkPackage = {
+  version: string;
+  /** Returns a model whose requests go through `fetch`. Throws `usage` when the package cannot be used. */
+  openModel(id: string, fetch: typeof globalThis.fetch): SdkModel;
+};
+
+/**
+ * Loads a package of the AI SDK by its name: the one that is installed beside vidgen, so that no other folder can replace it, else that of the
+ * current folder. `from` are files in the folders whose `node_modules` are looked in, as Node does. Throws `usage` when there is none, and
+ * when it cannot be used; the messages go on from the package's name.
+ */
+export async function loadPackage(
+  name: string,
+  from: readonly string[] = [import.meta.url, resolve("package.json")],
+): Promise<SdkPackage> {
+  const entry = from.map((file) => findEntry(name, file)).find((found) => found !== undefined);
+  if (entry === undefined) throw usage("is not installed here", `npm install ${name}@latest`);
+  const { create, version } = await readExports(entry).catch((error) => {
+    throw usage(`cannot be loaded (${error.message})`, needsNewer(name));
+  });
+  return {
+    version,
+    openModel(id, fetch) {
+      const provider = create?.({ fetch });
+      const model = provider?.videoModel?.(id) ?? provider?.video?.(id);
+      if (!model) throw usage("has no video models", otherPackages);
+      if (!model.doStart || !model.doStatus)
+        throw usage(
+          `makes a video in one long request (${version} has no doStart), which would be lost when that breaks off`,
+          needsNewer(name),
+        );
+      return model as SdkModel;
+    },
+  };
+}
+
+const otherPackages = "@ai-sdk/fal, @ai-sdk/replicate, @ai-sdk/google and @ai-sdk/xai have some.";
+
+function needsNewer(name: string): string {
+  return `A newer version may do: npm install ${name}@latest, with Node 22; for an older Node, npm chooses older versions.`;
+}
+
+/** Node's own modules have no path, and are no packages. */
+function findEntry(name: string, file: string): string | undefined {
+  try {
+    const entry = createRequire(file).resolve(name);
+    return isAbsolute(entry) ? entry : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+type Factory = (settings: { fetch: typeof globalThis.fetch }) => {
+  video?(id: string): Partial<SdkModel>;
+  videoModel?(id: string): Partial<SdkModel>;
+};
+
+/** A package exports `createFal`; one that exports more of such names has helpers with longer ones. */
+async function readExports(entry: string): Promise<{ create: Factory | undefined; version: string }> {
+  const exported: Record<string, unknown> = await import(pathToFileURL(entry).href);
+  const [name = ""] = Object.keys(exported)
+    .filter((each) => /^create[A-Z]/.test(each) && typeof exported[each] === "function")
+    .sort((a, b) => a.length - b.length);
+  return { create: exported[name] as Factory | undefined, version: String(exported.VERSION ?? "its version") };
+}

@@ -1,0 +1,386 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { usage } from "../../../../src/errors.ts";
+import type { Io } from "../../../../src/io.ts";
+import { createAiSdkEngine } from "../../../../src/server/engines/ai-sdk/ai-sdk.ts";
+import type { SdkPackage } from "../../../../src/server/engines/ai-sdk/package.ts";
+import { checkEngine } from "../../../../src/server/engines/check.ts";
+import type { ImageFile } from "../../../../src/server/engines/engine.ts";
+import { createVirtualClock } from "../../../clock.ts";
+import { ioFetch, json, refusedConnection } from "../videos/fakes/fake.ts";
+import { createTestEngine, timeoutMs } from "../videos/run.ts";
+import { createFal, createReplicate, openVideo, type ProviderOptions, video } from "./providers.ts";
+
+// The packages themselves, as npm has them, against fakes of their providers.
+
+const key = "canary-0123456789";
+
+const providers = {
+  "@ai-sdk/fal": {
+    create: createFal,
+    model: "fal-ai/kling-video/v2.6/pro/text-to-video",
+    variable: "FAL_KEY",
+    operation: {
+      responseUrl: "https://queue.fal.run/fal-ai/kling-video/requests/job1",
+      submitUrl: "https://queue.fal.run/fal-ai/kling-video/v2.6/pro/text-to-video",
+    },
+  },
+  "@ai-sdk/replicate": {
+    create: createReplicate,
+    model: "kwaivgi/kling-v2.6",
+    variable: "REPLICATE_API_TOKEN",
+    operation: { getUrl: "https://api.replicate.com/v1/predictions/job1" },
+  },
+};
+type PackageName = keyof typeof providers;
+const names = Object.keys(providers) as PackageName[];
+
+beforeEach(() => {
+  onTestFinished(() => void vi.unstubAllEnvs());
+  vi.stubEnv("FAL_API_KEY", undefined);
+  for (const { variable } of Object.values(providers)) vi.stubEnv(variable, key);
+});
+
+type Settings = Partial<ProviderOptions> & {
+  packageName?: PackageName;
+  isList?: boolean;
+  /** Answers on other hosts than the provider's. */
+  elsewhere?: (request: Request) => Response | undefined;
+};
+
+async function start({ packageName = "@ai-sdk/fal", elsewhere, ...options }: Settings = {}) {
+  const clock = createVirtualClock();
+  const { create, model } = providers[packageName];
+  const fake = create({ now: clock.now, key, ...options });
+  const opened: string[] = [];
+  const fetch = async (request: Request) => elsewhere?.(request) ?? fake.fetch(request);
+  const engine = await createTestEngine(ioFetch({ fetch }), {
+    clock,
+    open: async (url) => {
+      opened.push(url);
+      return openVideo(url);
+    },
+    create: (io, onNote) =>
+      createAiSdkEngine(
+        { packageName, upstreamModel: model, timeoutMs, onNote, models: ["wan-2.5"], concurrency: 16 },
+        io,
+      ),
+  });
+  return { ...engine, fake, opened };
+}
+
+describe.each(names)("%s", (packageName) => {
+  const { operation, variable } = providers[packageName];
+
+  test("starts a video once, keeps its operation, and saves what was made", async () => {
+    const { make, fake, notes } = await start({ packageName });
+    const made = await make({ prompt: "a fox", extras: { seed: 7, guidance_scale: 3 } });
+    expect(made).toMatchObject({ outcome: "made", video: Buffer.from(video) });
+    expect(made.seconds).toBeGreaterThanOrEqual(60);
+    expect(made.checkpoints).toEqual(["submitting", JSON.stringify(operation)]);
+    expect(fake.creates).toMatchObject([
+      { input: { prompt: "a fox", aspect_ratio: "16:9", seed: 7, guidance_scale: 3 } },
+    ]);
+    expect(notes).toEqual([]);
+  });
+
+  test("goes on with an operation that an earlier process kept", async () => {
+    const { make, fake } = await start({ packageName });
+    fake.jobs.set("job1", { input: {}, createdAt: 0 });
+    const { outcome, checkpoints } = await make({ resume: { state: "submitted", job: JSON.stringify(operation) } });
+    expect([outcome, checkpoints, fake.creates]).toEqual(["made", [], []]);
+  });
+
+  test("takes an image as a file", async () => {
+    const { make, fake, folder } = await start({ packageName });
+    const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
+    await writeFile(image.path, "pixels");
+    expect((await make({ images: [image] })).outcome).toBe("made");
+    expect(JSON.stringify(fake.creates[0]?.input)).toContain(
+      `data:image/png;base64,${Buffer.from("pixels").toString("base64")}`,
+    );
+  });
+
+  test("leaves to the model what the start left open", async () => {
+    const { make, fake } = await start({ packageName });
+    await make({ unset: ["aspectRatio", "resolution", "duration"] });
+    expect(fake.creates.map(({ input }) => input)).toEqual([{ prompt: "a fox" }]);
+  });
+
+  test("says which key it misses, and that nothing was submitted", async () => {
+    vi.stubEnv(variable, undefined);
+    const { make, engine, fake } = await start({ packageName });
+    await expect(engine.check(new AbortController().signal)).rejects.toMatchObject({
+      code: "auth",
+      message: expect.stringMatching(new RegExp(`^has no key: .*${variable} is not set$`)),
+      hint: `export ${variable}=...`,
+    });
+    const { outcome, checkpoints } = await make();
+    expect(outcome).toMatch(/^@ai-sdk\/\w+: .*API key is missing.*variable; nothing was submitted$/);
+    expect([checkpoints, fake.creates]).toEqual([["submitting", null], []]);
+  });
+
+  test("is told to its owner with its version, for which nothing is sent", async () => {
+    const { engine } = await start({ packageName, fault: () => Promise.reject(new Error("sent")) });
+    expect(await engine.check(new AbortController().signal)).toMatch(/^AI SDK 3\.\d+\.\d+$/);
+  });
+
+  test("an operation that the provider no longer knows is lost after half a minute", async () => {
+    const { make, fake, clock } = await start({ packageName });
+    const { outcome, seconds } = await make({ resume: { state: "submitted", job: JSON.stringify(operation) } });
+    expect(outcome).toMatch(/^@ai-sdk\/\w+ no longer knows this video's job \(HTTP 404: Not found\)/);
+    expect([seconds >= 30, seconds < 60, clock.now() > 0, fake.creates]).toEqual([true, true, true, []]);
+  });
+});
+
+describe("a start", () => {
+  const refuse = () => Promise.reject(refusedConnection());
+
+  test.each<[string, NonNullable<ProviderOptions["fault"]>]>([
+    ["a refused connection", refuse],
+    ["an HTTP 401", () => json(401, { detail: "Authentication is required." })],
+    ["an HTTP 429", () => json(429, { detail: "Too many requests" })],
+    ["an HTTP 503", () => json(503, { detail: "try later" })],
+  ])("is not taken for %s", async (_name, fault) => {
+    const { make, fake } = await start({ fault });
+    const { outcome, checkpoints, seconds } = await make();
+    expect(outcome).toMatch(/^not taken: ./);
+    expect([checkpoints, fake.creates, seconds]).toEqual([["submitting", null], [], 0]);
+  });
+
+  test.each<[string, NonNullable<ProviderOptions["fault"]>]>([
+    ["a reset", () => "drop"],
+    ["a reset after the provider has taken it", ({ serve }) => serve().then(() => "drop" as const)],
+    ["an HTTP 408", () => json(408, {})],
+    ["an HTTP 500", () => json(500, {})],
+    ["a 502 with a page", () => new Response("<h1>Bad Gateway</h1>", { status: 502 })],
+    ["a redirect", () => new Response(null, { status: 307, headers: { Location: "https://elsewhere.test/" } })],
+    ["a 200 without an operation", () => json(200, { status: "IN_QUEUE" })],
+    ["a 200 with a page", () => new Response("<h1>Hello</h1>")],
+  ])("is unclear after %s, and not sent again", async (_name, fault) => {
+    let posts = 0;
+    const { make } = await start({ fault: (call) => fault(call, ++posts) });
+    const { outcome, checkpoints } = await make();
+    expect(outcome).toMatch(/^unclear: ./);
+    expect([checkpoints, posts]).toEqual([["submitting"], 1]);
+  });
+
+  test("that the provider refuses fails with the provider's words", async () => {
+    const detail = [{ loc: ["body", "duration"], msg: "unexpected value; permitted: '5', '10'", type: "value_error" }];
+    const { make } = await start({ fault: () => json(422, { detail }) });
+    const { outcome, checkpoints } = await make();
+    expect(outcome).toBe("@ai-sdk/fal refused the request: HTTP 422: unexpected value; permitted: '5', '10'");
+    expect(checkpoints).toEqual(["submitting", null]);
+  });
+
+  test("without credits there says so", async () => {
+    const detail = "You have insufficient credit to run this model.";
+    const { make } = await start({
+      packageName: "@ai-sdk/replicate",
+      fault: () => json(402, { title: "Insufficient credit", detail, status: 402 }),
+    });
+    const { outcome, checkpoints } = await make();
+    expect(outcome).toBe(
+      `@ai-sdk/replicate has no credits left for this video: HTTP 402: ${detail}; nothing was submitted`,
+    );
+    expect(checkpoints).toEqual(["submitting", null]);
+  });
+
+  test("carries one key, which no message repeats", async () => {
+    const { make, fake } = await start();
+    await make();
+    expect(fake.creates[0]?.headers.get("Authorization")).toBe(`Key ${key}`);
+    const { make: refused, notes } = await start({ fault: () => json(400, { detail: `The key ${key} is wrong` }) });
+    const { outcome } = await refused();
+    expect(outcome).toBe("@ai-sdk/fal refused the request: HTTP 400: The key [key] is wrong");
+    expect(notes.join()).not.toContain(key);
+  });
+});
+
+test.each(names)("a key for %s that no header can hold is in no message", async (packageName) => {
+  vi.stubEnv(providers[packageName].variable, "canary\n0123456789");
+  const { make, notes, fake } = await start({ packageName });
+  const job = JSON.stringify(providers[packageName].operation);
+  const outcomes = [(await make()).outcome, (await make({ resume: { state: "submitted", job } })).outcome];
+  expect(outcomes[0]).toMatch(/the key cannot be sent in a header.*; nothing was submitted$/);
+  expect([...outcomes, ...notes].join()).not.toContain("canary");
+  expect(fake.creates).toEqual([]);
+});
+
+test.each(names)("the key for %s goes to no other host that a reply names", async (packageName) => {
+  const url = "https://elsewhere.test/requests/job1";
+  const seen: (string | null)[] = [];
+  const { make } = await start({
+    packageName,
+    elsewhere(request) {
+      if (!request.url.startsWith("https://elsewhere.test/")) return undefined;
+      seen.push(request.headers.get("Authorization"));
+      return json(404, { detail: "Not found" });
+    },
+    fault: ({ route }) =>
+      route === "create"
+        ? json(201, { id: "job1", status: "starting", request_id: "job1", response_url: url, urls: { get: url } })
+        : undefined,
+  });
+  const { outcome } = await make();
+  expect(outcome).not.toBe("made");
+  expect(seen.length).toBeGreaterThan(0);
+  expect(seen.filter((authorization) => authorization !== null)).toEqual([]);
+});
+
+/** A package that is no real one. */
+function createPackage(doStart: (send: () => Promise<Response>) => Promise<unknown>, told: unknown = {}): SdkPackage {
+  return {
+    version: "1.0.0",
+    openModel: (id, fetch) => ({
+      provider: "made-up.video",
+      doStart: async () => {
+        const send = () => fetch(`https://api.test/${id}`, { method: "POST", body: "{}" });
+        return { operation: "job1", warnings: [], ...((await doStart(send)) as object) } as never;
+      },
+      doStatus: async () => told as never,
+    }),
+  };
+}
+
+async function startMadeUp(made: SdkPackage, answer: () => Response) {
+  let requests = 0;
+  const fetch: Io["fetch"] = async (_url, { signal } = {}) => {
+    signal?.throwIfAborted();
+    requests++;
+    return answer();
+  };
+  const engine = await createTestEngine(fetch, {
+    create: (io, onNote) => {
+      const options = {
+        packageName: "made-up",
+        upstreamModel: "x",
+        timeoutMs,
+        onNote,
+        models: ["wan-2.5"],
+        concurrency: 1,
+      };
+      return createAiSdkEngine(options, io, async () => made);
+    },
+  });
+  return { ...engine, requests: () => requests };
+}
+
+test("a package that sends a failed start again by itself sends it once", async () => {
+  const twice = createPackage(async (send) => {
+    const reply = await send();
+    return reply.ok ? {} : send();
+  });
+  const { make, requests } = await startMadeUp(twice, () => json(500, {}));
+  expect((await make()).outcome).toBe("unclear: HTTP 500");
+  expect(requests()).toBe(1);
+});
+
+test("a package that sends a start in its own way, and fails, leaves it unclear", async () => {
+  const own = createPackage(async () => {
+    throw Object.assign(new Error("Bad Gateway"), { name: "AI_APICallError" });
+  });
+  const { make } = await startMadeUp(own, () => json(200, {}));
+  const { outcome, checkpoints } = await make();
+  expect([outcome, checkpoints]).toEqual(["unclear: it was not sent through vidgen: Bad Gateway", ["submitting"]]);
+});
+
+test("a package that never settles ends at its time limit, and what it sends later is not sent", async () => {
+  let sendLater: (() => Promise<Response>) | undefined;
+  const silent = createPackage((send) => {
+    sendLater = send;
+    return new Promise(() => {});
+  });
+  const { make, clock, requests } = await startMadeUp(silent, () => json(200, {}));
+  void clock.sleep(timeoutMs + 1);
+  expect((await make()).outcome).toBe("made-up: no response within 30 min; nothing was submitted");
+  await expect(sendLater?.()).rejects.toThrow("no response within 30 min");
+  expect(requests()).toBe(0);
+});
+
+test("a package that cannot be used fails a video before anything is sent, and its owner is told", async () => {
+  const useless = {
+    version: "1.0.0",
+    openModel: () => {
+      throw usage("has no video models", "Use another one.");
+    },
+  };
+  const { make, engine, requests } = await startMadeUp(useless, () => json(200, {}));
+  const { outcome, checkpoints } = await make();
+  expect([outcome, checkpoints]).toEqual(["made-up: has no video models; nothing was submitted", ["submitting", null]]);
+  const check = checkEngine(engine, createVirtualClock(), new AbortController().signal);
+  expect(await check).toMatchObject({ kind: null, error: "has no video models (Use another one.)" });
+  expect(requests()).toBe(0);
+});
+
+test("what a package warns of is told to the owner, and a video in its reply is saved", async () => {
+  const warnings = [{ type: "unsupported", feature: "fps", details: "The model has 24." }];
+  const completed = { status: "completed", videos: [{ type: "binary", data: video, mediaType: "video/mp4" }] };
+  const made = createPackage((send) => send().then(() => ({ warnings })), completed);
+  const { make, notes } = await startMadeUp(made, () => json(200, {}));
+  expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
+  expect(notes).toEqual(["made-up warns: fps: The model has 24."]);
+});
+
+describe("a look", () => {
+  test("at an HTTP 502, which the package tells as the end, is one of many", async () => {
+    const fault: ProviderOptions["fault"] = ({ route }, count) =>
+      route === "poll" && count <= 12 ? json(502, { detail: "Bad gateway" }) : undefined;
+    for (const packageName of names) {
+      const { make, fake } = await start({ packageName, fault });
+      expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
+      expect(fake.creates).toHaveLength(1);
+    }
+  });
+
+  test.each([
+    ["a page with a 200", names, () => new Response("<h1>Back soon</h1>")],
+    ["a page with a 400", names, () => new Response("<h1>Bad Request</h1>", { status: 400 })],
+    ["a reply that the package cannot read", ["@ai-sdk/replicate"] as const, () => json(200, [])],
+  ])("that gets %s for minutes is one of many", async (_name, packageNames, answer) => {
+    const fault: ProviderOptions["fault"] = ({ route }, count) =>
+      route === "poll" && count <= 8 ? answer() : undefined;
+    for (const packageName of packageNames) {
+      const { make } = await start({ packageName, fault });
+      expect(await make()).toMatchObject({ outcome: "made", seconds: expect.toSatisfy((seconds) => seconds > 120) });
+    }
+  });
+
+  test("at a 4xx or an error that does not repeat is one of many", async () => {
+    for (const packageName of names) {
+      const { make } = await start({
+        packageName,
+        fault: ({ route }, count) =>
+          route === "poll" && count % 2 === 1 ? json(422, { detail: "not now" }) : undefined,
+      });
+      expect((await make()).outcome).toBe("made");
+    }
+  });
+
+  test.each(names)("of %s at a video that failed says why, once it is certain", async (packageName) => {
+    const { make, fake } = await start({
+      packageName,
+      fault: ({ route }) => {
+        if (route === "poll") for (const job of fake.jobs.values()) job.failure = "The prompt is not allowed";
+        return undefined;
+      },
+    });
+    const { outcome, seconds } = await make();
+    expect(outcome).toContain("The prompt is not allowed");
+    expect(seconds).toBeLessThan(60);
+  });
+
+  test("that is limited says nothing about the video", async () => {
+    const { make } = await start({
+      fault: ({ route }, count) => (route === "poll" && count < 9 ? json(429, { detail: "slow down" }) : undefined),
+    });
+    expect((await make()).outcome).toBe("made");
+  });
+
+  test("at a list of addresses, which the package cannot read, finds the video", async () => {
+    const { make, opened } = await start({ packageName: "@ai-sdk/replicate", isList: true });
+    expect(await make()).toMatchObject({ outcome: "made", video: Buffer.from(video) });
+    expect(opened).toEqual(["https://cdn.test/job1.mp4"]);
+  });
+});
