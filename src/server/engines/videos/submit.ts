@@ -14,7 +14,8 @@ export async function submit(task: RenderTask, server: Server, options: SubmitOp
   const outcome = await tryOnce(task, server, { ...options, dropped: [] });
   if (outcome.kind !== "refused" || outcome.fields.length === 0) return outcome;
   const { fields, reason } = outcome;
-  onNote(`${url} refuses ${fields.join(", ")} (${reason}). Submitting without.`);
+  const moved = fields.includes("image_reference") ? ", and with the image in another field" : "";
+  onNote(`${url} refuses ${fields.join(", ")} (${reason}). Submitting without${moved}.`);
   return tryOnce(task, server, { ...options, dropped: fields });
 }
 

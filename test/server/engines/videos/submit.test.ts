@@ -232,12 +232,16 @@ test("TensorRT-LLM is asked for an .mp4: without ffmpeg it refuses before it wor
 
 test("an older TensorRT-LLM gets the image as a file, and the size as it reads it", async () => {
   const fake = createTensorRtLlm({ completeAfterMs: 0, isOlder: true });
-  const { make, folder } = await createTestEngine(ioFetch(fake), { kind: "tensorrt-llm" });
+  const { make, folder, notes } = await createTestEngine(ioFetch(fake), { kind: "tensorrt-llm" });
   const image: ImageFile = { path: join(folder, "0.png"), format: "png", megapixels: 1, name: "the image" };
   await writeFile(image.path, "pixels");
   expect((await make()).outcome).toBe("made");
   expect((await make({ images: [image] })).outcome).toBe("made");
   expect(fake.creates.map(({ isAccepted }) => isAccepted)).toEqual([false, true, false, true]);
+  expect(notes).toEqual([
+    expect.stringMatching(/refuses format \(HTTP 422: .+\)\. Submitting without\.$/),
+    expect.stringMatching(/refuses format, image_reference .+ without, and with the image in another field\.$/),
+  ]);
   expect(fake.creates[3]?.fields).toEqual({ prompt: "a fox", size: "1280x720", seconds: "5" });
   expect(fake.creates[3]?.files).toMatchObject([
     { field: "input_reference", bytes: new Uint8Array(Buffer.from("pixels")) },
