@@ -1,13 +1,14 @@
 import type { Claim } from "../client/claims.ts";
 import { type Client, createServiceClient } from "../client/client.ts";
 import { createEventListeners, type GenerationEvent } from "../client/events.ts";
-import type { Completed } from "../client/follow.ts";
+import { type Completed, readCost } from "../client/follow.ts";
 import { type Entry, typicalMs } from "../client/history.ts";
 import type { Journal } from "../client/journal.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { type Local, localBaseUrl } from "./local.ts";
 import { listHint } from "./resume.ts";
+import { formatUsd } from "./terminal/format.ts";
 import type { Output } from "./terminal/output.ts";
 import type { ProgressEvent } from "./terminal/progress.ts";
 import { traceFetch } from "./terminal/trace.ts";
@@ -120,8 +121,12 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
         onProgress: listeners.onProgress,
       };
       try {
-        if (target) return await client.download(id, target, how);
-        return { ...(await client.follow(id, how)), file: undefined };
+        const collected = target
+          ? await client.download(id, target, how)
+          : { ...(await client.follow(id, how)), file: undefined };
+        const cost = readCost(collected.generation);
+        if (cost !== undefined) output.note(`${id} cost ${formatUsd(cost)}.`);
+        return collected;
       } catch (error) {
         throw await explainNotFound(error, id);
       } finally {

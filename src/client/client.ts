@@ -9,7 +9,7 @@ import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
-import { type Completed, failedError, follow, readTimes } from "./follow.ts";
+import { type Completed, failedError, follow, readCost, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
@@ -222,7 +222,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       // From here on the journal has it.
       .finally(() => fresh.delete(id));
     how.onState?.("completed");
-    await record({ kind: "completed", id, ...(isWatched ? { watched: true } : {}) });
+    const cost = readCost(completed.generation);
+    await record({ kind: "completed", id, watched: isWatched || undefined, cost });
     return completed;
   }
 
@@ -298,7 +299,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
       // The journal does not have its end yet.
       const reason = failedError(id, generation).message;
-      const line: JournalLine = status === "completed" ? { kind: status, id } : { kind: status, id, reason };
+      const line: JournalLine =
+        status === "completed" ? { kind: status, id, cost: readCost(generation) } : { kind: status, id, reason };
       await journal.append(line).catch(() => {});
       fresh.delete(id);
       return generation;

@@ -39,6 +39,8 @@ export type GenerationEvent = { row?: string | undefined; line?: number | undefi
       file: string | null;
       video_url: string | null;
       credits?: number | undefined;
+      /** What it cost in USD, where the service has told it. */
+      cost?: number | undefined;
       error: ErrorFields | null;
     }
   /** Something that ended the command, or a part of it, early. */

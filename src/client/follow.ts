@@ -160,6 +160,11 @@ function readPercent({ progress }: Generation): number | undefined {
   return typeof progress === "number" && progress >= 0 && progress <= 100 ? Math.floor(progress) : undefined;
 }
 
+/** What an engine of `vidgen serve` has charged, in USD: a field that the interface does not have. */
+export function readCost({ cost }: Generation): number | undefined {
+  return typeof cost === "number" && Number.isFinite(cost) && cost >= 0 ? cost : undefined;
+}
+
 function missingVideoUrlError(id: string): VidgenError {
   const hint = "`vidgen status <id> --json` shows the full response of the service.";
   return new VidgenError("rejected", "The generation is completed, but the service returned no video URL.", {

@@ -50,7 +50,7 @@ export type JournalLine =
   /** The user has dealt with the attempt: it does not stop another start any more. */
   | { kind: "dismissed"; attempt: string }
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
-  | { kind: "completed"; id: string; watched?: boolean | undefined }
+  | { kind: "completed"; id: string; watched?: boolean | undefined; cost?: number | undefined }
   | { kind: "failed"; id: string; reason: string }
   /** The service has accepted it, and no longer knows it. */
   | { kind: "lost"; id: string }
@@ -146,6 +146,8 @@ export type Entry = {
   attempt: string;
   /** When it was started; ISO 8601, UTC. */
   at: string;
+  /** What it cost in USD, where the service has told it. */
+  cost?: number | undefined;
   base_url: string;
   /** The account that pays; absent in lines of earlier versions. */
   account?: string | undefined;
@@ -261,6 +263,7 @@ function fold(entry: Entry, line: DatedLine): void {
       if (["starting", "unknown", "lost"].includes(entry.status)) entry.status = "dismissed";
       break;
     case "completed":
+      entry.cost ??= line.cost;
       if (entry.status === "completed") break;
       entry.status = "completed";
       if (line.watched) entry.took_ms = new Date(line.at).getTime() - new Date(entry.at).getTime();

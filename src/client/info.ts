@@ -2,6 +2,7 @@ import { dirname, join } from "node:path";
 import { systemReason, VidgenError } from "../errors.ts";
 import type { Disk, Io } from "../io.ts";
 import { redactValue } from "./credentials.ts";
+import { readCost } from "./follow.ts";
 import type { Entry } from "./history.ts";
 import { isRecord, parseJson } from "./json.ts";
 import { wordsOf } from "./save.ts";
@@ -27,8 +28,8 @@ type WriteOptions = {
 };
 
 /**
- * Puts the info file of `--write-info-json` beside a saved video: `fox.mp4.json` with the request as the journal keeps it, the times and the
- * credits; null is what nobody knows. Replaces an earlier info of the same generation, and anything else only with `overwrite`. Throws
+ * Puts the info file of `--write-info-json` beside a saved video: `fox.mp4.json` with the request as the journal keeps it, the times, the
+ * credits and the cost in USD; null is what nobody knows. Replaces an earlier info of the same generation, and anything else only with `overwrite`. Throws
  * `output` when it cannot be written.
  */
 export async function writeInfo(
@@ -99,6 +100,7 @@ function infoOf({ id, entry, generation, credits }: InfoSources) {
     created_at: generation?.created_at ?? null,
     completed_at: generation?.completed_at ?? (entry && endOf(entry)) ?? null,
     credits: credits ?? null,
+    cost: (generation && readCost(generation)) ?? entry?.cost ?? null,
     remaining_credits: entry?.remaining_credits ?? null,
   };
 }

@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { connectAgent } from "../mcp/agent.ts";
@@ -64,6 +65,38 @@ test("what one command has started, status asks for and wait goes on with", asyn
   const file = join(world.folder, "fox.mp4");
   expect(await world.vidgen("wait", id, "--engine", "openrouter", "-o", file)).toMatchObject({ code: 0 });
   expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
+});
+
+test("what a video cost is told, kept, and shown wherever it is looked for", async () => {
+  const { generate, world } = await createScene();
+  expect(await generate("--engine", "openrouter", "--write-info-json")).toMatchObject({
+    stderr: expect.stringMatching(/\S{36} cost \$0\.40\./),
+  });
+  const info = JSON.parse(readFileSync(join(world.folder, "fox.mp4.json"), "utf8"));
+  expect(info).toMatchObject({ cost: 0.4, credits: null });
+  const { id } = info;
+  expect((await world.vidgen("list")).stdout.split("\t")[4]).toBe("$0.40");
+  const status = await world.vidgen("status", id, "--engine", "openrouter", "--json");
+  expect(JSON.parse(status.stdout)).toMatchObject({ cost: 0.4 });
+});
+
+test("--max-cost bounds what a batch costs over all its runs, also before the first price is known", async () => {
+  const { fake, world } = await createScene();
+  const rows = join(world.folder, "shots.txt");
+  await writeFile(rows, "one\ntwo\nthree\nfour\nfive\n");
+  const batch = ["batch", rows, "-m", "veo-3.1", "--engine", "openrouter", "--yes", "--jobs", "5"];
+  const bounded = [...batch, "-o", join(world.folder, "{n}.mp4"), "--max-cost"];
+  const first = await world.vidgen(...bounded, "1");
+  const stderr = expect.stringMatching(
+    /Up to \$0\.8 of at most \$1 are spent, and the next one costs up to \$0\.4: nothing more/,
+  );
+  expect(first).toMatchObject({ code: 7, stderr });
+  expect(fake.creates).toHaveLength(2);
+  expect(await world.vidgen(...bounded, "1")).toMatchObject({ code: 7 });
+  expect(fake.creates).toHaveLength(2);
+  expect(await world.vidgen(...bounded, "$2", "--json")).toMatchObject({ code: 0 });
+  expect(fake.creates).toHaveLength(5);
+  expect(await world.vidgen(...bounded, "free")).toMatchObject({ code: 2 });
 });
 
 test("an AI agent's videos are made there, once", async () => {

@@ -48,6 +48,7 @@ function generation(): StoredGeneration {
     error: null,
     callback_url: null,
     media: null,
+    cost: null,
     checkpoint: null,
   };
   return { id, account: "local", request, created_at: "2026-01-01T00:00:00.000Z", ...end };

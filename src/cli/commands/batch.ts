@@ -62,6 +62,10 @@ function declare(program: CommandUnknownOpts) {
     .addOption(infoJsonOption())
     .option("-j, --jobs <n>", "how many generations run at once", "4")
     .option("--max-credits <n>", "stop before the batch, over all its runs, spends more than n")
+    .option(
+      "--max-cost <usd>",
+      "stop before the batch, over all its runs, costs more than so many US dollars at --engine's provider",
+    )
     .option("--keep-credits <n>", "stop before the balance falls below n")
     .option("--fail-fast", "start nothing more once a row was refused or failed")
     .option("--retry-failed", "start refused and failed rows again")
@@ -184,13 +188,20 @@ async function confirm({ to_start, credits }: Plan, { yes, isLocal }: Confirming
   await askYes(`Start ${to_start === 1 ? "1 generation" : `${to_start} generations`}${cost}?`, context.io);
 }
 
-function readLimits({ jobs, maxCredits, keepCredits, ...times }: Options) {
+function readLimits({ jobs, maxCredits, keepCredits, maxCost, ...times }: Options) {
   return {
     ...readTimes(times),
     jobs: readNumber(jobs, "--jobs", { least: 1 }),
     maxCredits: maxCredits === undefined ? undefined : readNumber(maxCredits, "--max-credits", { least: 1 }),
     keepCredits: keepCredits === undefined ? undefined : readNumber(keepCredits, "--keep-credits", { least: 0 }),
+    maxCost: maxCost === undefined ? undefined : readUsd(maxCost, "--max-cost"),
   };
+}
+
+function readUsd(text: string, flag: string): number {
+  const value = Number(text.replace(/^\$/, ""));
+  if (/^\$?\d+(\.\d+)?$/.test(text) && value > 0) return value;
+  throw usage(`${flag} must be an amount of US dollars, such as 5 or 0.75, not "${text}".`);
 }
 
 type Shard = { index: number; of: number };

@@ -9,7 +9,7 @@ import { localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { findLast, last } from "../generations.ts";
 import { localBaseUrl } from "../local.ts";
-import { formatAge } from "../terminal/format.ts";
+import { formatAge, formatUsd } from "../terminal/format.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
 import { cutMark } from "../terminal/text.ts";
 
@@ -22,7 +22,7 @@ function declare(program: CommandUnknownOpts) {
     .command("list")
     .summary("list the generations started on this machine")
     .description(
-      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, credits left, the file or why there is none, the service where there are two, prompt.",
+      "Lists the generations started on this machine, newest first, from its journal: id, status, model, age, credits left or what it cost, the file or why there is none, the service where there are two, prompt.",
     )
     .argument("[id]", "with --open: the generation (default: the newest one)")
     .addOption(new Option("--status <name>", "only generations with this status").choices(statuses))
@@ -199,7 +199,7 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
     const { attempt, id = `(${attempt.slice(0, 8)})`, base_url, request, file, reason = "" } = entry;
     const isLocal = base_url === localBaseUrl;
     const status = entry.status === "unknown" ? "unknown!" : entry.status;
-    const credits = isLocal ? "free" : String(entry.remaining_credits ?? "-");
+    const credits = isLocal ? localCost(entry) : String(entry.remaining_credits ?? "-");
     const service = isLocal ? "local" : new URL(base_url).host;
     const age = formatAge(entry, { date });
     return [id, status, request.model, age, credits, file ?? reason, service, request.prompt].map(show);
@@ -229,6 +229,12 @@ async function formatEntries(entries: Entry[], { width, mark, date, show }: Layo
     width,
     { mark },
   );
+}
+
+/** The local service's credits cost nothing; a provider behind it is paid in USD. */
+function localCost({ cost, is_preview }: Entry): string {
+  if (cost !== undefined) return formatUsd(cost);
+  return is_preview === false ? "-" : "free";
 }
 
 /** The beginning of a UUID stands for it in every command. */

@@ -55,7 +55,7 @@ export const eventSchema = z.union([
   event("state", { id: text, status: text }),
   event("progress", { id: text, received: whole, total: z.number().int().nullable() }),
   event("saved", { id: text, file: text }),
-  event("ended", { ...end, error: error.nullable(), credits: number.optional() }),
+  event("ended", { ...end, error: error.nullable(), credits: number.optional(), cost: number.optional() }),
   event("error", { error }),
   event("summary", {
     exit_code: whole,
@@ -88,7 +88,14 @@ const attempt = object({
   size: number.optional(),
   sha256: text.optional(),
 });
-const row = object({ row: text, line: whole, ...end, error: error.nullable().optional(), credits: number.optional() });
+const row = object({
+  row: text,
+  line: whole,
+  ...end,
+  error: error.nullable().optional(),
+  credits: number.optional(),
+  cost: number.optional(),
+});
 const openRow = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
 const shards = object({ of: whole, missing: z.array(whole), double: z.array(whole) });
 const engine = object({ engine: text, models: z.array(text), kind: textOrNull, error: textOrNull });
@@ -124,6 +131,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
     ...counts,
     to_start: whole,
     remaining_credits: number.nullable(),
+    cost: number.nullable(),
     results: text,
     generations: z.array(row),
   }),

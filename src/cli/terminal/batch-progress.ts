@@ -3,7 +3,7 @@ import { type BatchCounts, createCounts } from "../../client/batch/counts.ts";
 import type { GenerationEvent } from "../../client/events.ts";
 import { isSignal } from "../../errors.ts";
 import type { Io } from "../../io.ts";
-import { formatNumber } from "./format.ts";
+import { formatNumber, formatUsd } from "./format.ts";
 import type { Output } from "./output.ts";
 
 /** Shows how far a batch is: at a terminal one line that is redrawn, elsewhere a line for each row that ends. */
@@ -53,7 +53,7 @@ export function describeCounts(
   counts: BatchCounts,
   { isLocal, leftMs }: { isLocal: boolean; leftMs?: number | undefined },
 ): string {
-  const { total, done, running, failed, refused, unknown, lost, remaining_credits } = counts;
+  const { total, done, running, failed, refused, unknown, lost, remaining_credits, cost } = counts;
   const parts = [
     `${done} of ${total} done`,
     ...(running === 0 ? [] : [`${running} running`]),
@@ -61,6 +61,7 @@ export function describeCounts(
     ...(unknown === 0 ? [] : [`${unknown} unknown`]),
     ...(lost === 0 ? [] : [`${lost} lost`]),
     ...(isLocal || remaining_credits === null ? [] : [`${formatNumber(remaining_credits)} credits left`]),
+    ...(cost === null ? [] : [formatUsd(cost)]),
     ...(leftMs === undefined || leftMs === 0 ? [] : [`about ${formatMinutes(leftMs)}`]),
   ];
   return parts.join(", ");

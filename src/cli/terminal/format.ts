@@ -20,6 +20,11 @@ export function formatNumber(value: number): string {
   return value.toLocaleString("en-US");
 }
 
+/** Such as "$0.40" or "$0.0125". */
+export function formatUsd(value: number): string {
+  return `$${value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 4 })}`;
+}
+
 export function countRows(count: number): string {
   return count === 1 ? "1 row" : `${formatNumber(count)} rows`;
 }

@@ -25,6 +25,14 @@ export type Costs = {
   remaining(): number | undefined;
   /** Whether a start has cost nobody knows how much: no balance was told, or it did not fall. Then no budget can be kept. */
   isOpen(): boolean;
+  /** Takes the end of a generation, with what it cost in USD. */
+  ended(model: string, told: { cost: number | undefined; isFree: boolean }): void;
+  /** The most that the batch can have cost in USD over all of its runs, with what runs; `undefined` once that cannot be told. */
+  usd(): number | undefined;
+  /** The highest price of a model in USD that the batch has seen. */
+  dearestUsd(model: string): number | undefined;
+  /** Whether a generation of the model runs, so that its price may be known soon. */
+  isPriceAwaited(model: string): boolean;
 };
 
 export type Budget = {
@@ -32,6 +40,8 @@ export type Budget = {
   maxCredits?: number | undefined;
   /** The fewest that are left on the account. */
   keepCredits?: number | undefined;
+  /** The most that all runs of a batch may cost in USD. */
+  maxCost?: number | undefined;
 };
 
 /** Another process may have spent, or somebody bought, credits since: an older balance tells nothing of the next cost. */
@@ -61,6 +71,7 @@ export function createCosts(
   }
   const medians = new Map([...falls].map(([model, known]) => [model, median(known)]));
 
+  const bill = createBill(earlier);
   let spent = 0;
   let charged = 0;
   let isExact = true;
@@ -106,10 +117,12 @@ export function createCosts(
       if (left === undefined) since.push(model);
       else since = [];
       count(model, cost);
+      bill.started(model);
       return cost;
     },
     unknown(model) {
       since.push(model);
+      bill.started(model);
       count(model, {});
     },
     spent: () => [...uncounted].reduce((sum, [model, rows]) => sum + rows * (dearest(model) ?? 0), spent),
@@ -118,11 +131,48 @@ export function createCosts(
     typical: (model) => medians.get(model),
     remaining: () => remaining && since.reduce((left, model) => left - (dearest(model) ?? 0), remaining),
     isOpen: () => isOpen || (remaining === undefined && charged > 0),
+    ended: bill.ended,
+    usd: bill.usd,
+    dearestUsd: bill.dearestUsd,
+    isPriceAwaited: bill.isPriceAwaited,
   };
 }
 
+/** What a batch costs in USD, which is told when a generation has completed: until then the highest price of its model counts. */
+function createBill(earlier: readonly ResultLine[]) {
+  const most = new Map<string, number>();
+  /** How many generations of each model were started, and have not ended as far as is known. */
+  const running = new Map<string, number>();
+  let [spent, isTold] = [0, true];
+  const add = (model: string, more: number) => running.set(model, (running.get(model) ?? 0) + more);
+  const bill = {
+    started: (model: string) => void add(model, 1),
+    ended(model: string, { cost, isFree }: { cost: number | undefined; isFree: boolean }) {
+      add(model, -1);
+      if (cost === undefined && !isFree) isTold = false;
+      if (cost === undefined) return;
+      spent += cost;
+      most.set(model, Math.max(most.get(model) ?? 0, cost));
+    },
+    usd: () =>
+      isTold ? [...running].reduce((sum, [model, count]) => sum + count * (most.get(model) ?? 0), spent) : undefined,
+    dearestUsd: (model: string) => most.get(model),
+    isPriceAwaited: (model: string) => !most.has(model) && (running.get(model) ?? 0) > 0,
+  };
+  for (const line of earlier) {
+    if (line.id === null && !isUnclear(line)) continue;
+    bill.started(line.model);
+    const isFree = line.is_preview === true || line.status === "failed";
+    if (["completed", "failed"].includes(line.status)) bill.ended(line.model, { cost: line.cost ?? undefined, isFree });
+  }
+  return bill;
+}
+
 /** The error that a start would go beyond the budget; the first row of a model is started to see what it costs. */
-export function checkBudget(model: string, { maxCredits, keepCredits }: Budget, costs: Costs): VidgenError | undefined {
+export function checkBudget(model: string, budget: Budget, costs: Costs): VidgenError | undefined {
+  const { maxCredits, keepCredits, maxCost } = budget;
+  const overrun = maxCost === undefined ? undefined : checkCost(model, maxCost, costs);
+  if (overrun) return overrun;
   if (maxCredits === undefined && keepCredits === undefined) return undefined;
   const next = costs.dearest(model) ?? 0;
   const spent = costs.spent();
@@ -150,4 +200,22 @@ export function checkBudget(model: string, { maxCredits, keepCredits }: Budget, 
       },
     );
   return undefined;
+}
+
+function checkCost(model: string, maxCost: number, costs: Costs): VidgenError | undefined {
+  const usd = costs.usd();
+  if (usd === undefined)
+    return new VidgenError(
+      "credits",
+      "The service has not told what a video cost in USD. So --max-cost cannot be kept: nothing more is started.",
+      { hint: "Run it without --max-cost, or bound it with --max-credits." },
+    );
+  const next = costs.dearestUsd(model) ?? 0;
+  if (usd < maxCost && usd + next <= maxCost) return undefined;
+  const cost = next === 0 ? "" : `, and the next one costs up to $${next}`;
+  const spent = Number(usd.toFixed(4));
+  return new VidgenError(
+    "credits",
+    `Up to $${spent} of at most $${maxCost} are spent${cost}: nothing more is started.`,
+  );
 }

@@ -5,6 +5,8 @@ export type BatchCounts = EventCounts & {
   /** Not started in this run, or not yet. */
   to_start: number;
   remaining_credits: number | null;
+  /** What this run's videos cost in USD; null where the service tells none. */
+  cost: number | null;
 };
 
 /** Counts the rows of a batch: from its plan, and from each event after that. */
@@ -21,6 +23,7 @@ export function createCounts(plan: Plan): { counts: BatchCounts; take(event: Gen
     lost,
     to_start,
     remaining_credits,
+    cost: null,
   };
   return {
     counts,
@@ -32,7 +35,8 @@ export function createCounts(plan: Plan): { counts: BatchCounts; take(event: Gen
         counts.running++;
       }
       if (event.event !== "ended") return;
-      const { id, status, error } = event;
+      const { id, status, error, cost } = event;
+      if (cost !== undefined) counts.cost = (counts.cost ?? 0) + cost;
       // The next run starts it, as the plan of that run says.
       if (status === "refused" && id === null && isGeneral(error?.code)) return;
       // These are ends of a start, also where the answer named a generation.

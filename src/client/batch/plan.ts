@@ -59,6 +59,7 @@ function mergeLine(line: ResultLine, entry: Entry): ResultLine {
     file,
     content: entry.content ?? line.content,
     remaining_credits,
+    cost: entry.cost ?? line.cost,
     error: isSame ? (line.error ?? error) : error,
   };
 }

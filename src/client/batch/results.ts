@@ -52,6 +52,8 @@ export type ResultLine = {
   credits: number | null;
   /** By how much less was left after its start than before: others may have spent too. Absent in lines of earlier versions. */
   balance_fell?: number | null | undefined;
+  /** What it cost in USD, where the service has told it; absent in lines of earlier versions. */
+  cost?: number | null | undefined;
   remaining_credits: number | null;
   started_at: string;
   ended_at: string | null;
@@ -228,12 +230,12 @@ const statuses = ["starting", "processing", "completed", "failed", "lost", "refu
 function isResultLine(line: unknown): line is ResultLine {
   if (!isRecord(line)) return false;
   const { row, attempt, request, model, account = "", id, file, error, credits, remaining_credits, started_at } = line;
-  const { balance_fell = null, is_preview = null } = line;
+  const { balance_fell = null, cost = null, is_preview = null } = line;
   const isText = [line.at, row, attempt, request, model, account, started_at].every(
     (value) => typeof value === "string",
   );
   const isRead = [id, file].every((value) => value === null || typeof value === "string");
-  const isNumber = [credits, remaining_credits, balance_fell].every(
+  const isNumber = [credits, remaining_credits, balance_fell, cost].every(
     (value) => value === null || typeof value === "number",
   );
   const isFlag = is_preview === null || typeof is_preview === "boolean";

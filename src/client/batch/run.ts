@@ -114,7 +114,9 @@ export async function runRows(
     }
     const row = stopped ? undefined : rows.at(-1);
     if (row === undefined && inFlight === 0) break;
-    const waitMs = row && slots.waitMs(inFlight);
+    // What its first video costs bounds the others.
+    const isAwaited = row && inFlight > 0 && options.maxCost !== undefined && costs.isPriceAwaited(row.record.model);
+    const waitMs = row && !isAwaited ? slots.waitMs(inFlight) : undefined;
     if (row && waitMs === 0) {
       rows.pop();
       const fault = faultOf() ?? checkBudget(row.record.model, options, costs);

@@ -4,6 +4,7 @@ import type { Claim } from "../claims.ts";
 import type { Client, ClientDownloadOptions, ReadyStart } from "../client.ts";
 import type { Content } from "../content.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
+import { readCost } from "../follow.ts";
 import { recordOf } from "../history.ts";
 import type { Journal } from "../journal.ts";
 import type { Costs } from "./costs.ts";
@@ -21,7 +22,12 @@ export type WorkOptions = Omit<ClientDownloadOptions, "onState" | "onTrouble" | 
 /** How a row has ended for this run. */
 export type Ended = { status: EndStatus; error?: VidgenError | undefined };
 
-type RowEnd = Ended & { file?: string | null; content?: Content | null; video_url?: string | null };
+type RowEnd = Ended & {
+  file?: string | null;
+  content?: Content | null;
+  cost?: number | undefined;
+  video_url?: string | null;
+};
 
 /** A row whose generation has an id; `target` is the place for its video, where that is claimed already. */
 export type Running = {
@@ -58,18 +64,19 @@ export function createWork(
   const { account } = client;
 
   function tellEnd(row: PlannedRow, line: RowLine, { status, file = null, video_url = null, error }: RowEnd): Ended {
-    const told = { error: error ? errorFieldsOf(error) : null, credits: line.credits ?? undefined };
+    const paid = { credits: line.credits ?? undefined, cost: line.cost ?? undefined };
+    const told = { error: error ? errorFieldsOf(error) : null, ...paid };
     onEvent({ event: "ended", ...nameOf(row), id: line.id, status, file, video_url, ...told });
     return { status, error };
   }
 
   async function end(row: PlannedRow, line: RowLine, ended: RowEnd): Promise<Ended> {
-    const { status, error, file = line.file, content = line.content } = ended;
+    const { status, error, file = line.file, content = line.content, cost = line.cost } = ended;
     const short = error ? { code: error.code, message: error.message } : null;
-    const last = { ...line, status, file, content, error: short, ended_at: io.date().toISOString() };
+    const last = { ...line, status, file, content, cost, error: short, ended_at: io.date().toISOString() };
     // What has happened is told even where it can no longer be written down: the journal has it.
     const failure = await results.append(last).then(() => undefined, asVidgenError);
-    return tellEnd(row, line, { ...ended, file, error: error ?? failure });
+    return tellEnd(row, last, { ...ended, file, error: error ?? failure });
   }
 
   return {
@@ -157,20 +164,25 @@ export function createWork(
           onEvent({ event: "started", ...nameOf(row), id, attempt: line.attempt, model: line.model, resumed: true });
         const {
           videoUrl,
+          generation,
           file = null,
           content = null,
         } = claim
           ? await client.download(id, claim, how)
           : { file: undefined, content: undefined, ...(await client.follow(id, how)) };
         if (file !== null) onEvent({ event: "saved", ...nameOf(row), id, file });
-        return await end(row, line, { status: "completed", file, content, video_url: videoUrl });
+        const cost = readCost(generation);
+        costs.ended(line.model, { cost, isFree: line.is_preview === true });
+        return await end(row, line, { status: "completed", file, content, cost, video_url: videoUrl });
       } catch (thrown) {
         const error = asVidgenError(thrown).with({ id });
         if (signal.aborted) return tellEnd(row, line, { status: "processing", error });
         // Nothing is known of a generation whose place could not be claimed, and a 404 for another key than its own says nothing.
         const isSeen = claim !== undefined || row.outputPath === undefined;
         const isOwn = line.account === undefined || line.account === account;
-        return await end(row, line, { status: isSeen && isOwn ? statusOf(error) : "processing", error });
+        const status = isSeen && isOwn ? statusOf(error) : "processing";
+        if (status === "failed") costs.ended(line.model, { cost: undefined, isFree: true });
+        return await end(row, line, { status, error });
       } finally {
         // A partial file that cannot be removed loses nothing.
         await (begun ?? claim)?.release().catch(() => {});

@@ -77,7 +77,14 @@ function mayBeLarge({ req }: ApiContext): boolean {
 }
 
 function newGeneration(account: string, start: StartRequest, date: Date): StoredGeneration {
-  const blank = { status: "processing", completed_at: null, error: null, media: null, checkpoint: null } as const;
+  const blank = {
+    status: "processing",
+    completed_at: null,
+    error: null,
+    media: null,
+    cost: null,
+    checkpoint: null,
+  } as const;
   return { ...blank, ...start, id: randomUUID(), account, created_at: date.toISOString() };
 }
 

@@ -1,11 +1,19 @@
 import { readDirectives } from "../jobs/directives.ts";
 import type { StoredGeneration } from "../store/store.ts";
 
-/** The body of a status reply (interface 4.2). A callback has the same fields and `completed_at` (section 6). */
+/** The body of a status reply (interface 4.2). A callback has the same fields and `completed_at` (section 6). `cost` is ours, in USD. */
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {
-  const { id, status, media, created_at, error } = generation;
+  const { id, status, media, created_at, error, cost } = generation;
   const hasUrls = media !== null && !readDirectives(generation.request).noVideo;
   const video_url = hasUrls ? `${mediaUrl}/${id}.mp4` : null;
   const thumbnail_url = hasUrls && media.thumbnail !== null ? `${mediaUrl}/${id}.png` : null;
-  return { id, status, video_url, thumbnail_url, created_at, ...(error === null ? {} : { error }) };
+  return {
+    id,
+    status,
+    video_url,
+    thumbnail_url,
+    created_at,
+    ...(error === null ? {} : { error }),
+    ...(cost === null ? {} : { cost }),
+  };
 }

@@ -81,6 +81,11 @@ export type RenderOptions = {
   signal: AbortSignal;
 };
 
+export type Charged = {
+  /** What the engine's provider has charged, in USD, where it tells. */
+  cost?: number | undefined;
+};
+
 export type Discardable = {
   /** Removes what another machine keeps of the video; to be called once the generation has ended here. Never rejects. */
   discard?(signal: AbortSignal): Promise<void>;
@@ -92,8 +97,8 @@ export type Discardable = {
  * gets the task again.
  */
 export type RenderOutcome =
-  | ({ kind: "made"; hasThumbnail: boolean } & Discardable)
-  | { kind: "refused"; error: string }
+  | ({ kind: "made"; hasThumbnail: boolean } & Charged & Discardable)
+  | ({ kind: "refused"; error: string } & Charged)
   | { kind: "not taken"; reason: string }
   | { kind: "unclear"; reason: string };
 

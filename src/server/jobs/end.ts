@@ -43,9 +43,10 @@ function endOf(
   made: Exclude<Made, { kind: "not taken" }>,
   { hasRefunds }: Pick<EndOptions, "hasRefunds">,
 ): Omit<GenerationEnd, "completed_at"> {
-  if (made.kind === "made") return { status: "completed", error: null, media: made.media };
+  const { cost = null } = "cost" in made ? made : {};
+  if (made.kind === "made") return { status: "completed", error: null, media: made.media, cost };
   const isRefunded = hasRefunds && made.kind !== "refused";
-  return { status: "failed", error: made.error, media: null, isRefunded };
+  return { status: "failed", error: made.error, media: null, cost, isRefunded };
 }
 
 /** Returns the minimum time from creation to end of a generation: with the realistic pace 1 to 3 minutes, depending on the model. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { systemCode } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import type { Checkpoint, Discardable, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
+import type { Charged, Checkpoint, Discardable, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Get } from "../outbound/outbound.ts";
@@ -26,8 +26,9 @@ export type MakeOptions = {
 
 /** What came of a generation; "failed" is a failure of the service, after which what was paid is given back. */
 export type Made =
-  | ({ kind: "made"; media: Media } & Discardable)
-  | { kind: "refused" | "failed"; error: string }
+  | ({ kind: "made"; media: Media } & Charged & Discardable)
+  | ({ kind: "refused"; error: string } & Charged)
+  | { kind: "failed"; error: string }
   | { kind: "unclear"; error: string; reason: string }
   | { kind: "not taken"; reason: string };
 

@@ -108,7 +108,7 @@ function Facts({ generation, payments }: GenerationProps) {
       {Object.entries(request.extras).map(([name, value]) => (
         <Fact name={name}>{typeof value === "string" ? value : JSON.stringify(value)}</Fact>
       ))}
-      <Fact name="Cost">{costText(payments)}</Fact>
+      <Fact name="Cost">{costText(payments, generation.cost)}</Fact>
       <Fact name="Account">{account}</Fact>
       <Fact name="Id">
         <code>{id}</code>
@@ -117,10 +117,12 @@ function Facts({ generation, payments }: GenerationProps) {
   );
 }
 
-function costText(payments: GenerationProps["payments"]): string {
+function costText(payments: GenerationProps["payments"], usd: number | null): string {
   const paid = payments.find(({ amount }) => amount < 0);
-  if (paid === undefined) return "nothing";
-  return `${-paid.amount} credits${payments.some(({ amount }) => amount > 0) ? ", given back" : ""}`;
+  const isBack = payments.some(({ amount }) => amount > 0);
+  const credits = paid && `${-paid.amount} credits${isBack ? ", given back" : ""}`;
+  const charged = usd === null ? undefined : `$${usd.toFixed(2)} at its provider`;
+  return [credits, charged].filter((part) => part !== undefined).join("; ") || "nothing";
 }
 
 function Fact({ name, children }: { name: string; children?: unknown }) {

@@ -26,7 +26,12 @@ export type StoredGeneration = {
   /** How far an engine has come; stays as it was last when the generation ends. */
   checkpoint: StoredCheckpoint | null;
   media: Media | null;
+  /** What its engine has charged for it, in USD, where that tells. */
+  cost: number | null;
 };
+
+/** How a generation has ended, as it is written; earlier versions wrote no cost. */
+export type StoredResult = Pick<StoredGeneration, "error" | "media"> & Partial<Pick<StoredGeneration, "cost">>;
 
 /**
  * A video that is kept. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store; earlier versions wrote
@@ -35,7 +40,7 @@ export type StoredGeneration = {
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
 /** What a list shows of a generation; `prompt` is cut. */
-export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint"> &
+export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint" | "cost"> &
   Pick<RenderRequest, "model" | "prompt">;
 
 /** A page of a list, newest first: at most `limit` entries, older than the one called `before`. */
@@ -50,7 +55,7 @@ export type GenerationQuery = PageOf<string> & {
 export type GenerationTotals = { counts: Partial<Record<StoredGeneration["status"], number>>; models: string[] };
 
 /** The fields that change when a generation ends, and whether its account gets back what was paid. */
-export type GenerationEnd = Pick<StoredGeneration, "status" | "completed_at" | "error" | "media"> & {
+export type GenerationEnd = Pick<StoredGeneration, "status" | "completed_at" | "error" | "media" | "cost"> & {
   isRefunded?: boolean;
 };
 

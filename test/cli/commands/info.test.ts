@@ -39,6 +39,7 @@ test("the info beside a video tells the whole request without its secrets, the t
     created_at,
     completed_at: expect.stringMatching(/^2026-01-01T00:00:3\d/),
     credits: null,
+    cost: null,
     remaining_credits: 990,
   });
   const text = readFileSync(info, "utf8");

@@ -22,6 +22,7 @@ const completed: StoredGeneration = {
     isReal: false,
   },
   checkpoint: null,
+  cost: null,
   media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },
 };
 

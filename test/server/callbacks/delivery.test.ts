@@ -49,6 +49,7 @@ const generation: StoredGeneration = {
   status: "completed",
   error: null,
   media: null,
+  cost: null,
   checkpoint: null,
   created_at: "2026-01-01T00:00:00.000Z",
   completed_at: "2026-01-01T00:01:00.000Z",

@@ -19,7 +19,14 @@ function aGeneration(changes: Partial<StoredGeneration["request"]>, callback_url
     hasDirectives: true,
     isReal: false,
   };
-  const blank = { completed_at: null, error: null, media: null, checkpoint: null, account: "local" } as const;
+  const blank = {
+    completed_at: null,
+    error: null,
+    media: null,
+    cost: null,
+    checkpoint: null,
+    account: "local",
+  } as const;
   const base = { id: "7d56", status: "processing", created_at: "2026-01-01T00:00:00.000Z" } as const;
   return { ...blank, ...base, callback_url, request: { ...request, ...changes } };
 }

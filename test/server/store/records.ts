@@ -13,6 +13,7 @@ export function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGen
     error: null,
     callback_url: null,
     media: null,
+    cost: null,
     checkpoint: null,
     request: {
       prompt: "a fox",
@@ -39,9 +40,16 @@ export const completed = {
   completed_at: "2026-01-01T00:01:00.000Z",
   error: null,
   media: { file: "/videos/fox.mp4", size: 9, etag: '"9"', thumbnail: null },
+  cost: 0.4,
 } as const;
 
-export const failed = { status: "failed", completed_at: "2026-01-01T00:02:00.000Z", error: "no", media: null } as const;
+export const failed = {
+  status: "failed",
+  completed_at: "2026-01-01T00:02:00.000Z",
+  error: "no",
+  media: null,
+  cost: null,
+} as const;
 
 export const newDelivery = (id: string, generation: string, next_at = "2026-01-01T00:01:00.000Z"): Delivery => ({
   id,

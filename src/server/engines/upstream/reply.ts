@@ -10,6 +10,8 @@ export type Job = {
   /** Where the video is, when it is not at the job's own `/content`. */
   url: string | undefined;
   error: string | undefined;
+  /** What the provider has charged, in USD. */
+  cost: number | undefined;
   /** When it was made, and until when its video is kept, in seconds since 1970. */
   completedAt?: number | undefined;
   expiresAt?: number | undefined;
@@ -58,6 +60,7 @@ const jobSchema = z.object({
   progress: optional(z.number().min(0).max(100)),
   url: optional(addressSchema),
   error: z.unknown().optional(),
+  usage: optional(z.object({ cost: z.number().nonnegative() })),
   completed_at: optional(z.number()),
   expires_at: optional(z.number()),
 });
@@ -66,8 +69,8 @@ const jobSchema = z.object({
 export function findJob({ json }: Reply): Job | undefined {
   const parsed = jobSchema.safeParse(json);
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
-  const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt } = parsed.data;
-  return { id, status, progress, url, error: findWords(error), completedAt, expiresAt };
+  const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt, usage } = parsed.data;
+  return { id, status, progress, url, error: findWords(error), completedAt, expiresAt, cost: usage?.cost };
 }
 
 const createdSchema = z.object({ id: idSchema });

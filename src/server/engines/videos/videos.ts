@@ -53,8 +53,8 @@ async function finish(
     return { kind: "made", hasThumbnail: false };
   }
   const { job } = submitted;
-  const { failure, ...ended } = await follow(job, server, options);
-  if (failure !== undefined) return { kind: "refused", error: failure };
+  const { failure, cost, ...ended } = await follow(job, server, options);
+  if (failure !== undefined) return { kind: "refused", error: failure, cost };
   await save({ ...ended, job }, file, server, options.signal);
-  return { kind: "made", hasThumbnail: false, discard: (signal) => server.discard(job, signal) };
+  return { kind: "made", hasThumbnail: false, cost, discard: (signal) => server.discard(job, signal) };
 }

@@ -1,6 +1,13 @@
 import { endChanges } from "../change.ts";
 import { joinImages, submissionOf } from "../needs.ts";
-import type { GenerationQuery, GenerationSummary, Store, StoredCheckpoint, StoredGeneration } from "../store.ts";
+import type {
+  GenerationQuery,
+  GenerationSummary,
+  Store,
+  StoredCheckpoint,
+  StoredGeneration,
+  StoredResult,
+} from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
 import type { Deliveries } from "./deliveries.ts";
@@ -46,12 +53,12 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         if (!row) throw new Error(`no generation ${id} that this process makes`);
         await notify(sql, { kind: "generation", id });
       }),
-    finish: (id, { status, completed_at, error, media, isRefunded }, delivery) =>
+    finish: (id, { status, completed_at, error, media, cost, isRefunded }, delivery) =>
       transaction(async (sql) => {
         const [row] = await sql(
           `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5
            WHERE id = $2 AND status = 'processing' AND ${isHeldHere} RETURNING number`,
-          ...[process, id, status, completed_at, JSON.stringify({ error, media })],
+          ...[process, id, status, completed_at, JSON.stringify({ error, media, cost })],
         );
         if (!row && !(await find(id, sql))) throw new Error(`no generation ${id}`);
         if (!row) return false;
@@ -88,7 +95,7 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 export function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
-  const { error, media }: Pick<StoredGeneration, "error" | "media"> = JSON.parse(String(result));
+  const { error, media, cost = null }: StoredResult = JSON.parse(String(result));
   const kept: StoredCheckpoint | null = JSON.parse(String(checkpoint));
-  return { ...generation, request, callback_url, error, media, checkpoint: kept };
+  return { ...generation, request, callback_url, error, media, cost, checkpoint: kept };
 }

@@ -9,6 +9,7 @@ import type {
   StartOutcome,
   StoredCheckpoint,
   StoredGeneration,
+  StoredResult,
 } from "../store.ts";
 import type { Database, Row, Value } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
@@ -108,10 +109,10 @@ export function createGenerations(database: Database, ledger: Ledger) {
       if (changes === 0) throw new Error(`no generation ${id}`);
     },
     /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
-    end(id: string, { status, completed_at, error, media, isRefunded }: GenerationEnd): boolean {
+    end(id: string, { status, completed_at, error, media, cost, isRefunded }: GenerationEnd): boolean {
       const changes = database.run(
         "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'",
-        ...[status, completed_at, JSON.stringify({ error, media }), id],
+        ...[status, completed_at, JSON.stringify({ error, media, cost }), id],
       );
       // Throws for an unknown id.
       if (changes === 0) get(id);
@@ -125,12 +126,13 @@ export function createGenerations(database: Database, ledger: Ledger) {
 function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
-  const { error, media }: Pick<StoredGeneration, "error" | "media"> = JSON.parse(String(result));
+  const { error, media, cost = null }: StoredResult = JSON.parse(String(result));
   return {
     ...generation,
     callback_url,
     error,
     media,
+    cost,
     checkpoint: JSON.parse(String(checkpoint)),
     request: {
       ...request,

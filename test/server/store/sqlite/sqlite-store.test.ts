@@ -381,7 +381,7 @@ await Promise.all(Array.from({ length: 8 }, async () => {
     const id = randomUUID();
     await store.start({ ...JSON.parse(generation), id }, ${cost}, { key: id, body: "{}" });
     process.stdout.write(id + "\\n");
-    if (Math.random() < 0.5) await store.finish(id, { status: "failed", completed_at: "x", error: "no", media: null });
+    if (Math.random() < 0.5) await store.finish(id, { status: "failed", completed_at: "x", error: "no", media: null, cost: null });
   }
 }));
 `;
