@@ -8,7 +8,8 @@ const maxSeed = 2 ** 48 - 1;
 
 /**
  * Returns what a request puts into each place of a workflow: what it asks for, else the place's default, else the service's; an image's own name
- * where its name there is to come. Throws an Error made for people when a place is left without a value, and when the workflow has no place for what is asked.
+ * stands where its name there is to come. Throws an Error made for people when a place is left without a value, and when the workflow has no place
+ * for what is asked.
  */
 export function valuesOf(
   { places }: Workflow,
@@ -37,9 +38,11 @@ export function valuesOf(
   const find = (name: string) => asked.get(name) ?? places.get(name) ?? usual.get(name);
   // A video has one frame more than its length has steps from frame to frame.
   const counted = Math.round(Number(find("duration")) * Number(find("fps"))) + 1;
-  if (Number.isInteger(counted)) usual.set("frames", counted);
-  if (isTimed && places.has("frames") && Number.isInteger(counted) && frames === undefined)
-    asked.set("frames", counted);
+  if (Number.isInteger(counted)) {
+    usual.set("frames", counted);
+    // A length that is asked for counts more than the workflow's own number of frames.
+    if (isTimed && frames === undefined && places.has("frames")) asked.set("frames", counted);
+  }
 
   const isServed = (name: string) => places.has(name) || (name === "duration" && asked.has("frames"));
   const unserved = [...asked.keys()].filter((name) => !isServed(name));

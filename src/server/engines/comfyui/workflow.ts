@@ -14,7 +14,10 @@ export type Workflow = {
 const place = /\{\{\s*(\w+)\s*(?:=([^{}]*))?\}\}/g;
 const placeAlone = new RegExp(`^${place.source}$`);
 
-/** Reads the file of a workflow for these models. Throws `usage` for what is none, and when it lacks a place for the prompt, or for images that a model needs. */
+/**
+ * Reads the file of a workflow for these models. Throws `usage` for what is none, and when it lacks a place for the prompt or for the images that a
+ * model needs.
+ */
 export function readWorkflow(file: string, models: readonly string[]): Workflow {
   const graph = parse(file);
   const nodes = isObject(graph) ? Object.values(graph) : [];
