@@ -1,5 +1,5 @@
 /**
- * A ComfyUI server as its source has it (server.py, execution.py and comfy_execution/jobs.py at 0.36), without the running of graphs: a job
+ * A ComfyUI server as its source has it (server.py, execution.py and comfy_execution/jobs.py, as of 2026), without the running of graphs: a job
  * completes `completeAfterMs` after its submit. Its oddities:
  *
  * - A graph with faults in some nodes is taken with 200 and `node_errors`, and the other nodes run. Without a good node it is 400.
