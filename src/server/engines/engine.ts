@@ -64,11 +64,13 @@ export type RenderTask = {
 
 /**
  * How far a generation has come, for the next process. "submitting" is kept before a request goes out that starts a job elsewhere, and
- * "submitted" once its name is known: what is found as "submitting" may run there, and is never started again.
+ * "submitted" once its name is known: what is found as "submitting" may run there, and is never started again. "unconfirmed" is kept in place of
+ * "submitting" where the name is chosen here: the engine asks whether the job exists, and only one that certainly does not may be started again.
  */
 export type Checkpoint =
   | { state: "rendering"; tries: number }
   | { state: "submitting" }
+  | { state: "unconfirmed"; job: string }
   | { state: "submitted"; job: string };
 
 export type RenderOptions = {

@@ -4,6 +4,8 @@ import type { Io } from "../../io.ts";
 import { findForbiddenKind } from "../outbound/addresses.ts";
 import { createOutbound } from "../outbound/outbound.ts";
 import { createAiSdkEngine } from "./ai-sdk/ai-sdk.ts";
+import { createComfyUiEngine } from "./comfyui/comfyui.ts";
+import { readWorkflow } from "./comfyui/workflow.ts";
 import type { Engine } from "./engine.ts";
 import { createKeyFinder, type ReadKey } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
@@ -37,7 +39,7 @@ export function createEngines(
   const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, readKey);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: jobs })];
-  return specs.map(({ models, server, packageName, upstreamModel = "" }) => {
+  return specs.map(({ models, server, packageName, workflowFile, upstreamModel = "" }) => {
     if (packageName !== undefined) {
       const { open } = createOutbound({ allowLoopback: () => false, clock: io });
       const options = { packageName, upstreamModel, timeoutMs, onNote };
@@ -46,6 +48,10 @@ export function createEngines(
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
     const options = { ...server, key: findKey(server), timeoutMs, keepUpstream, onNote };
+    if (workflowFile !== undefined) {
+      const workflow = readWorkflow(workflowFile, models);
+      return createComfyUiEngine({ ...options, workflow, models, concurrency: jobs ?? usualJobs }, { ...io, open });
+    }
     return createVideosEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
   });
 }

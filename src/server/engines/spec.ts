@@ -13,6 +13,8 @@ export type EngineSpec = {
   server: ServerSpec | undefined;
   /** The npm package of a provider of the AI SDK. */
   packageName?: string;
+  /** The file of the workflow that a ComfyUI server runs. */
+  workflowFile?: string | undefined;
 };
 
 export type ServerSpec = {
@@ -23,7 +25,7 @@ export type ServerSpec = {
   upstreamModel: string | undefined;
 };
 
-export const specExample = `Write [model=]kind[:url][#upstream-model], such as wan-2.5=http://gpu-1:8091, wan-2.5=${kinds[0]?.id}:http://gpu-1:8091 or preview. The kinds are preview, ${kinds.map(({ id }) => id).join(", ")} and ai-sdk.`;
+export const specExample = `Write [model=]kind[:url][#upstream-model], such as wan-2.5=http://gpu-1:8091, wan-2.5=${kinds[0]?.id}:http://gpu-1:8091 or preview. The kinds are preview, ${kinds.map(({ id }) => id).join(", ")}, comfyui and ai-sdk.`;
 
 const pattern =
   /^(?:((?:(?!:\/\/)[^=#\s])+)=)?(?:([a-z][\w-]*)(?::(https?:\/\/[^#\s]+))?|(https?:\/\/[^#\s]+))(?:#(\S+))?$/i;
@@ -33,9 +35,12 @@ export function readSpec(text: string): EngineSpec {
   if (/^([^=]*=)?ai-sdk(:|$)/i.test(text)) return readSdkSpec(text);
   const [isRead, model, kindId, kindUrl, addressAlone, upstreamModel] = pattern.exec(text) ?? [];
   const isPreview = kindId?.toLowerCase() === "preview";
+  const isComfyUi = kindId?.toLowerCase() === "comfyui";
   const named = kinds.find(({ id }) => id === kindId?.toLowerCase());
   const url = addressAlone ?? kindUrl ?? named?.provider?.url;
-  const isKnown = isPreview ? url === undefined && upstreamModel === undefined : kindId === undefined || named;
+  const isKnown = isPreview
+    ? url === undefined && upstreamModel === undefined
+    : kindId === undefined || isComfyUi || named;
   if (isRead === undefined || !isKnown || (url !== undefined && !URL.canParse(url)))
     throw usage(`--engine cannot be "${text.replace(/\/\/.*@/, "//").replace(/\?.*/s, "?...")}".`, specExample);
   if (isPreview) return { model, name: "preview", upstreamModel, server: undefined };
@@ -47,6 +52,20 @@ export function readSpec(text: string): EngineSpec {
       "--engine takes an address without a user name, a password and a query.",
       "Set VIDGEN_ENGINE_KEY for a key.",
     );
+  const name = origin + pathname.replace(/(\/v1(\/videos)?)?\/*$/, "");
+  if (isComfyUi && (model === undefined || upstreamModel === undefined))
+    throw usage(
+      `--engine ${text} needs a model and the file of a workflow that makes it.`,
+      "Write model=comfyui:address#file, such as wan-2.5=comfyui:http://gpu-1:8188#wan.json.",
+    );
+  if (isComfyUi)
+    return {
+      model,
+      name,
+      upstreamModel,
+      server: { url: name, kind: undefined, upstreamModel },
+      workflowFile: upstreamModel,
+    };
   const kind = named ?? kinds.find(({ provider }) => provider && new URL(provider.url).origin === origin);
   const hasModel = upstreamModel !== undefined || !findModel(model ?? "") || kind?.provider?.models[model ?? ""];
   checkImages(model, { title: kind?.title ?? "a server whose kind is not named", maxImages: maxImagesOf(kind) });
@@ -55,7 +74,6 @@ export function readSpec(text: string): EngineSpec {
       `${kind.title} has no model like ${model}.`,
       `--engine ${model}=${kind.id}#<model> names one of its own.`,
     );
-  const name = origin + pathname.replace(/(\/v1(\/videos)?)?\/*$/, "");
   return { model, name, upstreamModel, server: { url: name, kind, upstreamModel } };
 }
 

@@ -29,9 +29,9 @@ export function joinImages(shown: readonly string[], images: readonly { place: u
   return joined;
 }
 
-/** Which engine a generation was submitted to, and whether that is unclear. */
+/** Which engine a generation was submitted to, or can be asked for it, and whether nobody can tell. */
 export function submissionOf(checkpoint: StoredCheckpoint | null): Pick<Claim, "engine" | "isSubmitting"> {
-  const engine = checkpoint?.state === "submitted" ? checkpoint.engine : null;
+  const engine = checkpoint && "job" in checkpoint ? checkpoint.engine : null;
   return { engine, isSubmitting: checkpoint?.state === "submitting" };
 }
 

@@ -303,7 +303,12 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const { id } = generation;
     for (const each of [generation, other]) await store.start(each, cost, undefined);
     const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
-    const checkpoints = [{ state: "submitting", ...kept }, null, { state: "submitted", job: odd, ...kept }] as const;
+    const checkpoints = [
+      { state: "submitting", ...kept },
+      null,
+      { state: "unconfirmed", job: odd, ...kept },
+      { state: "submitted", job: odd, ...kept },
+    ] as const;
     for (const checkpoint of checkpoints) {
       await store.keepCheckpoint(id, checkpoint);
       expect((await store.generation(id))?.checkpoint).toStrictEqual(checkpoint);
@@ -311,7 +316,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     await store.finish(id, completed, undefined);
     await store.close();
     const reopened = await open();
-    expect((await reopened.generation(id))?.checkpoint).toStrictEqual(checkpoints[2]);
+    expect((await reopened.generation(id))?.checkpoint).toStrictEqual(checkpoints[3]);
     expect(await reopened.generation(other.id)).toStrictEqual(other);
   });
 
@@ -457,21 +462,23 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect(idsOf(await store.claim(wanted, { ...among, except: [a] }))).toEqual([real]);
   });
 
-  it("what was submitted is claimed for its engine alone, what is unclear for any, and neither as new", async () => {
+  it("what was submitted, or can be asked for, is claimed for its engine alone, what is unclear for any, and none as new", async () => {
     const store = await openWith(100);
-    const all = [newGeneration(), newGeneration(), newGeneration()];
+    const all = [newGeneration(), newGeneration(), newGeneration(), newGeneration()];
     for (const each of all) await store.start(each, cost, undefined);
-    const [submitted = "", unclear = "", taken = ""] = idsOf(all);
+    const [submitted = "", unconfirmed = "", unclear = "", taken = ""] = idsOf(all);
     const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
     await store.keepCheckpoint(submitted, { state: "submitted", job: odd, ...kept });
+    await store.keepCheckpoint(unconfirmed, { state: "unconfirmed", job: odd, ...kept });
     await store.keepCheckpoint(unclear, { state: "submitting", ...kept });
     await store.keepCheckpoint(taken, { state: "submitting", ...kept });
     await store.keepCheckpoint(taken, null);
     expect(await store.claim({ kind: "begun", engines: ["http://gpu-1"] }, among)).toMatchObject([
       { id: submitted, engine: "http://gpu-1", isSubmitting: false },
+      { id: unconfirmed, engine: "http://gpu-1", isSubmitting: false },
       { id: unclear, engine: null, isSubmitting: true },
     ]);
-    for (const id of [submitted, unclear]) await store.release(id);
+    for (const id of [submitted, unconfirmed, unclear]) await store.release(id);
     expect(idsOf(await store.claim({ kind: "begun", engines: ["http://gpu-2"] }, among))).toEqual([unclear]);
     await store.release(unclear);
     expect(idsOf(await store.claim(wanted, among))).toEqual([taken]);

@@ -48,7 +48,8 @@ function parseJson(text: string): unknown {
   }
 }
 
-const optional = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
+/** What is not as the schema wants it counts as left out. */
+export const optional = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
 /** A job is asked for by its id in a path, where "." and ".." are folders; JSON.parse rounds a number that is too large, to another job's id. */
 const idSchema = z.union([z.string().regex(/^(?!\.{0,2}$)\P{Cs}*$/su), z.int().transform(String)]);
 const addressSchema = z.string().refine((text) => URL.canParse(text, "http://server/"));

@@ -1,7 +1,8 @@
 import { RequestError } from "../../../io.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
+import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
 import { type Reply, wordsOf } from "./reply.ts";
-import { describe, minutes, type Upstream } from "./upstream.ts";
+import { backOffMs, describe, minutes, type Upstream } from "./upstream.ts";
 
 /** What a create gave: a job, or the address of a video that is finished already. */
 export type Submitted = { job: string } | { finished: string };
@@ -17,20 +18,24 @@ export type NoCredits = { kind: "no credits"; reason: string };
 /** The first signal aborts a create that is out, the second one only before it is sent. */
 export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal };
 
-export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "signal">;
+export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "signal"> & {
+  /** The name of the job, where it is chosen here and not by the server. */
+  job?: string;
+};
 
 /**
- * Sends a create once: `send` resolves with what its reply means, or rejects as `fetch` does. "submitting" is kept before the request goes out.
- * It is taken back only when the server certainly did not take the create: it could not be reached, it says that it cannot take it now, or it
- * refused. Rejects when the owner's account there has no credits.
+ * Sends a create once: `send` resolves with what its reply means, or rejects as `fetch` does. "submitting", or "unconfirmed" with the job's name,
+ * is kept before the request goes out. It is taken back only when the server certainly did not take the create: it could not be reached, it says
+ * that it cannot take it now, it refused, or it does not know the name. Rejects when the owner's account there has no credits.
  */
 export async function submitOnce<Judged extends Verdict>(
   send: (signals: SubmitSignals) => Promise<Judged>,
   upstream: Upstream,
-  { checkpoint, signal }: SubmitOptions,
-): Promise<Exclude<Judged, NoCredits> | Exclude<Outcome, { kind: "submitted" | "refused" }>> {
+  { job, ...options }: SubmitOptions,
+): Promise<Exclude<Judged, NoCredits> | Confirmed | Unanswered> {
+  const { checkpoint, signal } = options;
   signal.throwIfAborted();
-  await checkpoint({ state: "submitting" });
+  await checkpoint(job === undefined ? { state: "submitting" } : { state: "unconfirmed", job });
   const outcome: Judged | Unanswered = await sendWithGrace(send, upstream, signal).catch(unanswered);
   if (outcome.kind === "no credits") {
     await checkpoint(null);
@@ -39,10 +44,43 @@ export async function submitOnce<Judged extends Verdict>(
   }
   // The checkpoint says that the create is unclear.
   if (outcome.kind === "unclear") signal.throwIfAborted();
+  if (outcome.kind === "unclear" && job !== undefined)
+    return confirm(job, upstream, { ...options, reason: outcome.reason });
   if (outcome.kind === "not taken" || outcome.kind === "refused") await checkpoint(null);
   if (outcome.kind === "submitted" && "job" in outcome.submitted)
     await checkpoint({ state: "submitted", job: outcome.submitted.job });
   return outcome as Exclude<Judged, NoCredits>;
+}
+
+type Confirmed = { kind: "submitted"; submitted: { job: string } } | Unanswered;
+
+/**
+ * Asks a server whether it took the create of an "unconfirmed" job; `reason` is why that is unclear. "not taken" when it says for 30 s that it
+ * does not know the job; "unclear" when it answered nothing of use for its time limit.
+ */
+export async function confirm(
+  job: string,
+  upstream: Upstream,
+  { checkpoint, signal, reason }: Pick<RenderOptions, "checkpoint" | "signal"> & { reason: string },
+): Promise<Confirmed> {
+  const { io, timeoutMs } = upstream;
+  const start = io.now();
+  let missingAt: number | undefined;
+  for (let failures = 0; ; failures++) {
+    const look = await lookOnce(job, upstream, signal);
+    if (!("trouble" in look)) {
+      // From now on an unknown job is one that the server has lost.
+      await checkpoint({ state: "submitted", job });
+      return { kind: "submitted", submitted: { job } };
+    }
+    missingAt = look.isMissing ? (missingAt ?? io.now()) : undefined;
+    if (missingAt !== undefined && io.now() - missingAt >= missingMs) {
+      await checkpoint(null);
+      return { kind: "not taken", reason };
+    }
+    if (io.now() - start > timeoutMs) return { kind: "unclear", reason: `${reason}; ${look.trouble}` };
+    await io.sleep(look.isMissing ? missingPollMs : backOffMs(failures), signal);
+  }
 }
 
 /** How long a service that is being stopped waits for the reply to a create. */

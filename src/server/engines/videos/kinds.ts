@@ -190,7 +190,7 @@ export function sizeText(request: RenderRequest): string {
 }
 
 /** The resolution names the shorter side; the longer one follows from the ratio, which the API has checked. */
-function frameSize({ aspectRatio, resolution }: RenderRequest): { width: number; height: number } {
+export function frameSize({ aspectRatio, resolution }: RenderRequest): { width: number; height: number } {
   const [across = 1, down = 1] = aspectRatio.split(":").map(Number);
   const ratio = across / down;
   const shorter = shorterSidePx[resolution];

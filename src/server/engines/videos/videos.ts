@@ -27,7 +27,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     concurrency,
     timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {
-      if (resume?.state === "submitted") return finish({ job: resume.job }, task, server, rest);
+      if (resume && "job" in resume) return finish({ job: resume.job }, task, server, rest);
       const outcome = await submit(task, server, rest);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, server, rest) : outcome;
     },

@@ -274,3 +274,10 @@ test("more images than a kind takes fail before anything is sent", async () => {
   expect(outcome).toBe("SGLang takes 1 image, and this generation has 2");
   expect([checkpoints, posts(), engineUrl]).toEqual([[], 0, engineUrl]);
 });
+
+test("a job that another kind of server was asked for at this address is not created here", async () => {
+  const { make, fake } = await start({});
+  const { outcome } = await make({ resume: { state: "unconfirmed", job: "video_1" } });
+  expect(outcome).toMatch(/no longer knows this video's job/);
+  expect(fake.creates).toEqual([]);
+});

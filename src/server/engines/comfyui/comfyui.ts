@@ -1,0 +1,62 @@
+import { VidgenError } from "../../../errors.ts";
+import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
+import { follow } from "../upstream/follow.ts";
+import { save } from "../upstream/save.ts";
+import { confirm } from "../upstream/submit.ts";
+import { describe } from "../upstream/upstream.ts";
+import type { ServerIo } from "../videos/server.ts";
+import { type ComfyUi, type ComfyUiOptions, createComfyUi } from "./server.ts";
+import { submit } from "./submit.ts";
+import type { Workflow } from "./workflow.ts";
+
+/** `upstreamModel` is the workflow's file, as the owner names it. */
+type Options = ComfyUiOptions & { workflow: Workflow } & Pick<Engine, "models" | "concurrency" | "upstreamModel">;
+
+/**
+ * Returns the engine for a ComfyUI server that runs a workflow of the owner's. Its checkpoint is the name of the job there, chosen here and kept
+ * before it is submitted.
+ */
+export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
+  const { url, workflow, models, concurrency, upstreamModel, timeoutMs } = options;
+  const server = createComfyUi(options, io);
+  return {
+    name: url,
+    upstreamModel,
+    isSimulation: false,
+    models,
+    maxImages: workflow.maxImages,
+    concurrency,
+    timeoutMs,
+    async render(task, { resume, ...rest }) {
+      const outcome = await begin(task, { server, workflow, resume, ...rest });
+      return outcome.kind === "submitted" ? finish(outcome.submitted.job, task, { server, ...rest }) : outcome;
+    },
+    async check(signal) {
+      const version = await server.findVersion(signal).catch((error) => {
+        throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
+      });
+      return `ComfyUI ${version}`;
+    },
+  };
+}
+
+async function begin(
+  task: RenderTask,
+  { server, workflow, resume, ...options }: { server: ComfyUi; workflow: Workflow } & Omit<RenderOptions, "progress">,
+) {
+  if (!resume || !("job" in resume)) return submit(task, { server, workflow }, options);
+  const { state, job } = resume;
+  if (state === "submitted") return { kind: "submitted" as const, submitted: { job } };
+  return confirm(job, server, { ...options, reason: "the local service ended while it submitted this video" });
+}
+
+async function finish(
+  job: string,
+  { file }: RenderTask,
+  { server, ...options }: { server: ComfyUi } & Pick<RenderOptions, "progress" | "signal">,
+): Promise<RenderOutcome> {
+  const { url, failure } = await follow(job, server, options);
+  if (failure !== undefined) return { kind: "refused", error: failure };
+  await save({ job, url }, file, server, options.signal);
+  return { kind: "made", hasThumbnail: false };
+}

@@ -1,0 +1,96 @@
+import { randomUUID } from "node:crypto";
+import * as z from "zod";
+import type { RenderTask } from "../engine.ts";
+import { clean, type Reply } from "../upstream/reply.ts";
+import { judgeReply, type NoCredits, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
+import { describe } from "../upstream/upstream.ts";
+import type { ComfyUi } from "./server.ts";
+import { valuesOf } from "./values.ts";
+import { fillWorkflow, imagePlace, type Workflow } from "./workflow.ts";
+
+/** What came of a submit. */
+type Submitted =
+  | { kind: "submitted"; submitted: { job: string } }
+  | { kind: "refused"; error: string }
+  | { kind: "not taken" | "unclear"; reason: string };
+
+/** A step before the submit may take so long. */
+const stepMs = 60_000;
+
+/**
+ * Has a server run a workflow for a task, at most once. The job's name is chosen here, so that an unclear submit is looked for. Rejects when the
+ * request does not fit the workflow: then nothing was sent.
+ */
+export async function submit(
+  task: RenderTask,
+  { server, workflow }: { server: ComfyUi; workflow: Workflow },
+  options: Omit<SubmitOptions, "job">,
+): Promise<Submitted> {
+  const { name, io } = server;
+  const values = valuesOf(workflow, task);
+  const limit = io.limit(stepMs, options.signal, new Error(`no response within ${stepMs / 1_000} s`));
+  try {
+    // Only a server that is known to keep the job's name can be asked for it.
+    await server.findVersion(limit.signal);
+    for (const [index, image] of task.images.entries()) {
+      limit.restart();
+      const reply = await server.upload(image, limit.signal);
+      const file = findUploaded(reply);
+      const { kind, reason } = judgeReply(reply);
+      if (file === undefined && kind === "refused") return { kind, error: `${name} refused an image: ${reason}` };
+      if (file === undefined) return { kind: "not taken", reason };
+      values.set(imagePlace(index), file);
+    }
+  } catch (error) {
+    options.signal.throwIfAborted();
+    return { kind: "not taken", reason: describe(error) };
+  } finally {
+    limit.clear();
+  }
+  const graph = fillWorkflow(workflow, values);
+  const job = randomUUID();
+  const send = async (signals: Parameters<ComfyUi["create"]>[2]) =>
+    judge(await server.create(graph, job, signals), server, signals.signal);
+  return submitOnce<Submitted | NoCredits>(send, server, { ...options, job });
+}
+
+const uploadedSchema = z.object({ name: z.string().min(1), subfolder: z.string().catch("") });
+
+/** Returns the name by which a graph has an uploaded image. */
+function findUploaded({ status, json }: Reply): string | undefined {
+  const { data } = uploadedSchema.safeParse(status === 200 ? json : undefined);
+  return data && (data.subfolder === "" ? data.name : `${data.subfolder}/${data.name}`);
+}
+
+const createdSchema = z.object({ prompt_id: z.string().regex(/^[\w-]+$/) });
+
+async function judge(reply: Reply, server: ComfyUi, signal: AbortSignal): Promise<Submitted | NoCredits> {
+  const job = reply.status === 200 ? createdSchema.safeParse(reply.json).data?.prompt_id : undefined;
+  const faults = findFaults(reply);
+  if (job !== undefined && faults === undefined) return { kind: "submitted", submitted: { job } };
+  const { kind, reason } = judgeReply(reply);
+  if (job === undefined && kind !== "refused") return { kind, reason };
+  // With faults in some nodes it runs the others, which would make something else.
+  if (job !== undefined) await server.cancel(job, signal).catch(() => {});
+  return { kind: "refused", error: `${server.name} refused the workflow: ${faults ?? reason}` };
+}
+
+const faultsSchema = z.object({
+  node_errors: z.record(
+    z.string(),
+    z.object({
+      class_type: z.string().catch("node"),
+      errors: z.array(z.object({ message: z.string().catch(""), details: z.string().catch("") })).catch([]),
+    }),
+  ),
+});
+
+/** Returns what a server complains of in the nodes of a graph; `undefined` when it does not. */
+function findFaults({ json }: Reply): string | undefined {
+  const nodes = Object.entries(faultsSchema.safeParse(json).data?.node_errors ?? {});
+  const words = nodes.map(([id, { class_type: type, errors }]) => {
+    const told = errors.map(({ message, details }) => [message, details].filter(Boolean).join(": "));
+    return `${type} (node ${id}): ${told.join("; ") || "an error"}`;
+  });
+  return words.length === 0 ? undefined : clean(words.join("; "));
+}

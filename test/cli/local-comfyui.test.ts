@@ -1,0 +1,91 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { tinyMp4 } from "../mp4.ts";
+import { type ComfyUiOptions, createComfyUi } from "../server/engines/comfyui/fake.ts";
+import { withImage, workflow, writeWorkflow } from "../server/engines/comfyui/run.ts";
+import { createWorld } from "../vidgen.ts";
+
+// A ComfyUI server makes the video of a command, in process and on the virtual clock.
+
+async function createScene(options: ComfyUiOptions = {}, graph: unknown = workflow()) {
+  const world = await createWorld();
+  const fake = createComfyUi({ now: world.io.now, ...options });
+  delete world.env.VIDGEN_BASE_URL;
+  delete world.env.VIDGEN_API_KEY;
+  world.faults.push((request) => (new URL(request.url).hostname === "gpu.test" ? fake.fetch(request) : undefined));
+  const file = join(world.folder, "fox.mp4");
+  const engine = `wan-2.5=comfyui:http://gpu.test:8188#${writeWorkflow(graph)}`;
+  const run = (...words: string[]) => world.vidgen(...words, "--engine", engine);
+  const generate = (...words: string[]) => run("generate", "a red fox", "-m", "wan-2.5", "-o", file, ...words);
+  return { world, fake, file, run, generate, saved: () => new Uint8Array(readFileSync(file)) };
+}
+
+const video = tinyMp4(JSON.stringify("a red fox, cinematic"));
+
+test("generate saves what the workflow made, run once", async () => {
+  const { generate, fake, saved } = await createScene();
+  expect(await generate()).toMatchObject({ code: 0 });
+  expect([saved(), fake.runs.length]).toEqual([video, 1]);
+});
+
+test("what the flags ask for is in the graph, an image under its name there", async () => {
+  const graph = {
+    ...withImage,
+    "11": { class_type: "Size", inputs: { width: "{{width}}", height: "{{height}}", length: "{{duration}}" } },
+  };
+  const { generate, fake } = await createScene({}, graph);
+  const image =
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+  const flags = ["--aspect-ratio", "9:16", "--duration", "4", "--set", "seed=7", "--image", image];
+  expect(await generate(...flags)).toMatchObject({ code: 0 });
+  expect(fake.runs).toMatchObject([
+    {
+      graph: {
+        "3": { inputs: { seed: 7 } },
+        "10": { inputs: { image: [...fake.uploads.keys()][0] } },
+        "11": { inputs: { length: 4 } },
+      },
+    },
+  ]);
+});
+
+test("what one command has submitted without a reply, the next one looks up and goes on with", async () => {
+  let submits = 0;
+  const { generate, run, fake, file, saved } = await createScene({
+    fault({ route, serve }) {
+      if (route === "POST /prompt") submits++;
+      return route === "POST /prompt" ? serve().then(() => "drop") : undefined;
+    },
+  });
+  const first = await run("generate", "a red fox", "-m", "wan-2.5", "--no-wait");
+  expect(await run("wait", first.stdout.trim(), "-o", file)).toMatchObject({ code: 0 });
+  expect([saved(), submits, fake.runs.length]).toEqual([video, 1, 1]);
+  expect(await generate("--overwrite")).toMatchObject({ code: 0 });
+});
+
+test("what the workflow has no place for fails, with nothing submitted", async () => {
+  const { generate, fake } = await createScene();
+  const { code, stderr } = await generate("--duration", "9");
+  expect([code, fake.runs]).toEqual([4, []]);
+  expect(stderr).toContain(
+    "the workflow has no {{duration}}: put it in, or leave that out of the request; nothing was submitted",
+  );
+});
+
+test("a workflow that cannot be used is a usage error, and nothing is started", async () => {
+  const { world, generate, fake } = await createScene({}, { nodes: [], links: [] });
+  expect(await generate()).toMatchObject({ code: 2, stderr: expect.stringContaining('"Save (API Format)"') });
+  expect([(await world.vidgen("list")).stdout, fake.runs]).toEqual(["", []]);
+});
+
+test("an old ComfyUI is told before anything is started", async () => {
+  const { world, generate, fake } = await createScene({ version: "0.3.40" });
+  expect(await generate()).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining(
+      "http://gpu.test:8188 is ComfyUI 0.3.40, which is too old: 0.25 or newer is needed",
+    ),
+  });
+  expect([(await world.vidgen("list")).stdout, fake.runs]).toEqual(["", []]);
+});

@@ -1,0 +1,144 @@
+import { describe, expect, test } from "vitest";
+import { createEngines } from "../../../../src/server/engines/engines.ts";
+import { createVirtualClock } from "../../../clock.ts";
+import type { MakeOptions } from "../videos/run.ts";
+import { start, withImage, workflow, writeWorkflow } from "./run.ts";
+
+function read(engine: string) {
+  const settings = {
+    engines: [engine],
+    readKey: () => undefined,
+    timeoutMs: 60_000,
+    jobs: undefined,
+    onNote: () => {},
+  };
+  return createEngines(settings, { ...createVirtualClock(), fetch: () => Promise.reject(new Error("unused")) });
+}
+
+/** The inputs that a run gets in these places. */
+async function fill(inputs: object, made: MakeOptions = {}) {
+  const { make, fake } = await start({ graph: workflow(inputs) });
+  const { outcome } = await make(made);
+  const { text: _, ...filled } = fake.runs[0]?.graph["6"]?.inputs ?? {};
+  return { outcome, filled, runs: fake.runs };
+}
+
+describe("a place", () => {
+  test("that is a whole text becomes a number where its value is one, and inside a text it is text", async () => {
+    const inputs = {
+      width: "{{width}}",
+      size: "{{ width }}x{{height}}",
+      list: [["{{duration}}"]],
+      plain: 3,
+      seed: "{{seed}}",
+    };
+    const { filled } = await fill(inputs, { unset: [], extras: { seed: 7 } });
+    expect(filled).toEqual({ width: 1280, size: "1280x720", list: [[5]], plain: 3, seed: 7 });
+  });
+
+  test("in a prompt is part of the prompt, and a number as a prompt stays a text", async () => {
+    expect((await fill({ own: "{{prompt}}" }, { prompt: "{{seed}} $& {{prompt}}" })).filled).toEqual({
+      own: "{{seed}} $& {{prompt}}",
+    });
+    expect((await fill({ own: "{{prompt}}" }, { prompt: "42" })).filled).toEqual({ own: "42" });
+  });
+
+  test("without a value of the request has its default, else the service's", async () => {
+    const inputs = {
+      a: "{{width=832}}",
+      b: "{{height}}",
+      c: "{{negative_prompt=blurry, dark}}",
+      d: "{{guidance_scale=3.5}}",
+    };
+    expect((await fill(inputs)).filled).toEqual({ a: 832, b: 720, c: "blurry, dark", d: 3.5 });
+    const asked = { unset: [], extras: { negative_prompt: "rain", guidance_scale: 6 } } as const;
+    expect((await fill({ ...inputs, e: "{{duration}}" }, asked)).filled).toEqual({
+      a: 1280,
+      b: 720,
+      c: "rain",
+      d: 6,
+      e: 5,
+    });
+    expect((await fill({ own: "{{negative_prompt}}" })).filled).toEqual({ own: "" });
+  });
+
+  test("for the seed gets another one each time: ComfyUI answers an equal graph with the earlier video", async () => {
+    const { make, fake } = await start();
+    for (let count = 0; count < 2; count++) await make();
+    const [first, second] = fake.runs.map(({ graph }) => graph["3"]?.inputs.seed);
+    expect([first, second]).toEqual([expect.any(Number), expect.any(Number)]);
+    expect(first).not.toBe(second);
+  });
+
+  test.each<[MakeOptions, object, number]>([
+    [{}, {}, 81],
+    [{ unset: [] }, {}, 81],
+    [{ extras: { fps: 24 } }, {}, 121],
+    [{ extras: { num_frames: 33 } }, {}, 33],
+    [{}, { frames: "{{frames=49}}" }, 49],
+    [{ unset: ["aspectRatio", "resolution"] }, { frames: "{{frames=49}}" }, 81],
+  ])("for frames counts them from length and frame rate: %j", async (made, changes, frames) => {
+    const inputs = { frames: "{{frames}}", fps: "{{fps=16}}", width: "{{width}}", height: "{{height}}", ...changes };
+    expect((await fill(inputs, made)).filled).toMatchObject({ frames });
+  });
+});
+
+describe("a request that the workflow does not fit fails, with nothing submitted", () => {
+  test.each<[string, MakeOptions, object, string]>([
+    ["a length", { unset: ["aspectRatio", "resolution"] }, {}, "the workflow has no {{duration}}"],
+    ["a size", { unset: ["aspectRatio", "duration"] }, { a: "{{height}}" }, "the workflow has no {{width}}"],
+    ["more", { extras: { seed: 1, fps: 3, num_frames: 4 } }, {}, "the workflow has no {{fps}} and no {{frames}}"],
+    ["too little", {}, { a: "{{fps}}", b: "{{image}}" }, "this request has nothing for {{fps}} and {{image}}"],
+  ])("%s", async (_, made, inputs, words) => {
+    const { outcome, runs } = await fill(inputs, made);
+    expect([outcome, runs]).toEqual([expect.stringContaining(words), []]);
+    expect(outcome).toMatch(/; nothing was submitted$/);
+  });
+});
+
+describe("a file that is no workflow is a usage error", () => {
+  test.each<[string, unknown, RegExp]>([
+    ["of the UI's format", { nodes: [{ id: 1 }], links: [] }, /UI format.*does not take/],
+    ["of something else", { prompt: "a fox" }, /is not a ComfyUI workflow in API format/],
+    ["of a list", [workflow()], /is not a ComfyUI workflow in API format/],
+    ["of nothing", {}, /is not a ComfyUI workflow in API format/],
+    ["of no JSON", "#!/bin/sh", /is not a ComfyUI workflow in API format/],
+    ["without a prompt", { "1": { class_type: "A", inputs: { text: "{{promt}}" } } }, /has no \{\{prompt\}\}/],
+    ["with frames and no frame rate", workflow({ a: "{{frames}}" }), /\{\{frames\}\}, and no \{\{fps\}\}/],
+  ])("%s", (_, content, message) => {
+    const file = writeWorkflow(content);
+    const readIt = () => read(`wan-2.5=comfyui:http://gpu-1:8188#${file}`);
+    expect(readIt).toThrow(expect.objectContaining({ code: "usage", message: expect.stringMatching(message) }));
+    expect(readIt).toThrow(file);
+  });
+
+  test("one in the wrong format is told how to save it", () => {
+    const file = writeWorkflow({ nodes: [] });
+    const hint = expect.stringContaining('"Save (API Format)"');
+    expect(() => read(`wan-2.5=comfyui:http://gpu-1#${file}`)).toThrow(expect.objectContaining({ hint }));
+  });
+
+  test("that is missing", () => {
+    expect(() => read("wan-2.5=comfyui:http://gpu-1#none.json")).toThrow(
+      "The ComfyUI workflow none.json cannot be read: it does not exist.",
+    );
+  });
+});
+
+test("--engine names the model, the address and the file", () => {
+  const file = writeWorkflow(withImage);
+  expect(read(`wan-2.5=comfyui:http://gpu-2:8188/#${file}`)).toMatchObject([
+    { name: "http://gpu-2:8188", upstreamModel: file, models: ["wan-2.5"], maxImages: 1, isSimulation: false },
+  ]);
+  for (const engine of [`comfyui:http://gpu-2#${file}`, "wan-2.5=comfyui:http://gpu-2"])
+    expect(() => read(engine)).toThrow("needs a model and the file of a workflow that makes it");
+  for (const engine of ["comfyui", `wan-2.5=comfyui#${file}`]) expect(() => read(engine)).toThrow("needs an address");
+});
+
+test("a model that needs several images needs a workflow with places for them", () => {
+  const few = `kling-1.6-elements=comfyui:http://gpu-1#${writeWorkflow(withImage)}`;
+  expect(() => read(few)).toThrow(/kling-1\.6-elements needs 2 to 4 images, and .* has places for 1\./);
+  const inputs = { a: "{{image}}", b: "{{image_2}}" };
+  const enough = `kling-1.6-elements=comfyui:http://gpu-1#${writeWorkflow(workflow(inputs))}`;
+  expect(read(enough)).toMatchObject([{ maxImages: 2 }]);
+});
