@@ -5,7 +5,7 @@ import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine
 import { follow } from "../upstream/follow.ts";
 import { readReply } from "../upstream/reply.ts";
 import { save } from "../upstream/save.ts";
-import { createReport } from "../upstream/upstream.ts";
+import { createReport, type Upstream } from "../upstream/upstream.ts";
 import { createLook } from "./look.ts";
 import { loadPackage, type Sdk, type SdkModel, type SdkPackage } from "./package.ts";
 import { start } from "./start.ts";
@@ -26,7 +26,7 @@ export type AiSdkOptions = {
  */
 export function createAiSdkEngine(
   { packageName: name, upstreamModel, timeoutMs, onNote, models, concurrency }: AiSdkOptions,
-  io: Pick<Io, "fetch" | "now" | "date" | "sleep" | "limit"> & Pick<Outbound, "open">,
+  io: Pick<Io, "fetch"> & Upstream["io"] & Pick<Outbound, "open">,
   load: (name: string) => Promise<SdkPackage> = loadPackage,
 ): Engine {
   let loading: Promise<SdkPackage> | undefined;
