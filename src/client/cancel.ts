@@ -47,12 +47,7 @@ export async function cancel(
 }
 
 /** Resolves with the reply; `undefined` when none came that is of use. */
-async function askPatiently(
-  api: Api,
-  id: string,
-  signal: AbortSignal,
-  clock: RetryIo,
-): Promise<Reply | undefined> {
+async function askPatiently(api: Api, id: string, signal: AbortSignal, clock: RetryIo): Promise<Reply | undefined> {
   const end = clock.now() + patienceMs;
   for (let failures = 0; ; failures++) {
     const limit = clock.limit(replyLimitMs, signal, new Error("no response within 60 s"));
