@@ -20,9 +20,9 @@ async function cancelAtService(world: World, id: string): Promise<void> {
 
 /** Answers a cancel in place of the service. */
 const onCancel =
-  (answer: () => Response): Fault =>
+  (answer: (id: string) => Response): Fault =>
   ({ url }) =>
-    url.includes("/api/cancel") ? answer() : undefined;
+    url.includes("/api/cancel") ? answer(new URL(url).searchParams.get("id") ?? "") : undefined;
 
 const json = (status: number, body: unknown) => Response.json(body, { status });
 
@@ -83,7 +83,7 @@ test.each([
   ["allows no such method", () => json(405, { error: "method not allowed" })],
   ["refuses unknown paths", () => json(403, { message: "Missing Authentication Token" })],
   ["answers anything well", () => json(200, { ok: true })],
-  ["answers with the generation as it is", () => json(200, { id: "x", status: "processing" })],
+  ["answers with the generation as it is", (id: string) => json(200, { id, status: "processing" })],
   ["breaks", () => json(500, {})],
 ])("a service that %s cannot cancel: exit 1, and the generation goes on", async (_, answer) => {
   const { world, id } = await withGeneration();

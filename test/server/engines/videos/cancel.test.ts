@@ -43,8 +43,7 @@ test.each(["cancelled", "deleted"])(
   "a job that its server says is %s fails for no fault of the request",
   async (status) => {
     const clock = createVirtualClock();
-    const fault = ({ route, id }: { route: string; id: string }) =>
-      route === "poll" ? json(200, { id, object: "video", status }) : undefined;
+    const fault = ({ route }: Call) => (route === "poll" ? json(200, { id: "1", object: "video", status }) : undefined);
     const fake = fakes.sglang({ now: clock.now, fault });
     const { engine } = await createTestEngine(ioFetch(fake), { kind: "sglang", clock });
     const options = { checkpoint: async () => {}, progress: () => {}, signal: never };
