@@ -10,6 +10,7 @@ const commands = {
   batch: async () => (await import("./commands/batch.ts")).addBatch,
   status: async () => (await import("./commands/status.ts")).addStatus,
   wait: async () => (await import("./commands/wait.ts")).addWait,
+  cancel: async () => (await import("./commands/cancel.ts")).addCancel,
   list: async () => (await import("./commands/list.ts")).addList,
   models: async () => (await import("./commands/models.ts")).addModels,
   login: async () => (await import("./commands/login.ts")).addLogin,

@@ -12,9 +12,11 @@ export type Api = {
   start(request: StartRequest, attempt: string, signals: Pick<FetchInit, "signal" | "unsentSignal">): Promise<Reply>;
   /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
   status(id: string, signal: AbortSignal): Promise<Reply>;
+  /** POST /api/cancel, which `vidgen serve` has and the interface has not: safe to repeat. Rejects as `fetch` does. */
+  cancel(id: string, signal: AbortSignal): Promise<Reply>;
 };
 
-/** The service's two endpoints over `fetch`. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
+/** The service's endpoints over `fetch`. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
 export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io["fetch"] }): Api {
   const { baseUrl, fetch } = options;
   const headers = {
@@ -28,6 +30,7 @@ export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io[
     baseUrl,
     start: (request, attempt, signals) => send("/api/generate", { ...signals, ...startInit(request, attempt) }),
     status: (id, signal) => send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal }),
+    cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}`, { method: "POST", signal }),
   };
 }
 

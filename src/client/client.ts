@@ -5,11 +5,12 @@ import type { Io, Machine } from "../io.ts";
 import { createApi } from "./api.ts";
 import type { Earlier } from "./attempts.ts";
 import { type BeginOptions, begin, beginNew, type NewAttempt, type ResumedAttempt } from "./begin.ts";
+import { type Cancelled, cancel } from "./cancel.ts";
 import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
-import { type Completed, failedError, follow, readCost, readTimes } from "./follow.ts";
+import { type Completed, cancelledReason, failedError, follow, readCost, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
@@ -97,6 +98,8 @@ export type Client = {
   beginNew(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
+  /** Cancels a generation, where its service can, and writes it down as failed. Rejects as `cancel` does. */
+  cancel(id: string, options: { signal: AbortSignal }): Promise<Cancelled>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
   follow(id: string, options: ClientFollowOptions): Promise<Completed>;
   /** Claims the place for a video before anything is paid: a file, a folder or a template. Rejects with `output` where it cannot be written. */
@@ -201,6 +204,26 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     return new VidgenError("not_found", message, { id, httpStatus: error.httpStatus, hint });
   }
 
+  async function look(id: string, { signal }: { signal: AbortSignal }): Promise<Generation> {
+    const entry = await find(id).catch(() => undefined);
+    const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(async (thrown) => {
+      const error = explainKey(asVidgenError(thrown));
+      const isOther = entry !== undefined && !isPaidBy(account, entry);
+      // One look tells too little to call it lost.
+      throw isOther ? await explainNotFound(error, id, entry) : error;
+    });
+    const { status } = generation;
+    if (status !== "completed" && status !== "failed") return generation;
+    if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
+    // The journal does not have its end yet.
+    const reason = failedError(id, generation).message;
+    const line: JournalLine =
+      status === "completed" ? { kind: status, id, cost: readCost(generation) } : { kind: status, id, reason };
+    await journal.append(line).catch(() => {});
+    fresh.delete(id);
+    return generation;
+  }
+
   async function followAndRecord(id: string, how: ClientFollowOptions): Promise<Completed> {
     const { timeoutMs, intervalMs } = readTimes(how, baseUrl);
     const isNew = fresh.has(id);
@@ -286,24 +309,12 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       return begun.kind === "resumed" ? begun : ready(request, begun);
     },
     beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
-    async status(id, { signal }) {
-      const entry = await find(id).catch(() => undefined);
-      const generation = await pollUntilAnswered(api, id, io, signal, onNote).catch(async (thrown) => {
-        const error = explainKey(asVidgenError(thrown));
-        const isOther = entry !== undefined && !isPaidBy(account, entry);
-        // One look tells too little to call it lost.
-        throw isOther ? await explainNotFound(error, id, entry) : error;
-      });
-      const { status } = generation;
-      if (status !== "completed" && status !== "failed") return generation;
-      if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
-      // The journal does not have its end yet.
-      const reason = failedError(id, generation).message;
-      const line: JournalLine =
-        status === "completed" ? { kind: status, id, cost: readCost(generation) } : { kind: status, id, reason };
-      await journal.append(line).catch(() => {});
+    status: look,
+    async cancel(id, { signal }) {
+      const cancelled = await cancel(api, id, { signal, look: () => look(id, { signal }) }, io);
+      await record({ kind: "failed", id, reason: cancelledReason });
       fresh.delete(id);
-      return generation;
+      return cancelled;
     },
     follow: followAndRecord,
     claim,

@@ -173,12 +173,13 @@ function missingVideoUrlError(id: string): VidgenError {
   });
 }
 
+/** The `error` of a generation that was cancelled at a service that can. */
+export const cancelledReason = "cancelled";
+
 export function failedError(id: string, generation: Generation): VidgenError {
   const reason = errorText(generation.error) ?? "the service gave no reason";
-  return new VidgenError("failed", `The generation failed: ${reason}`, {
-    id,
-    hint: "Try another prompt or model; each attempt is charged.",
-  });
+  const hint = reason === cancelledReason ? undefined : "Try another prompt or model; each attempt is charged.";
+  return new VidgenError("failed", `The generation failed: ${reason}`, { id, hint });
 }
 
 /** The http(s) address of the video, its odd characters encoded; `undefined` when there is none that can be fetched. */

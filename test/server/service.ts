@@ -83,6 +83,8 @@ export type TestService = {
   startId(fields?: object): Promise<string>;
   /** GETs the status of one. */
   status(id: string, key?: string): Promise<Response>;
+  /** Cancels one. */
+  cancel(id: string, key?: string): Promise<Response>;
   /** Lets as many generations end as the fake engine makes in that time; a bit more for the last one. */
   rest(generations?: number): Promise<void>;
 };
@@ -159,6 +161,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     engines,
     mediaUrl: () => mediaUrl,
     onTrouble,
+    hasRefunds,
     creditsPer: new Map(Object.entries(options.creditsPer ?? {})),
     hasDirectives: options.hasDirectives ?? false,
     webhookSecret: secret,
@@ -183,6 +186,8 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     startId: async (fields) => (await readStart(await service.start(fields))).data.id,
     status: (id, key = apiKey) =>
       api(new Request(`${baseUrl}/api/generation-status?id=${id}`, { headers: bearer(key) })),
+    cancel: (id, key = apiKey) =>
+      api(new Request(`${baseUrl}/api/cancel?id=${id}`, { method: "POST", headers: bearer(key) })),
     rest: (generations = 1) => clock.sleep(renderMs * generations + 1_000),
   };
   return service;

@@ -30,6 +30,7 @@ async function startService() {
     engines: [createPreviewEngine({ concurrency: 1 })],
     creditsPer: new Map(),
     hasDirectives: true,
+    hasRefunds: true,
     clock: io,
     webhookSecret: "",
     mediaUrl: () => "http://127.0.0.1:1",

@@ -9,7 +9,7 @@ export type Candidates = readonly Suggestion[] | JournalNames | "@files";
 export type JournalNames = "ids" | "open ids" | "saved ids" | "unclear attempts";
 
 /** The commands that take only some ids. */
-const idsFor: Readonly<Record<string, JournalNames>> = { wait: "open ids", list: "saved ids" };
+const idsFor: Readonly<Record<string, JournalNames>> = { wait: "open ids", cancel: "open ids", list: "saved ids" };
 
 /** Makes the script complete file names itself; none of vidgen's own words begins with a colon. */
 const files: readonly Suggestion[] = [[":files", ""]];

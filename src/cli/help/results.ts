@@ -73,6 +73,13 @@ const waited = object({
   file: text.optional(),
   error: z.unknown().optional(),
 });
+const cancelled = object({
+  id: text,
+  status: text.optional(),
+  ...generation,
+  credits_returned: number.nullable().optional(),
+  error: z.unknown().optional(),
+});
 const attempt = object({
   attempt: text,
   at: text,
@@ -149,6 +156,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
   }),
   status: object({ id: text, status: text, ...generation, error: z.unknown().optional() }),
   wait: z.union([waited, z.array(waited)]),
+  cancel: z.union([cancelled, z.array(cancelled)]),
   list: z.array(attempt),
   models: z.array(object({ id: text, characteristic: text, default: z.boolean() })),
   login: object({ ok: z.boolean(), base_url: text }),

@@ -1,5 +1,4 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
-import { isUuid } from "../../client/id.ts";
 import type { Clock } from "../../io.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -7,25 +6,28 @@ import type { Queue } from "../jobs/queue.ts";
 import type { Store } from "../store/store.ts";
 import type { OnTrouble } from "../trouble.ts";
 import { createAccountRoute, createRevokeRoute, hashKey, requireOwner } from "./accounts.ts";
+import { type CancelOptions, createCancelRoute } from "./cancel.ts";
 import { type ApiEnv, errorResponse, type Handler, refuse } from "./message.ts";
+import { findOwnGeneration } from "./own-generation.ts";
 import { createStartRoute, type StartOptions } from "./start.ts";
 import { statusBody } from "./status-body.ts";
 
-export type AppOptions = StartOptions & {
-  store: Store;
-  queue: Pick<Queue, "resume" | "progressOf" | "outageOf">;
-  engines: readonly Engine[];
-  clock: Pick<Clock, "date" | "limit">;
-  /** Signs the callbacks of the local account; those of others have one that comes from it. */
-  webhookSecret: string;
-  /** What is served beside the API at its address: its health, and the page. */
-  beside?: readonly Hono<ApiEnv>[];
-  mediaUrl(): string;
-  onTrouble: OnTrouble;
-};
+export type AppOptions = StartOptions &
+  CancelOptions & {
+    store: Store;
+    queue: Pick<Queue, "resume" | "progressOf" | "outageOf">;
+    engines: readonly Engine[];
+    clock: Pick<Clock, "date" | "limit">;
+    /** Signs the callbacks of the local account; those of others have one that comes from it. */
+    webhookSecret: string;
+    /** What is served beside the API at its address: its health, and the page. */
+    beside?: readonly Hono<ApiEnv>[];
+    mediaUrl(): string;
+    onTrouble: OnTrouble;
+  };
 
 /**
- * Returns the API: both endpoints of the interface (section 4), and those of the local service's own for its owner, /accounts for
+ * Returns the API: both endpoints of the interface (section 4), /api/cancel, and those of the local service's own for its owner, /accounts for
  * `serve --key-for`, /accounts/revoke for `serve --revoke`, and /engines for `doctor`.
  */
 export function createApp(options: AppOptions): Handler {
@@ -33,6 +35,7 @@ export function createApp(options: AppOptions): Handler {
   const requireKey = createKeyCheck(options.store);
   app.all("/api/generate", allow("POST"), requireKey, createStartRoute(options));
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
+  app.all("/api/cancel", allow("POST"), requireKey, createCancelRoute(options));
   app.all("/accounts", allow("POST"), requireKey, requireOwner, createAccountRoute(options));
   app.all("/accounts/revoke", allow("POST"), requireKey, requireOwner, createRevokeRoute(options.store));
   app.all("/engines", allow("GET"), requireKey, requireOwner, createEnginesRoute(options));
@@ -67,16 +70,10 @@ function createKeyCheck(store: Pick<Store, "account">): MiddlewareHandler<ApiEnv
 /** GET /api/generation-status (interface 4.2). Polling re-queues a generation that a previous process left unfinished. `progress`, in percent, is an addition. */
 function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv> {
   return async (c) => {
-    const id = c.req.query("id");
-    if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
-    c.env.log?.about.push(id.slice(0, 8));
-    // Only ids of this form are looked up: SQLite would end another one at its first NUL.
-    const generation = isUuid(id) ? await store.generation(id) : undefined;
-    // Another account's id is answered like one that does not exist, so that the reply does not reveal it.
-    if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");
-    if (generation.status === "processing") queue.resume(id);
+    const generation = await findOwnGeneration(c, store);
+    if (generation.status === "processing") queue.resume(generation.id);
     const body = statusBody(generation, mediaUrl());
-    const progress = body.status === "processing" ? queue.progressOf(id) : undefined;
+    const progress = body.status === "processing" ? queue.progressOf(generation.id) : undefined;
     return c.json(progress === undefined ? body : { ...body, progress });
   };
 }

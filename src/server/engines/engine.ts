@@ -126,6 +126,11 @@ export type Engine = {
    */
   render(task: RenderTask, options: RenderOptions): Promise<RenderOutcome>;
   /**
+   * Stops a job that runs, by the name in its checkpoint, and resolves with whether it is stopped: what has ended, and what cannot be stopped,
+   * stays as it is. Rejects when it is unclear. An engine without jobs elsewhere stops by `render`'s signal alone.
+   */
+  cancel?: ((job: string, signal: AbortSignal) => Promise<boolean>) | undefined;
+  /**
    * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
    * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the
    * engine can never be used as it is.

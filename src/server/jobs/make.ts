@@ -35,12 +35,14 @@ export type Made =
 /** A generation with its images in files: those of a request may have 28 MB in memory, and a job may take hours. */
 export type Task = RenderTask & { id: string; checkpoint: StoredGeneration["checkpoint"] };
 
-/** Reads a generation and saves its images, unless an engine has them already. Resolves with how it failed when it cannot be made. */
+/** Reads a generation and saves its images, unless an engine has them already. Resolves with what came of it when it cannot be made. */
 export async function loadTask(
   { id, engine }: Pick<Claim, "id" | "engine">,
   options: MakeOptions,
-): Promise<Task | { kind: "refused" | "failed"; error: string }> {
-  const { request, checkpoint } = await findGeneration(id, options);
+): Promise<Task | Exclude<Made, { kind: "made" | "unclear" }>> {
+  const { status, request, checkpoint } = await findGeneration(id, options);
+  // It was cancelled after it had been claimed, before it could be stopped here.
+  if (status !== "processing") return { kind: "not taken", reason: "it has ended" };
   if (checkpoint?.state === "submitting")
     return {
       kind: "failed",

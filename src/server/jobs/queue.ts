@@ -66,7 +66,7 @@ export function createQueue(options: QueueOptions): Queue {
   const groups = groupPlaces(places);
   const findLack = createLackFinder({ places, store, isCommand: options.isCommand, clock, onTrouble });
   const loading = createCapacity(maxLoading);
-  const jobs = new Map<string, Promise<void>>();
+  const jobs = new Map<string, { cancelled: AbortController; done: Promise<void> }>();
   /** Those whose images are there, and how each gets a slot; without one, it is left to other processes, or for later. */
   const fetched = new Map<Claim, (slot: Slot | undefined) => void>();
   let fetching = 0;
@@ -80,7 +80,8 @@ export function createQueue(options: QueueOptions): Queue {
 
   /** Makes a generation here until it has ended or is left. The request is not kept: it may have 28 MB, and a job may take hours. */
   const begin = ({ id, lost }: Claim, make: (own: MakeOptions) => Promise<Made>) => {
-    const signal = AbortSignal.any([stop.signal, lost]);
+    const cancelled = new AbortController();
+    const signal = AbortSignal.any([stop.signal, lost, cancelled.signal]);
     const own = { ...options, signal };
     const work = async () => {
       signal.throwIfAborted();
@@ -97,18 +98,18 @@ export function createQueue(options: QueueOptions): Queue {
         onTrouble(`The generation ${id} could not be finished`, error);
         await clock.sleep(laterMs, signal).catch(() => {});
       }
-      // Its video stays: another process may be writing it.
-      await removeFiles(id, { isMade: true }, options);
+      // Its video stays, unless it was cancelled: another process may be writing it.
+      await removeFiles(id, { isMade: !cancelled.signal.aborted }, options);
       if (!lost.aborted) await store.release(id).catch(() => {});
     };
-    const job = work().catch(leave);
-    jobs.set(
-      id,
-      job.then(() => {
+    const done = work().catch(leave);
+    jobs.set(id, {
+      cancelled,
+      done: done.then(() => {
         jobs.delete(id);
         wake();
       }),
-    );
+    });
   };
 
   const makeAt = async (task: Task, slot: Slot, own: MakeOptions): Promise<Made> => {
@@ -243,6 +244,7 @@ export function createQueue(options: QueueOptions): Queue {
       wake();
     },
     onChange(change) {
+      if (change.kind === "cancelled") jobs.get(change.id)?.cancelled.abort(new Error("the generation was cancelled"));
       if (change.kind === "progress") percents.set(change.id, change.percent);
       if (change.kind !== "generation") return;
       percents.delete(change.id);
@@ -254,7 +256,7 @@ export function createQueue(options: QueueOptions): Queue {
     async close() {
       stop.abort(new Error("the service is stopping"));
       await loop.close();
-      await Promise.all(jobs.values());
+      await Promise.all([...jobs.values()].map(({ done }) => done));
     },
   };
 }

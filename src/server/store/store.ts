@@ -59,6 +59,9 @@ export type GenerationEnd = Pick<StoredGeneration, "status" | "completed_at" | "
   isRefunded?: boolean;
 };
 
+/** `engine` is the one that has stopped making it; `null` when it was submitted to none. */
+export type Cancellation = { end: GenerationEnd; engine: string | null; delivery: Delivery | undefined };
+
 /** On what it depends which engine may make a generation. */
 export type Needs = {
   model: string;
@@ -190,13 +193,18 @@ export type Store = {
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** The addresses of a generation's images, whole. */
   images(id: string): Promise<string[]>;
-  /** Keeps a generation's checkpoint in place of the last one. Rejects when another process makes the generation now. */
+  /** Keeps a generation's checkpoint in place of the last one. Rejects when it has ended, or another process makes it now. */
   keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): Promise<void>;
   /**
    * Ends a generation, adds the delivery of its callback, and gives back what was paid if it is to be refunded: all of it or nothing. Resolves
    * with false, and changes nothing, when the generation had ended before, or another process makes it now.
    */
   finish(id: string, end: GenerationEnd, delivery?: Delivery): Promise<boolean>;
+  /**
+   * Ends a generation as `finish` does, whichever process makes it, which then hears that it is cancelled. Resolves with false, and changes
+   * nothing, when it had ended before, is being submitted, or was submitted to another engine than this one.
+   */
+  cancel(id: string, cancellation: Cancellation): Promise<boolean>;
   /** Records an attempt, and when the next one is due; `null` when the callback was delivered or given up. */
   recordAttempt(deliveryId: string, attempt: Attempt, next_at: string | null): Promise<void>;
   /** Makes a generation's callback due at a time (ISO 8601), also when it was delivered or given up; `undefined` when it has none. */

@@ -399,6 +399,7 @@ test.each([
 
 test.each([
   { path: "/api/generate", allow: "POST", others: ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
+  { path: "/api/cancel", allow: "POST", others: ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
   { path: statusPath, allow: "GET", others: ["POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
 ])("$path allows $allow, and answers other methods with 405", async ({ path, allow, others }) => {
   const service = await createTestService();

@@ -6,15 +6,15 @@ import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import { createService } from "../../../src/server/service.ts";
 import { postgresPrograms } from "../../postgres.ts";
-import { apiKey, fakeEngine, makeFolder, startRequest } from "../service.ts";
+import { apiKey, baseUrl, bearer, fakeEngine, makeFolder, readStart, startRequest } from "../service.ts";
 import { open, useServer } from "../store/postgres/open.ts";
 
 describe("a process of a shared database", { skip: postgresPrograms === undefined }, () => {
   const server = useServer();
 
   /** A service with these engines, and what starts a generation of a model. */
-  async function openService(engines: Engine[]) {
-    const opened = await open(await server().createDatabase());
+  async function openService(engines: Engine[], database?: string) {
+    const opened = await open(database ?? (await server().createDatabase()));
     await opened.store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: () => 1_000 });
     const nobody = () => Promise.reject(new Error("nobody is there"));
     const service = createService({
@@ -35,22 +35,29 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     });
     await service.start("all");
     onTestFinished(service.close);
-    return (model: string) => service.api(startRequest({ prompt: "a fox", model }));
+    const start = (model: string) => service.api(startRequest({ prompt: "a fox", model }));
+    return Object.assign(start, { api: service.api });
   }
 
   /** An engine that never ends, and tells when it gets something to make. */
   function anEngine(model: string, concurrency: number) {
     const begun: number[] = [];
+    const stopped: string[] = [];
     const engine = fakeEngine({
       name: `http://${model}`,
       models: [model],
       concurrency,
       render(_, { signal }) {
         begun.push(performance.now());
-        return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+        return new Promise((_resolve, reject) =>
+          signal.addEventListener("abort", () => {
+            stopped.push(String(signal.reason));
+            reject(signal.reason);
+          }),
+        );
       },
     });
-    return { engine, begun };
+    return { engine, begun, stopped };
   }
 
   test("feeds an idle engine within a second beside a model that has more to make than its engine can", async () => {
@@ -63,5 +70,20 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     for (let left = 400; idle.begun.length === 0 && left > 0; left--) await systemClock.sleep(10);
     expect((idle.begun[0] ?? Number.POSITIVE_INFINITY) - startedAt).toBeLessThan(1_000);
     expect(busy.begun).toHaveLength(2);
+  }, 30_000);
+
+  test("stops what another process was asked to cancel", async () => {
+    const database = await server().createDatabase();
+    const maker = anEngine("ray-3", 1);
+    const start = await openService([maker.engine], database);
+    const { api } = await openService([fakeEngine({ concurrency: 0 })], database);
+    const { id } = (await readStart(await start("ray-3"))).data;
+    while (maker.begun.length === 0) await systemClock.sleep(10);
+    const init = { method: "POST", headers: bearer(apiKey) };
+    const reply = await api(new Request(`${baseUrl}/api/cancel?id=${id}`, init));
+    expect(await reply.json()).toMatchObject({ id, status: "failed", credits_returned: 10 });
+    // Where it does not hear of it, it sees when it says that it goes on.
+    for (let left = 1_000; maker.stopped.length === 0 && left > 0; left--) await systemClock.sleep(10);
+    expect(maker.stopped).toHaveLength(1);
   }, 30_000);
 });

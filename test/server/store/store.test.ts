@@ -550,6 +550,50 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect((await store.start(newGeneration(), cost, undefined)) as object).toMatchObject({ remaining_credits: 80 });
   });
 
+  it("what is cancelled ends once, whichever process makes it, with its callback and refund", async () => {
+    const open = await createWith(100);
+    const [store, other] = [await open(), name === "PostgreSQL" ? await open() : undefined];
+    const generation = newGeneration();
+    const { id } = generation;
+    await store.start(generation, cost, undefined);
+    const wanted = { kind: "new", isFetched: false, models: ["sora-2"], maxImages: 1, isSimulation: true } as const;
+    expect(await store.claim(wanted, { except: [], limit: 9 })).toHaveLength(1);
+    const told: unknown[] = [];
+    store.listen((change) => told.push(change.kind));
+    while (told.length === 0) {
+      store.publish({ kind: "progress", id, percent: 7 });
+      await systemClock.sleep(20);
+    }
+    const cancelled = { ...failed, error: "cancelled" };
+    const cancellation = { end: { ...cancelled, isRefunded: true }, engine: null, delivery: newDelivery("1", id) };
+    expect(await (other ?? store).cancel(id, cancellation)).toBe(true);
+    expect(await store.cancel(id, { ...cancellation, delivery: newDelivery("2", id) })).toBe(false);
+    expect(await store.finish(id, completed)).toBe(false);
+    await expect(store.keepCheckpoint(id, null)).rejects.toThrow("no generation");
+    expect(await store.generation(id)).toStrictEqual({ ...generation, ...cancelled });
+    expect(await store.balance("local")).toBe(100);
+    expect(await store.deliveries({ limit: 9 })).toHaveLength(1);
+    while (!told.includes("cancelled")) await systemClock.sleep(5);
+    await expect(store.cancel("unknown", cancellation)).rejects.toThrow("no generation unknown");
+  });
+
+  it("only what is submitted as the caller knows can be cancelled", async () => {
+    const store = await openWith(100);
+    const generation = newGeneration();
+    const { id } = generation;
+    await store.start(generation, cost, undefined);
+    const kept = { engine: "http://gpu-1", at: "2026-01-01T00:00:30.000Z" };
+    const cancel = (engine: string | null) =>
+      store.cancel(id, { end: { ...failed, isRefunded: true }, engine, delivery: undefined });
+    await store.keepCheckpoint(id, { state: "submitting", ...kept });
+    expect([await cancel(null), await cancel("http://gpu-1")]).toEqual([false, false]);
+    await store.keepCheckpoint(id, { state: "submitted", job: "1", ...kept });
+    expect([await cancel(null), await cancel("http://gpu-2")]).toEqual([false, false]);
+    expect(await store.balance("local")).toBe(90);
+    expect(await cancel("http://gpu-1")).toBe(true);
+    expect(await store.balance("local")).toBe(100);
+  });
+
   it("a refund that an account has no room for does not keep its generation from ending", async () => {
     const store = await openWith(Number.MAX_SAFE_INTEGER);
     const generation = newGeneration();

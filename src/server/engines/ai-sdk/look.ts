@@ -61,7 +61,7 @@ async function ask(model: SdkModel, operation: string, signal: AbortSignal): Pro
 }
 
 function jobWith(job: Pick<Job, "status"> & Partial<Job>): Job {
-  return { id: undefined, progress: undefined, url: undefined, error: undefined, cost: undefined, ...job };
+  return { id: undefined, progress: undefined, url: undefined, error: undefined, ...job };
 }
 
 function addressOf(video: z.infer<typeof videoSchema>): string {

@@ -1,6 +1,8 @@
+import * as z from "zod";
 import { VidgenError } from "../../../errors.ts";
 import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
 import { follow } from "../upstream/follow.ts";
+import { wordsOf } from "../upstream/reply.ts";
 import { save } from "../upstream/save.ts";
 import { confirm } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
@@ -31,6 +33,12 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
       return outcome.kind === "submitted" ? finish(outcome.submitted.job, task, { server, ...rest }) : outcome;
     },
+    async cancel(job, signal) {
+      const reply = await server.cancel(job, signal);
+      // Versions before 0.26 do not have it.
+      if (reply.status !== 200 && reply.status !== 404) throw new Error(wordsOf(reply));
+      return cancelledSchema.safeParse(reply.json).success;
+    },
     async check(signal) {
       const version = await server.findVersion(signal).catch((error) => {
         throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
@@ -39,6 +47,9 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
     },
   };
 }
+
+/** It is false for a job that has ended. */
+const cancelledSchema = z.object({ cancelled: z.literal(true) });
 
 async function begin(
   task: RenderTask,

@@ -16,7 +16,8 @@ const worryingFailures = 3;
 /** What servers call a job that has ended, or that waits for its turn, in any case of letters. With another status it runs. */
 const statuses = {
   completed: ["completed", "complete", "done", "finished", "succeeded", "success"],
-  failed: ["failed", "failure", "error", "deleted", "cancelled", "canceled", "expired"],
+  failed: ["failed", "failure", "error", "expired"],
+  cancelled: ["deleted", "cancelled", "canceled"],
   waiting: ["queued", "pending"],
 };
 
@@ -24,7 +25,7 @@ const statuses = {
 export type Ended = Job & { failure?: string };
 
 /**
- * Polls a job until it has ended. Rejects when the server does not show the job to this key; when it says for 30 s that it does not know the
+ * Polls a job until it has ended. Rejects when it was cancelled there; when the server does not show the job to this key; when it says for 30 s that it does not know the
  * job, as it does after a restart; and when, for as long as its time limit, it answered nothing of use or the job did not go on. A job that
  * waits in the server's queue goes on as long as any job of that server does.
  */
@@ -64,14 +65,21 @@ export async function follow(
       best = Math.max(best, percent ?? -1);
       upstream.newsAt = newsAt = io.now();
     }
-    if (statuses.completed.includes(status)) return look;
-    if (statuses.failed.includes(status))
-      return { ...look, failure: error ?? `the model run did not succeed (${status})` };
+    if (isCompleted(look)) return look;
+    const failure = error ?? `the model run did not succeed (${status})`;
+    if (statuses.failed.includes(status)) return { ...look, failure };
+    // That is no fault of the request: what was paid is given back, also when whoever cancelled it here has ended meanwhile.
+    if (statuses.cancelled.includes(status)) throw new Error(failure);
     if (percent !== undefined) progress(percent);
     if (io.now() - (statuses.waiting.includes(status) ? Math.max(newsAt, upstream.newsAt) : newsAt) > timeoutMs)
       throw new Error(`${name} made no progress with this video for ${minutes(timeoutMs)} (${clean(status)})`);
     await io.sleep(pollMs, signal);
   }
+}
+
+/** Whether a job's video is made. */
+export function isCompleted({ status }: Pick<Job, "status">): boolean {
+  return statuses.completed.includes(status.toLowerCase());
 }
 
 /** Looks at a job once. Whatever does not tell about the job is trouble. Rejects only when the signal aborts. */

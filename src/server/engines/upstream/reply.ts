@@ -11,7 +11,7 @@ export type Job = {
   url: string | undefined;
   error: string | undefined;
   /** What the provider has charged, in USD. */
-  cost: number | undefined;
+  cost?: number | undefined;
   /** When it was made, and until when its video is kept, in seconds since 1970. */
   completedAt?: number | undefined;
   expiresAt?: number | undefined;

@@ -32,6 +32,8 @@ type Dialect = {
   imageFields: readonly ImageField[];
   /** Whether a finished job can be deleted. */
   hasDelete: boolean;
+  /** Whether it stops the work on a job that is deleted. */
+  stopsDeleted?: boolean;
   /** Whether a job is for the key alone that created it. */
   isJobOfKey?: boolean;
   /** The fields whose name or type is the kind's own. */
@@ -74,6 +76,7 @@ const dialects: readonly Dialect[] = [
       { name: "image_reference", max: 12, value: (addresses) => addresses.map((image_url) => ({ image_url })) },
     ],
     hasDelete: true,
+    stopsDeleted: true,
     fields: (request) => ({ size: sizeText(request), seconds: String(wholeSeconds(request)) }),
   },
   {
@@ -95,6 +98,7 @@ const dialects: readonly Dialect[] = [
     // Older versions have `input_reference` alone, and read neither width nor height beside a file.
     imageFields: [{ name: "image_reference", max: 1, value: ([address = ""]) => address }, inputReference],
     hasDelete: true,
+    stopsDeleted: true,
     // Without a format, a server that has no ffmpeg makes an .avi.
     fields: (request) => ({
       ...frameSize(request),

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { HttpResponse, Io } from "../../../io.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
-import { findJob, readReply, wordsOf } from "../upstream/reply.ts";
+import { findJob, type Reply, readReply, wordsOf } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
 import { createReport, type Upstream } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
@@ -38,6 +38,8 @@ export type Server = ServerOptions &
     findKind(signal: AbortSignal): Promise<Kind>;
     /** Sends a create. Rejects as `fetch` does: a `RequestError` says whether the server may have it. */
     create(body: EncodedBody, signals: SubmitSignals): Promise<HttpResponse>;
+    /** Sends a DELETE of a job. Rejects as `fetch` does. */
+    remove(job: string, signal: AbortSignal): Promise<Reply>;
     /** Deletes a finished job and its video, where the kind can and the owner does not want to keep them. Never rejects: nothing depends on it. */
     discard(job: string, signal: AbortSignal): Promise<void>;
   };
@@ -58,6 +60,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
     return io.fetch(address, { method, headers: { ...own, ...(isOwn && headers) }, signal });
   };
   const get = (address: string, signal: AbortSignal) => request("GET", address, signal);
+  const remove: Server["remove"] = async (job, signal) => read(await request("DELETE", addressOf(job), signal));
   let { kind } = options;
   const findKind = async (signal: AbortSignal) => {
     kind ??= await detectKind({ url, headers }, io, signal);
@@ -92,11 +95,12 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
           }
         : { trouble, isMissing: reply.status === 404 };
     },
+    remove,
     async discard(job, signal) {
       if (options.keepUpstream) return;
       const limit = io.limit(discardLimitMs, signal, new Error("no response"));
       try {
-        if ((await findKind(limit.signal)).hasDelete) await read(await request("DELETE", addressOf(job), limit.signal));
+        if ((await findKind(limit.signal)).hasDelete) await remove(job, limit.signal);
       } catch {
         // What stays there is removed by the server's owner.
       } finally {

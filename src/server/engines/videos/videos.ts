@@ -4,6 +4,7 @@ import { follow } from "../upstream/follow.ts";
 import { save } from "../upstream/save.ts";
 import type { Submitted } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
+import { cancel } from "./cancel.ts";
 import { detectKind } from "./detect.ts";
 import { maxImagesOf } from "./kinds.ts";
 import { createServer, type Server, type ServerIo, type ServerOptions } from "./server.ts";
@@ -31,6 +32,7 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       const outcome = await submit(task, server, rest);
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, server, rest) : outcome;
     },
+    cancel: (job, signal) => cancel(job, server, signal),
     async check(signal) {
       const detected = await detectKind(server, io, signal).catch((error) => {
         throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);

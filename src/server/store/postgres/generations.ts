@@ -1,6 +1,7 @@
 import { endChanges } from "../change.ts";
 import { joinImages, submissionOf } from "../needs.ts";
 import type {
+  Cancellation,
   GenerationQuery,
   GenerationSummary,
   Store,
@@ -31,6 +32,26 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
     return row && readRow(row);
   };
 
+  const finish = (id: string, { end, delivery }: Omit<Cancellation, "engine">, cancelled?: Cancellation) =>
+    transaction(async (sql) => {
+      const { status, completed_at, error, media, cost, isRefunded } = end;
+      const isCancelled = cancelled !== undefined;
+      const [row] = await sql(
+        `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5
+         WHERE id = $2 AND status = 'processing' AND CASE WHEN $6::boolean
+           THEN NOT is_submitting AND engine IS NOT DISTINCT FROM $7::text ELSE ${isHeldHere} END
+         RETURNING number`,
+        ...[process, id, status, completed_at, JSON.stringify({ error, media, cost })],
+        ...[isCancelled, cancelled?.engine ?? null],
+      );
+      if (!row && !(await find(id, sql))) throw new Error(`no generation ${id}`);
+      if (!row) return false;
+      if (isRefunded) await refund(sql, Number(row.number));
+      if (delivery) await addDelivery(sql, delivery);
+      await notify(sql, ...endChanges(id, { isRefunded, isCancelled }, delivery));
+      return true;
+    });
+
   return {
     generation: (id) => find(id),
     async images(id) {
@@ -47,26 +68,14 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         const { engine, isSubmitting } = submissionOf(checkpoint);
         const [row] = await sql(
           `UPDATE vidgen.generations SET checkpoint = $3, engine = $4, is_submitting = $5
-           WHERE id = $2 AND ${isHeldHere} RETURNING id`,
+           WHERE id = $2 AND status = 'processing' AND ${isHeldHere} RETURNING id`,
           ...[process, id, JSON.stringify(checkpoint), engine, isSubmitting],
         );
         if (!row) throw new Error(`no generation ${id} that this process makes`);
         await notify(sql, { kind: "generation", id });
       }),
-    finish: (id, { status, completed_at, error, media, cost, isRefunded }, delivery) =>
-      transaction(async (sql) => {
-        const [row] = await sql(
-          `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5
-           WHERE id = $2 AND status = 'processing' AND ${isHeldHere} RETURNING number`,
-          ...[process, id, status, completed_at, JSON.stringify({ error, media, cost })],
-        );
-        if (!row && !(await find(id, sql))) throw new Error(`no generation ${id}`);
-        if (!row) return false;
-        if (isRefunded) await refund(sql, Number(row.number));
-        if (delivery) await addDelivery(sql, delivery);
-        await notify(sql, ...endChanges(id, { isRefunded }, delivery));
-        return true;
-      }),
+    finish: (id, end, delivery) => finish(id, { end, delivery }),
+    cancel: (id, cancellation) => finish(id, cancellation, cancellation),
     async list({ before, limit, status, model, text, ids }: GenerationQuery) {
       const { condition, values } = where([
         ["number < (SELECT number FROM vidgen.generations WHERE id = ?)", before],

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { cutImages, joinImages, needsOf, submissionOf } from "../needs.ts";
 import type {
+  Cancellation,
   GenerationEnd,
   GenerationQuery,
   GenerationSummary,
@@ -103,16 +104,20 @@ export function createGenerations(database: Database, ledger: Ledger) {
     keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): void {
       const { engine, isSubmitting } = submissionOf(checkpoint);
       const changes = database.run(
-        "UPDATE generations SET checkpoint = ?, engine = ?, is_submitting = ? WHERE id = ?",
+        "UPDATE generations SET checkpoint = ?, engine = ?, is_submitting = ? WHERE id = ? AND status = 'processing'",
         ...[JSON.stringify(checkpoint), engine, Number(isSubmitting), id],
       );
-      if (changes === 0) throw new Error(`no generation ${id}`);
+      if (changes === 0) throw new Error(`no generation ${id} that has not ended`);
     },
-    /** Returns false, and changes nothing, when the generation had ended before. Throws when there is no such generation. */
-    end(id: string, { status, completed_at, error, media, cost, isRefunded }: GenerationEnd): boolean {
+    /** Returns false, and changes nothing, when the generation had ended before, or cannot be cancelled so. Throws when there is no such generation. */
+    end(id: string, end: GenerationEnd, cancelled?: Pick<Cancellation, "engine">): boolean {
+      const { status, completed_at, error, media, cost, isRefunded } = end;
+      const update =
+        "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'";
       const changes = database.run(
-        "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'",
+        cancelled ? `${update} AND NOT is_submitting AND engine IS ?` : update,
         ...[status, completed_at, JSON.stringify({ error, media, cost }), id],
+        ...(cancelled ? [cancelled.engine] : []),
       );
       // Throws for an unknown id.
       if (changes === 0) get(id);

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import type { OnTrouble } from "../../trouble.ts";
 import { type Change, endChanges } from "../change.ts";
-import type { Store } from "../store.ts";
+import type { Cancellation, Store } from "../store.ts";
 import { createClaims } from "./claims.ts";
 import { createCommits } from "./commits.ts";
 import { createFileCheck, type Database, lockOf, openDatabase, removeLock, useWriteAheadLog } from "./database.ts";
@@ -31,6 +31,15 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     publish(...changesOf(value));
     return value;
   };
+  const finish = (id: string, { end, delivery }: Omit<Cancellation, "engine">, cancelled?: Cancellation) =>
+    write(
+      () => {
+        const isEnded = generations.end(id, end, cancelled);
+        if (isEnded && delivery) deliveries.add(delivery);
+        return isEnded;
+      },
+      (isEnded) => (isEnded ? endChanges(id, { ...end, isCancelled: cancelled !== undefined }, delivery) : []),
+    );
   return {
     check: () => commits.write(() => touch(database)),
     account: async (keyHash) => ledger.accountOf(keyHash),
@@ -56,15 +65,8 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
         () => generations.keepCheckpoint(id, checkpoint),
         () => [{ kind: "generation", id }],
       ),
-    finish: (id, end, delivery) =>
-      write(
-        () => {
-          const isEnded = generations.end(id, end);
-          if (isEnded && delivery) deliveries.add(delivery);
-          return isEnded;
-        },
-        (isEnded) => (isEnded ? endChanges(id, end, delivery) : []),
-      ),
+    finish: (id, end, delivery) => finish(id, { end, delivery }),
+    cancel: (id, cancellation) => finish(id, cancellation, cancellation),
     recordAttempt: (id, attempt, next_at) => commits.write(() => deliveries.record(id, attempt, next_at)),
     resend: (generation, at) =>
       write(

@@ -238,3 +238,27 @@ test("another server at the address is told", async () => {
     "does not answer (does not answer like ComfyUI (HTTP 200))",
   );
 });
+
+describe("to cancel a job", () => {
+  const signal = new AbortController().signal;
+
+  test("stops it", async () => {
+    const { engine, make, fake } = await start({ completeAfterMs: Number.POSITIVE_INFINITY });
+    const making = make();
+    await expect.poll(() => fake.runs.length).toBe(1);
+    const [run] = fake.runs;
+    const stopped = await engine.cancel?.(run?.id ?? "", signal);
+    const { outcome } = await making;
+    expect([stopped, outcome]).toEqual(
+      outcome === "made" ? [false, "made"] : [true, expect.stringMatching(/cancelled/)],
+    );
+    expect(await engine.cancel?.(run?.id ?? "", signal)).toBe(false);
+  });
+
+  test("is what an older version cannot", async () => {
+    const { engine } = await start({
+      fault: ({ route }) => (route.includes("cancel") ? new Response("404: Not Found", { status: 404 }) : undefined),
+    });
+    expect(await engine.cancel?.("6f1b0a52-0000-4000-8000-000000000000", signal)).toBe(false);
+  });
+});

@@ -88,6 +88,8 @@ export type Server = {
   failedStatus?(failure: Failure): number;
   /** What `/content` answers for a job whose video it does not have. */
   noContent(job: Job, status: string): Response | undefined;
+  /** Whether a DELETE of a job that runs is answered with 409 while it stops, and deletes it then. */
+  stopsSlowly?: boolean;
   /** The reply to a DELETE, where there is one. */
   deleted?(job: Job): Record<string, unknown>;
   /** Whether a request may see a job; each may by default. */
@@ -168,6 +170,7 @@ export function createFake(server: Server, options: FakeOptions): Fake {
     if (request.method !== "DELETE") return poll(job);
     if (!server.deleted) return server.error(405, "Method Not Allowed");
     deleted.push(job.id);
+    if (server.stopsSlowly && !job.end) return server.error(409, "Cancellation in progress. Please try again later.");
     return json(200, server.deleted(job));
   }
 

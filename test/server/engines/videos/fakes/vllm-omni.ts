@@ -139,6 +139,7 @@ export function createVllmOmni(options: VllmOmniOptions = {}): Fake {
         if (status !== "failed") return error(404, "Generation is still in-progress");
         return error(422, "Video generation failed. Check job status for error details.");
       },
+      stopsSlowly: true,
       deleted: ({ id }) => ({ id, deleted: true, object: "video.deleted" }),
       error,
       notFound: () => "Video not found",

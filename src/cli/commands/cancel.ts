@@ -1,0 +1,73 @@
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { Cancelled } from "../../client/cancel.ts";
+import { asVidgenError, compareSeverity, usage, type VidgenError } from "../../errors.ts";
+import { baseUrlOption, engineOption, localOption, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
+import { withEngineFlag } from "../engines.ts";
+import type { LocatedGeneration } from "../generations.ts";
+import { errorDocument } from "../terminal/output.ts";
+
+export function addCancel(program: CommandUnknownOpts, context: Context): void {
+  declare(program).action((ids, options) => cancel(ids, options, context));
+}
+
+function declare(program: CommandUnknownOpts) {
+  const command = program
+    .command("cancel")
+    .summary("cancel generations, where their service can")
+    .description(
+      "Cancels generations that have not ended, at the service where each was started, and says which credits came back. The local service can, unless a server of real models goes on with it; a service that cannot is told as such (exit code 1), and nothing is changed.",
+    )
+    .argument("<id...>", 'ids of generations, "last" for the newest')
+    .addOption(localOption())
+    .addOption(engineOption())
+    .addOption(baseUrlOption());
+  return withDetails(command, { examples: ["vidgen cancel <id>", "vidgen cancel last --local"] });
+}
+
+type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+
+/** Cancels each generation. Prints nothing on stdout, but for `--json`. Throws the worst error. */
+async function cancel(typed: string[], given: Options, { io, output, defer }: Context): Promise<void> {
+  const options = withEngineFlag(given);
+  if (typed.includes("")) throw usage("An id is empty.");
+  const { openServices } = await import("../services.ts");
+  const { locateGenerations } = await import("../generations.ts");
+  const services = await openServices({ ...options, output }, io);
+  defer(services.close);
+  const { find } = await locateGenerations(options, services, io);
+  // Nothing is cancelled when one of them cannot be told.
+  const located = await Promise.all(typed.map(find));
+  const found = [...new Map(located.map((each) => [each.id, each])).values()];
+  const documents: object[] = [];
+  const errors: VidgenError[] = [];
+  for (const each of found) {
+    try {
+      const { generation, creditsReturned } = await cancelOne(each, io.signal);
+      documents.push({ credits_returned: creditsReturned ?? null, ...generation });
+      output.note(`Cancelled ${each.id}${creditsText(creditsReturned)}.`);
+    } catch (thrown) {
+      io.signal.throwIfAborted();
+      const error = asVidgenError(thrown);
+      documents.push({ id: each.id, ...errorDocument(error) });
+      errors.push(found.length > 1 && !output.json ? error.about(each.id) : error);
+    }
+  }
+  const [worst, ...others] = errors.sort(compareSeverity);
+  if (output.json && (found.length > 1 || !worst)) await output.result("", found.length > 1 ? documents : documents[0]);
+  if (!output.json) for (const error of others) await output.fail(error);
+  if (worst) throw worst;
+}
+
+async function cancelOne({ id, open }: LocatedGeneration, signal: AbortSignal): Promise<Cancelled> {
+  const session = await open();
+  return session.client.cancel(id, { signal }).catch(async (error) => {
+    throw await session.explainNotFound(error, id);
+  });
+}
+
+function creditsText(returned: number | undefined): string {
+  if (returned === undefined) return "";
+  if (returned === 0) return "; no credits came back";
+  return returned === 1 ? "; 1 credit came back" : `; ${returned} credits came back`;
+}

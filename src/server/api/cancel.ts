@@ -1,0 +1,96 @@
+import type { Clock } from "../../io.ts";
+import { newDelivery } from "../callbacks/delivery.ts";
+import type { Engine } from "../engines/engine.ts";
+import { describe } from "../engines/upstream/upstream.ts";
+import type { GenerationEnd, Store, StoredGeneration } from "../store/store.ts";
+import { type ApiContext, refuse } from "./message.ts";
+import { findOwnGeneration } from "./own-generation.ts";
+import { statusBody } from "./status-body.ts";
+
+export type CancelOptions = {
+  store: Pick<Store, "generation" | "cancel" | "ledger">;
+  engines: readonly Engine[];
+  clock: Pick<Clock, "date" | "limit">;
+  /** Whether a generation that was not made gives back what was paid. */
+  hasRefunds: boolean;
+  mediaUrl(): string;
+};
+
+/** The `error` of a generation that was cancelled. */
+const cancelledError = "cancelled";
+
+/** How long an engine may take to stop a job. */
+const engineLimitMs = 45_000;
+
+/** Between two looks a generation can be submitted, or end. */
+const maxLooks = 3;
+
+/**
+ * POST /api/cancel?id=, which the interface does not have: ends a generation as `failed`, with the error "cancelled", and gives back what was
+ * paid, or answers 409 and changes nothing. Cancelling it again answers the same. `credits_returned` is what came back.
+ */
+export function createCancelRoute(options: CancelOptions): (c: ApiContext) => Promise<Response> {
+  const { store, mediaUrl } = options;
+  return async (c) => {
+    let isStopped = false;
+    for (let looks = 0; looks < maxLooks; looks++) {
+      const generation = await findOwnGeneration(c, store);
+      const { id, status, error } = generation;
+      if (status === "failed" && (isStopped || error === cancelledError)) {
+        const entries = await store.ledger({ generation: id, limit: 10 });
+        const credits_returned = entries.reduce((sum, { amount }) => sum + Math.max(0, amount), 0);
+        return c.json({ ...statusBody(generation, mediaUrl()), credits_returned });
+      }
+      if (status !== "processing") {
+        const how = status === "failed" ? `failed: ${error}` : "completed";
+        throw refuse(409, "already_ended", `not cancelled: it has ${how}`);
+      }
+      const engine = await stopUpstream(generation, options);
+      isStopped ||= engine !== null;
+      const date = options.clock.date();
+      const end: GenerationEnd = {
+        status: "failed",
+        error: cancelledError,
+        media: null,
+        cost: null,
+        completed_at: date.toISOString(),
+        isRefunded: options.hasRefunds,
+      };
+      await store.cancel(id, { end, engine, delivery: newDelivery({ ...generation, ...end }, mediaUrl(), date) });
+    }
+    throw refuseGoing("it has just been started");
+  };
+}
+
+/** Has the engine stop that a generation was submitted to, and resolves with its name; with `null` when it was submitted to none. */
+async function stopUpstream(
+  { checkpoint }: Pick<StoredGeneration, "checkpoint">,
+  { engines, clock }: Pick<CancelOptions, "engines" | "clock">,
+): Promise<string | null> {
+  if (checkpoint?.state === "submitting" || checkpoint?.state === "unconfirmed")
+    throw refuseGoing(`it is being submitted to ${checkpoint.engine}`);
+  if (checkpoint?.state !== "submitted") return null;
+  const { engine: name, job } = checkpoint;
+  const engine = engines.find((each) => each.name === name);
+  if (!engine) throw refuseGoing(`it was submitted to ${name}, which this process does not have`);
+  // Not cut by a client that disconnects: what is stopped there must end here, too.
+  const limit = clock.limit(engineLimitMs, new AbortController().signal, new Error("no response in time"));
+  const why = await stopJob(engine, job, limit.signal).finally(limit.clear);
+  if (why !== undefined) throw refuseGoing(why);
+  return name;
+}
+
+/** Resolves with why the job goes on. */
+async function stopJob({ name, cancel }: Engine, job: string, signal: AbortSignal): Promise<string | undefined> {
+  const cannot = `${name} cannot stop it`;
+  if (!cancel) return cannot;
+  try {
+    return (await cancel(job, signal)) ? undefined : cannot;
+  } catch (error) {
+    return `${name} could not be asked to stop it (${describe(error)})`;
+  }
+}
+
+function refuseGoing(why: string) {
+  return refuse(409, "not_cancellable", `not cancelled: ${why}; it goes on`);
+}

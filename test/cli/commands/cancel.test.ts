@@ -1,0 +1,151 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { apiKey, baseUrl, createWorld, type Fault, isStart, type World } from "../../vidgen.ts";
+
+const unknownId = "123e4567-e89b-12d3-a456-426614174000";
+
+/** A world with one generation in it, which takes 30 s. */
+async function withGeneration(prompt = "a fox") {
+  const world = await createWorld();
+  const { stdout } = await world.vidgen("generate", prompt, "--no-wait");
+  return { world, id: stdout.trim() };
+}
+
+/** Somebody else cancels it. */
+async function cancelAtService(world: World, id: string): Promise<void> {
+  const init = { method: "POST", headers: { Authorization: `Bearer ${apiKey}` } };
+  expect(await world.start(new Request(`${baseUrl}/api/cancel?id=${id}`, init))).toMatchObject({ status: "failed" });
+}
+
+/** Answers a cancel in place of the service. */
+const onCancel =
+  (answer: (id: string) => Response): Fault =>
+  ({ url }) =>
+    url.includes("/api/cancel") ? answer(new URL(url).searchParams.get("id") ?? "") : undefined;
+
+const json = (status: number, body: unknown) => Response.json(body, { status });
+
+test("ends a generation, tells which credits came back on stderr, and writes it down", async () => {
+  const { world, id } = await withGeneration();
+  expect(await world.vidgen("cancel", id)).toEqual({
+    code: 0,
+    stdout: "",
+    stderr: `Cancelled ${id}; 10 credits came back.\n`,
+  });
+  expect((await world.vidgen("status", id)).stdout).toBe(`${id}\tfailed\n`);
+  expect((await world.vidgen("list")).stdout).toMatch(/failed/);
+  const [entry] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  expect(entry).toMatchObject({ id, status: "failed" });
+});
+
+test("--json is the service's reply, with what came back", async () => {
+  const { world, id } = await withGeneration();
+  const { code, stdout } = await world.vidgen("cancel", "last", "--json");
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toMatchObject({ id, status: "failed", error: "cancelled", credits_returned: 10 });
+});
+
+test("the same run again starts a new one", async () => {
+  const world = await createWorld();
+  const run = ["generate", "a fox", "--timeout", "5s"];
+  expect((await world.vidgen(...run)).code).toBe(5);
+  await world.vidgen("cancel", "last");
+  const again = await world.vidgen("generate", "a fox");
+  expect(again).toMatchObject({ code: 0, stderr: expect.not.stringContaining("Resuming") });
+  expect(world.requests.filter(isStart)).toHaveLength(2);
+});
+
+test("a command that waits ends as for one that failed", async () => {
+  const { world, id } = await withGeneration();
+  const waiting = world.vidgen("wait", id);
+  await world.io.sleep(6_000);
+  await cancelAtService(world, id);
+  const { code, stderr } = await waiting;
+  expect([code, stderr]).toEqual([4, expect.stringMatching(/\nerror: The generation failed: cancelled\n$/)]);
+});
+
+test("a row of a batch whose generation was cancelled has failed", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "rows.txt");
+  await writeFile(file, "a fox\nan owl\n");
+  const running = world.vidgen("batch", file, "-o", `${world.folder}/clips/`, "--yes");
+  while (world.requests.filter(isStart).length < 2) await world.io.sleep(1_000);
+  const [first] = JSON.parse((await world.vidgen("list", "--json")).stdout);
+  await cancelAtService(world, first.id);
+  const { code, stderr } = await running;
+  expect([code, stderr]).toEqual([4, expect.stringContaining("cancelled")]);
+});
+
+test.each([
+  ["has no such path", () => json(404, { error: { code: "not_found", message: "no such path" } })],
+  ["has a page there", () => new Response("<html>", { status: 404 })],
+  ["allows no such method", () => json(405, { error: "method not allowed" })],
+  ["refuses unknown paths", () => json(403, { message: "Missing Authentication Token" })],
+  ["answers anything well", () => json(200, { ok: true })],
+  ["answers with the generation as it is", (id: string) => json(200, { id, status: "processing" })],
+  ["breaks", () => json(500, {})],
+])("a service that %s cannot cancel: exit 1, and the generation goes on", async (_, answer) => {
+  const { world, id } = await withGeneration();
+  world.faults.push(onCancel(answer));
+  expect(await world.vidgen("cancel", id)).toMatchObject({
+    code: 1,
+    stdout: "",
+    stderr: `error: This service cannot cancel: the generation goes on. Nothing was changed.\n  \`vidgen wait ${id}\` waits for it.\n`,
+  });
+  expect((await world.vidgen("wait", id)).code).toBe(0);
+});
+
+test("an unknown id is exit 10, and a wrong key exit 3", async () => {
+  const { world, id } = await withGeneration();
+  expect(await world.vidgen("cancel", unknownId)).toMatchObject({
+    code: 10,
+    stderr: expect.stringContaining(`The service has no generation ${unknownId}.`),
+  });
+  world.env.VIDGEN_API_KEY = "another-key-0123456789";
+  expect((await world.vidgen("cancel", id)).code).toBe(3);
+});
+
+test("what has completed stays completed: exit 1, and says how to get it", async () => {
+  const { world, id } = await withGeneration();
+  await world.io.sleep(31_000);
+  expect(await world.vidgen("cancel", id)).toMatchObject({
+    code: 1,
+    stderr: `error: The service refused the request: not cancelled: it has completed (HTTP 409)\n  \`vidgen wait ${id}\` waits for it.\n`,
+  });
+  expect((await world.vidgen("status", id)).stdout).toContain("completed");
+});
+
+test("asked again after its answer was lost, it is told as cancelled", async () => {
+  const { world, id } = await withGeneration();
+  let lost = 0;
+  world.faults.push(async (request) => {
+    if (!request.url.includes("/api/cancel") || lost++ > 0) return undefined;
+    await world.start(request);
+    throw new Error("socket hang up");
+  });
+  expect(await world.vidgen("cancel", id)).toMatchObject({
+    code: 0,
+    stderr: `Cancelled ${id}; 10 credits came back.\n`,
+  });
+});
+
+test("of several, each is told, and the worst decides the exit", async () => {
+  const { world, id } = await withGeneration();
+  const other = (await world.vidgen("generate", "an owl", "--no-wait")).stdout.trim();
+  const run = await world.vidgen("cancel", id, unknownId, other, other);
+  expect(run).toMatchObject({ code: 10, stdout: "" });
+  expect(run.stderr.match(/Cancelled/g)).toHaveLength(2);
+  const { code, stdout } = await world.vidgen("cancel", id, unknownId, "--json");
+  expect(code).toBe(10);
+  expect(JSON.parse(stdout)).toMatchObject([
+    { id, status: "failed", credits_returned: 10 },
+    { id: unknownId, error: { code: "not_found" } },
+  ]);
+});
+
+test("no id, or an empty one, is exit 2", async () => {
+  const world = await createWorld();
+  expect((await world.vidgen("cancel")).code).toBe(2);
+  expect((await world.vidgen("cancel", "")).code).toBe(2);
+});

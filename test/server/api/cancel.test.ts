@@ -1,0 +1,182 @@
+import { readdirSync, writeFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import type { Engine } from "../../../src/server/engines/engine.ts";
+import { tinyMp4 } from "../../mp4.ts";
+import {
+  createTestService,
+  fakeEngine,
+  otherKey,
+  readError,
+  type ServiceOptions,
+  type TestService,
+} from "../service.ts";
+
+const unknownId = "00000000-0000-4000-8000-000000000000";
+const callback_url = "https://hook.example/";
+
+const creditsOf = ({ store }: TestService) => store.balance("local");
+const readStatus = async (service: TestService, id: string) =>
+  (await (await service.status(id)).json()) as { status: string; error?: string };
+
+/** A service with one engine of real models, whose job never ends; `cancel` is what the engine does when it is asked to stop one. */
+function createUpstream(cancel: Engine["cancel"], options: ServiceOptions = {}) {
+  const stopped: unknown[] = [];
+  const engine = (clock: TestService["clock"]) =>
+    fakeEngine({
+      name: "http://gpu.test",
+      isSimulation: false,
+      cancel,
+      async render({ file }, { checkpoint, signal }) {
+        await checkpoint({ state: "submitting" });
+        await clock.sleep(5_000, signal);
+        await checkpoint({ state: "submitted", job: "job-1" });
+        await clock.sleep(3_600_000, signal).catch((reason) => stopped.push(reason.message));
+        signal.throwIfAborted();
+        writeFileSync(file, tinyMp4("a fox"));
+        return { kind: "made", hasThumbnail: false };
+      },
+    });
+  const service = createTestService({ engines: (clock) => [engine(clock)], ...options });
+  return service.then((service) => ({ service, stopped }));
+}
+
+test("what waits in the queue ends as failed, its credits come back, and its callback is sent", async () => {
+  const service = await createTestService();
+  await service.startId({ prompt: "the first" });
+  const id = await service.startId({ callback_url });
+  await service.clock.sleep(1_000);
+  expect(await creditsOf(service)).toBe(980);
+  const response = await service.cancel(id);
+  expect([response.status, await response.json()]).toMatchObject([
+    200,
+    { id, status: "failed", error: "cancelled", video_url: null, credits_returned: 10 },
+  ]);
+  expect(await creditsOf(service)).toBe(990);
+  await service.rest(3);
+  expect(service.rendered.map(({ request }) => request.prompt)).toEqual(["the first"]);
+  expect(await readStatus(service, id)).toMatchObject({ status: "failed", error: "cancelled" });
+  expect(service.deliveries).toEqual([expect.stringContaining(id)]);
+  expect(service.troubles).toEqual([]);
+});
+
+test("a preview that renders is stopped, makes room for the next one, and leaves no file", async () => {
+  const service = await createTestService();
+  const id = await service.startId();
+  await service.clock.sleep(10_000);
+  expect(service.rendered).toHaveLength(1);
+  expect((await service.cancel(id)).status).toBe(200);
+  const next = await service.startId({ prompt: "the next" });
+  await service.rest();
+  expect((await readStatus(service, next)).status).toBe("completed");
+  expect((await readStatus(service, id)).status).toBe("failed");
+  expect(service.ended).not.toContain(id);
+  expect(readdirSync(service.folder, { recursive: true }).filter((name) => String(name).includes(id))).toEqual([]);
+});
+
+test("a video that waits for the end of its time is not completed, and not kept", async () => {
+  const service = await createTestService({ pace: "realistic" });
+  const id = await service.startId();
+  await service.rest();
+  expect((await service.cancel(id)).status).toBe(200);
+  await service.clock.sleep(600_000);
+  expect((await readStatus(service, id)).status).toBe("failed");
+  expect(readdirSync(service.folder, { recursive: true }).filter((name) => String(name).includes(id))).toEqual([]);
+});
+
+test("cancelled again, also at the same time, it answers the same, and the credits come back once", async () => {
+  const service = await createTestService();
+  const id = await service.startId({ callback_url });
+  const responses = await Promise.all([service.cancel(id), service.cancel(id)]);
+  for (const response of [...responses, await service.cancel(id)])
+    expect(await response.json()).toMatchObject({ status: "failed", error: "cancelled", credits_returned: 10 });
+  expect(await creditsOf(service)).toBe(1_000);
+  expect((await service.store.deliveries({ limit: 9 })).length).toBe(1);
+});
+
+test("what it cost stays paid where the service gives nothing back", async () => {
+  const service = await createTestService({ hasRefunds: false });
+  const id = await service.startId();
+  expect(await (await service.cancel(id)).json()).toMatchObject({ status: "failed", credits_returned: 0 });
+  expect(await creditsOf(service)).toBe(990);
+});
+
+test.each([
+  { prompt: "a fox", says: "not cancelled: it has completed", status: "completed" },
+  { prompt: "a fox [fail:too red]", says: "not cancelled: it has failed: too red", status: "failed" },
+])("what has ended stays as it is: $status", async ({ prompt, says, status }) => {
+  const service = await createTestService({ hasDirectives: true });
+  const id = await service.startId({ prompt });
+  await service.rest();
+  const response = await service.cancel(id);
+  expect([response.status, await readError(response)]).toEqual([409, { code: "already_ended", message: says }]);
+  expect((await readStatus(service, id)).status).toBe(status);
+  expect(await creditsOf(service)).toBe(990);
+});
+
+test("an id that the account does not have is unknown, another account's too, and nothing is cancelled", async () => {
+  const service = await createTestService();
+  const id = await service.startId();
+  for (const [asked, key] of [[unknownId], ["x"], [id, otherKey]] as const) {
+    const response = await service.cancel(asked, key);
+    expect([response.status, (await readError(response)).code]).toEqual([404, "not_found"]);
+  }
+  expect((await service.cancel("")).status).toBe(400);
+  expect((await service.cancel(id, "wrong")).status).toBe(401);
+  await service.rest();
+  expect((await readStatus(service, id)).status).toBe("completed");
+});
+
+test("a job elsewhere is stopped there, and followed no more", async () => {
+  const jobs: string[] = [];
+  const { service, stopped } = await createUpstream(async (job) => jobs.push(job) > 0);
+  const id = await service.startId();
+  await service.clock.sleep(10_000);
+  expect(await (await service.cancel(id)).json()).toMatchObject({ status: "failed", error: "cancelled" });
+  await service.clock.sleep(1_000);
+  expect(jobs).toEqual(["job-1"]);
+  expect(stopped).toEqual(["the generation was cancelled"]);
+  expect(await creditsOf(service)).toBe(1_000);
+});
+
+test.each<{ how: string; cancel: Engine["cancel"]; says: string }>([
+  { how: "has no way to", cancel: undefined, says: "http://gpu.test cannot stop it" },
+  { how: "does not", cancel: async () => false, says: "http://gpu.test cannot stop it" },
+  {
+    how: "does not answer",
+    cancel: () => Promise.reject(new Error("socket hang up")),
+    says: "http://gpu.test could not be asked to stop it (socket hang up)",
+  },
+])("a job whose engine $how stop it goes on, and stays paid", async ({ cancel, says }) => {
+  const { service, stopped } = await createUpstream(cancel);
+  const id = await service.startId();
+  await service.clock.sleep(10_000);
+  const response = await service.cancel(id);
+  const message = `not cancelled: ${says}; it goes on`;
+  expect([response.status, await readError(response)]).toEqual([409, { code: "not_cancellable", message }]);
+  expect((await readStatus(service, id)).status).toBe("processing");
+  expect(stopped).toEqual([]);
+  expect(await creditsOf(service)).toBe(990);
+});
+
+test("what is being submitted is not cancelled: nobody knows yet what to stop", async () => {
+  const { service } = await createUpstream(async () => true);
+  const id = await service.startId();
+  await service.clock.sleep(2_000);
+  const response = await service.cancel(id);
+  expect((await readError(response)).message).toContain("it is being submitted to http://gpu.test");
+  await service.clock.sleep(8_000);
+  expect((await service.cancel(id)).status).toBe(200);
+});
+
+test("what is completed while its engine is asked stays completed, and paid", async () => {
+  const { service } = await createUpstream(async () => {
+    await service.clock.sleep(3_600_000);
+    return true;
+  });
+  const id = await service.startId();
+  await service.clock.sleep(10_000);
+  const response = await service.cancel(id);
+  expect((await readError(response)).message).toBe("not cancelled: it has completed");
+  expect((await readStatus(service, id)).status).toBe("completed");
+  expect(await creditsOf(service)).toBe(990);
+});

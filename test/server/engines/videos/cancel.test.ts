@@ -1,0 +1,130 @@
+import { describe, expect, test } from "vitest";
+import { kinds } from "../../../../src/server/engines/videos/kinds.ts";
+import { createVideosEngine } from "../../../../src/server/engines/videos/videos.ts";
+import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
+import { createVirtualClock } from "../../../clock.ts";
+import { createTestService, type ServiceOptions } from "../../service.ts";
+import { type Call, ioFetch, json, refusedConnection } from "./fakes/fake.ts";
+import { createTestEngine, type EngineOptions, engineUrl, fakes, kindIds } from "./run.ts";
+
+const minuteMs = 60_000;
+const stopping = ["vllm-omni", "tensorrt-llm"];
+const never = new AbortController().signal;
+
+/** An engine of a kind with a job that runs, and what deletes are answered in its server's place. */
+async function startJob(kind: NonNullable<EngineOptions["kind"]>, onDelete?: () => Response) {
+  const clock = createVirtualClock();
+  const fault = ({ request }: Call) => (request.method === "DELETE" ? onDelete?.() : undefined);
+  const fake = fakes[kind]({ now: clock.now, completeAfterMs: 10 * minuteMs, fault });
+  const { engine, make } = await createTestEngine(ioFetch(fake), { kind, clock });
+  const making = make();
+  await clock.sleep(minuteMs);
+  const [id = ""] = fake.jobs.keys();
+  return { fake, clock, making, id, cancel: (job = id) => engine.cancel?.(job, never) };
+}
+
+describe.each(kindIds)("a job of %s", (kind) => {
+  test("is stopped where a DELETE stops it, and is left alone elsewhere", async () => {
+    const { fake, id, cancel } = await startJob(kind);
+    const canStop = stopping.includes(kind);
+    expect(await cancel()).toBe(canStop);
+    expect(fake.deleted).toEqual(canStop ? [id] : []);
+  });
+
+  test("that is completed is not cancelled, and its video not deleted", async () => {
+    const { fake, id, cancel, making } = await startJob(kind);
+    fake.complete(id);
+    expect(await cancel()).toBe(false);
+    expect((await making).outcome).toBe("made");
+  });
+});
+
+test.each(["cancelled", "deleted"])(
+  "a job that its server says is %s fails for no fault of the request",
+  async (status) => {
+    const clock = createVirtualClock();
+    const fault = ({ route }: Call) => (route === "poll" ? json(200, { id: "1", object: "video", status }) : undefined);
+    const fake = fakes.sglang({ now: clock.now, fault });
+    const { engine } = await createTestEngine(ioFetch(fake), { kind: "sglang", clock });
+    const options = { checkpoint: async () => {}, progress: () => {}, signal: never };
+    const task = { images: [], file: "/none/0.mp4", thumbnail: "/none/0.png" };
+    const resume = { state: "submitted", job: "1" } as const;
+    await expect(engine.render({ ...task, request: {} as never }, { ...options, resume })).rejects.toThrow(status);
+  },
+);
+
+test("a server that does not know the job has not stopped it", async () => {
+  const { cancel } = await startJob("tensorrt-llm");
+  expect(await cancel("another")).toBe(false);
+});
+
+test.each([
+  { how: "answers with an error", onDelete: () => json(500, { detail: "boom" }), says: "HTTP 500: boom" },
+  {
+    how: "is away",
+    onDelete: () => {
+      throw refusedConnection();
+    },
+    says: "ECONNREFUSED",
+  },
+])("whether a server that $how has stopped it is unclear", async ({ onDelete, says }) => {
+  const { cancel } = await startJob("vllm-omni", onDelete);
+  await expect(cancel()).rejects.toThrow(says);
+});
+
+/** The service with a TensorRT-LLM server behind it; `onDelete` is called once that has deleted a job. */
+function createBehind(onDelete = () => {}) {
+  const fault = async (call: Call) => {
+    if (call.request.method !== "DELETE") return undefined;
+    const reply = await call.serve();
+    onDelete();
+    return reply;
+  };
+  const clocks: { now(): number }[] = [];
+  const fake = fakes["tensorrt-llm"]({ now: () => clocks.at(-1)?.now() ?? 0, fault });
+  const open = async (options: ServiceOptions = {}) =>
+    createTestService({
+      ...options,
+      engines(clock) {
+        clocks.push(clock);
+        const io = { ...clock, fetch: ioFetch(fake), open: () => Promise.reject(new Error("nobody is there")) };
+        const kind = kinds.find(({ id }) => id === "tensorrt-llm");
+        const server = { url: engineUrl, upstreamModel: undefined, key: undefined, kind, timeoutMs: 30 * minuteMs };
+        return [createVideosEngine({ ...server, models: ["wan-2.5"], concurrency: 4, onNote: () => {} }, io)];
+      },
+    });
+  return { fake, open };
+}
+
+const isReal = { model: "wan-2.5" };
+
+test("a cancelled generation is stopped upstream, and its credits are back", async () => {
+  const { fake, open } = createBehind();
+  const service = await open();
+  const id = await service.startId(isReal);
+  await service.clock.sleep(minuteMs);
+  expect(await (await service.cancel(id)).json()).toMatchObject({ error: "cancelled", credits_returned: 10 });
+  await service.clock.sleep(10 * minuteMs);
+  expect([fake.creates.length, fake.deleted.length]).toEqual([1, 1]);
+  expect(await (await service.status(id)).json()).toMatchObject({ status: "failed", error: "cancelled" });
+});
+
+test("killed after the server has stopped the job, the next process gives the credits back, once, and starts no other", async () => {
+  const store = await openStore(":memory:");
+  let kill = () => {};
+  const { fake, open } = createBehind(() => kill());
+  const first = await open({ store });
+  kill = first.kill;
+  const id = await first.startId(isReal);
+  await first.clock.sleep(minuteMs);
+  void first.cancel(id);
+  await first.clock.sleep(minuteMs);
+  expect(fake.deleted).toHaveLength(1);
+  expect((await store.generation(id))?.status).toBe("processing");
+  const next = await open({ store });
+  await next.status(id);
+  await next.clock.sleep(minuteMs);
+  expect(await (await next.status(id)).json()).toMatchObject({ status: "failed" });
+  expect((await store.ledger({ generation: id, limit: 9 })).map(({ reason }) => reason)).toEqual(["refund", "start"]);
+  expect(fake.creates).toHaveLength(1);
+});
