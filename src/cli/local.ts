@@ -149,11 +149,46 @@ async function answers({ baseUrl, apiKey }: Pick<Connection, "baseUrl" | "apiKey
   }
 }
 
+/** A model that an engine has, and the names of those of the interface that it stands for. What is null is not told. */
+export type EngineOffer = {
+  engine: string;
+  id: string;
+  models: string[];
+  name: string | null;
+  prices: Readonly<Record<string, string>> | null;
+  durations: readonly number[] | null;
+  resolutions: readonly string[] | null;
+  aspect_ratios: readonly string[] | null;
+  takes_image: boolean | null;
+};
+
+/** Asks engines for their lists of models, which is free of charge. Throws `usage` for those that have none, and `network`. */
+export async function findOffers(engine: readonly string[], io: Io): Promise<EngineOffer[]> {
+  const { listOffers } = await import("../server/engines/engines.ts");
+  const { readEngineSettings, usualEngineTimeout } = await import("./engines.ts");
+  const flags = { engine: [...engine], engineTimeout: usualEngineTimeout };
+  const listed = await listOffers(readEngineSettings(flags, io, { leastJobs: 1 }), io, io.signal);
+  return listed.map(({ engine: name, models, offer }) => ({
+    engine: name,
+    id: offer.id,
+    models,
+    name: offer.name ?? null,
+    prices: offer.prices ?? null,
+    durations: offer.durations ?? null,
+    resolutions: offer.resolutions ?? null,
+    aspect_ratios: offer.aspectRatios ?? null,
+    takes_image: offer.takesImage ?? null,
+  }));
+}
+
 async function createOwnEngines(engine: readonly string[], { onNote }: Pick<LocalOptions, "onNote">, io: Io) {
   const { createEngines } = await import("../server/engines/engines.ts");
   const { readEngineSettings, usualEngineTimeout } = await import("./engines.ts");
   const flags = { engine: [...engine], engineTimeout: usualEngineTimeout };
-  return createEngines({ ...readEngineSettings(flags, io, { leastJobs: 1 }), onNote }, io);
+  const { findEngineSetting } = await import("./settings.ts");
+  const setting = await findEngineSetting(io).catch(() => undefined);
+  const isSetting = setting?.join(" ") === engine.join(" ");
+  return createEngines({ ...readEngineSettings(flags, io, { leastJobs: 1 }), isSetting, onNote }, io);
 }
 
 /**

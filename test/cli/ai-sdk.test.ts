@@ -4,7 +4,7 @@ import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { serve as listen } from "@hono/node-server";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { tinyMp4 } from "../mp4.ts";
 import { createMachine } from "./machine.ts";
 
@@ -73,4 +73,13 @@ test("serve and doctor show it, and what to type for one that is missing", async
   await running.said("kling-2.6: made-up (AI SDK 1.2.3)");
   const { stdout } = await machine.vidgen("doctor");
   expect(stdout).toContain("kling-2.6: made-up (AI SDK 1.2.3)");
+});
+
+test("an engine that is a setting loads no code of the current folder", async () => {
+  const { scene, machine, engine } = await createScene();
+  vi.stubEnv("VIDGEN_ENGINE", engine[1]);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const fox = await machine.vidgen("generate", "a fox", "-m", "kling-2.6", "-o", "a.mp4");
+  expect(fox).toMatchObject({ code: 2, stderr: expect.stringContaining("made-up is not installed here") });
+  expect(scene.starts).toEqual([]);
 });

@@ -99,6 +99,63 @@ test("--max-cost bounds what a batch costs over all its runs, also before the fi
   expect(await world.vidgen(...bounded, "free")).toMatchObject({ code: 2 });
 });
 
+test("what the provider's list has against a request is told before it is paid", async () => {
+  const { fake, generate, world } = await createScene();
+  const refused = await generate("--engine", "openrouter", "--duration", "5");
+  expect(refused).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("veo-3.1: google/veo-3.1 takes duration 4, 6 or 8 s, not 5 s"),
+  });
+  const wide = await generate("--engine", "openrouter", "--aspect-ratio", "21:9");
+  expect(wide).toMatchObject({ code: 1, stderr: expect.stringContaining("takes aspectRatio 16:9 or 9:16, not 21:9") });
+  const fox = join(world.folder, "fox.png");
+  await writeFile(fox, readFileSync(new URL("../../.github/page.png", import.meta.url)));
+  const image = ["generate", "a fox", "-m", "wan-2.5", "-i", fox, "--engine", "openrouter"];
+  expect(await world.vidgen(...image)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("wan-2.5: alibaba/wan-2.6 takes no image"),
+  });
+  expect(fake.creates).toEqual([]);
+  expect(await generate("--engine", "openrouter", "--duration", "6")).toMatchObject({ code: 0 });
+  const lists = world.requests.filter(({ url }) => url.endsWith("/videos/models"));
+  expect(lists.map(({ headers }) => headers.get("Authorization"))).toEqual([null, null, null, null]);
+});
+
+test("without the list a request goes to the provider, which refuses by itself", async () => {
+  const { fake, generate } = await createScene({
+    fault: ({ request }) => (request.url.endsWith("/videos/models") ? new Response("", { status: 503 }) : undefined),
+  });
+  expect(await generate("--engine", "openrouter", "--duration", "5")).toMatchObject({ code: 0 });
+  expect(fake.creates).toMatchObject([{ fields: { duration: 5 } }]);
+});
+
+test("models --engine lists what the provider has, without a key", async () => {
+  const { world } = await createScene();
+  delete world.env.OPENROUTER_API_KEY;
+  const { stdout, code } = await world.vidgen("models", "--engine", "openrouter");
+  expect([code, stdout]).toEqual([
+    0,
+    [
+      "google/veo-3.1 (veo-3.1)  4, 6, 8 s; 720p, 1080p; 16:9, 9:16; image; per-video-second $0.40\n",
+      "alibaba/wan-2.6 (wan-2.5)  generate $0.5\n",
+    ].join(""),
+  ]);
+  const one = await world.vidgen("models", "veo-3.1", "--engine", "openrouter", "--json");
+  expect(JSON.parse(one.stdout)).toMatchObject([{ id: "google/veo-3.1", models: ["veo-3.1"], durations: [4, 6, 8] }]);
+  expect(await world.vidgen("models", "veo", "--engine", "openrouter")).toMatchObject({ code: 2 });
+  expect(await world.vidgen("models", "--engine", "preview")).toMatchObject({ code: 2 });
+  expect(world.requests.filter(({ headers }) => headers.has("Authorization"))).toEqual([]);
+});
+
+test("models <id> shows one, and guesses a mistyped one", async () => {
+  const { world } = await createScene();
+  expect((await world.vidgen("models", "sora-2")).stdout).toBe("sora-2  flagship, cinematic quality\n");
+  expect(await world.vidgen("models", "sora2")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("Did you mean sora-2?"),
+  });
+});
+
 test("an AI agent's videos are made there, once", async () => {
   const { fake, world } = await createScene();
   const { call, leave } = await connectAgent(world, "--engine", "openrouter");

@@ -158,7 +158,22 @@ export const results: Readonly<Record<string, z.ZodType>> = {
   wait: z.union([waited, z.array(waited)]),
   cancel: z.union([cancelled, z.array(cancelled)]),
   list: z.array(attempt),
-  models: z.array(object({ id: text, characteristic: text, default: z.boolean() })),
+  models: z.array(
+    z.union([
+      object({ id: text, characteristic: text, default: z.boolean() }),
+      object({
+        engine: text,
+        id: text,
+        models: z.array(text),
+        name: textOrNull,
+        prices: z.record(z.string(), text).nullable(),
+        durations: z.array(number).nullable(),
+        resolutions: z.array(text).nullable(),
+        aspect_ratios: z.array(text).nullable(),
+        takes_image: z.boolean().nullable(),
+      }),
+    ]),
+  ),
   login: object({ ok: z.boolean(), base_url: text }),
   logout: object({ ok: z.boolean(), base_url: text, was_saved: z.boolean() }),
   serve: object({

@@ -60,7 +60,7 @@ const extrasSchema = z.object(
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
 export type StartReaderOptions = {
-  engines: readonly Pick<Engine, "models" | "isSimulation" | "maxImages">[];
+  engines: readonly Pick<Engine, "models" | "isSimulation" | "maxImages" | "findFault">[];
   /** Whether directives in prompts apply to real models too. */
   hasDirectives: boolean;
 };

@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import type { Clock } from "../../io.ts";
 import { createBudget, createCapacity } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
-import type { StartOutcome, Store, StoredGeneration } from "../store/store.ts";
+import type { StartOutcome, Store, StoredGeneration, StoredRequest } from "../store/store.ts";
 import { type ApiContext, parseJson, readBody, refuse, streamResponse, usualBodyBytes } from "./message.ts";
 import { createStartReader, type StartReaderOptions, type StartRequest } from "./start-body.ts";
 
@@ -37,6 +37,7 @@ export function createStartRoute(options: StartOptions): (c: ApiContext) => Prom
     const { account } = c.var;
     const { text, json } = parseJson(c, bytes);
     const { request, callback_url } = readStart(json);
+    await checkLimits(request, options.engines);
     c.env.log?.about.push(request.model);
     const directives = readDirectives(request);
     const cost = options.creditsPer.get(request.model) ?? usualCost;
@@ -86,6 +87,15 @@ function newGeneration(account: string, start: StartRequest, date: Date): Stored
     checkpoint: null,
   } as const;
   return { ...blank, ...start, id: randomUUID(), account, created_at: date.toISOString() };
+}
+
+/** Refuses what no engine that has the model takes, by the lists of their providers: before anything is paid there. */
+async function checkLimits(request: StoredRequest, engines: StartOptions["engines"]) {
+  const able = engines.filter(({ models, isSimulation }) => models.includes(request.model) && !isSimulation);
+  const faults = await Promise.all(able.map(({ findFault }) => findFault?.(request, request.images.length)));
+  const [fault] = faults;
+  if (fault !== undefined && faults.every((each) => each !== undefined))
+    throw refuse(400, "outside_limits", `${request.model}: ${fault}`);
 }
 
 /** So many refused starts are remembered, by their hashes: a prompt may have a megabyte. */

@@ -131,6 +131,11 @@ export type Engine = {
    */
   cancel?: ((job: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /**
+   * What its model does not take of a request, by the provider's own list, which is free of charge; `undefined` when nothing is known against
+   * it. Never rejects: what cannot be asked is refused by the provider itself.
+   */
+  findFault?(request: RenderRequest, images: number): Promise<string | undefined>;
+  /**
    * Asks whether it can be used now, free of charge; resolves with what kind of engine it is, for people. Rejects with an error whose message
    * goes on from its name, such as "does not answer (ECONNREFUSED)"; it is `auth` when the key is refused or missing, and `usage` when the
    * engine can never be used as it is.

@@ -1,16 +1,19 @@
 import { models as knownModels, type Model } from "../../client/models.ts";
-import { usage } from "../../errors.ts";
+import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { findForbiddenKind } from "../outbound/addresses.ts";
 import { createOutbound } from "../outbound/outbound.ts";
 import { createAiSdkEngine } from "./ai-sdk/ai-sdk.ts";
+import { besideVidgen, loadPackage } from "./ai-sdk/package.ts";
 import { createComfyUiEngine } from "./comfyui/comfyui.ts";
 import { readWorkflow } from "./comfyui/workflow.ts";
 import type { Engine } from "./engine.ts";
 import { createKeyFinder, type ReadKey } from "./keys.ts";
 import { createPreviewEngine } from "./preview/preview.ts";
 import { checkRepeats, type EngineSpec, readSpec, type ServerSpec, specExample } from "./spec.ts";
+import { describe } from "./upstream/upstream.ts";
 import { maxImagesOf } from "./videos/kinds.ts";
+import { fetchOffers, type Offer } from "./videos/offers.ts";
 import { createVideosEngine } from "./videos/videos.ts";
 
 export type EngineSettings = {
@@ -22,6 +25,8 @@ export type EngineSettings = {
   keepUpstream?: boolean | undefined;
   /** How many generations each engine makes at the same time; without it, the preview one per processor, and a server of real models 16. */
   jobs: number | undefined;
+  /** Whether they come from a setting. A package's code is not taken from whatever folder is the current one then. */
+  isSetting?: boolean | undefined;
   onNote(text: string): void;
 };
 
@@ -35,7 +40,7 @@ export function createEngines(
   settings: EngineSettings,
   io: Pick<Io, "fetch" | "now" | "date" | "sleep" | "limit">,
 ): Engine[] {
-  const { readKey, timeoutMs, keepUpstream, jobs, onNote } = settings;
+  const { readKey, timeoutMs, keepUpstream, jobs, isSetting, onNote } = settings;
   const specs = readEngines(settings.engines);
   const findKey = createKeyFinder(specs, readKey);
   if (specs.length === 0) return [createPreviewEngine({ concurrency: jobs })];
@@ -43,7 +48,8 @@ export function createEngines(
     if (packageName !== undefined) {
       const { open } = createOutbound({ allowLoopback: () => false, clock: io });
       const options = { packageName, upstreamModel, timeoutMs, onNote };
-      return createAiSdkEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open });
+      const load = (name: string) => loadPackage(name, isSetting ? [besideVidgen] : undefined);
+      return createAiSdkEngine({ ...options, models, concurrency: jobs ?? usualJobs }, { ...io, open }, load);
     }
     if (!server) return createPreviewEngine({ models, concurrency: jobs });
     const { open } = createOutbound({ allowLoopback: () => isLoopback(server.url), clock: io });
@@ -78,6 +84,39 @@ export function readEngines(texts: readonly string[]): PlannedEngine[] {
 function canServe({ kind, upstreamModel }: ServerSpec, { id, images }: Model): boolean {
   const models = upstreamModel === undefined ? kind?.provider?.models : undefined;
   return (images?.min ?? 0) <= maxImagesOf(kind) && (!models || models[id] !== undefined);
+}
+
+/** A model of an engine, and those of the interface that the engine makes with it. */
+export type ListedOffer = { engine: string; models: string[]; offer: Offer };
+
+/**
+ * Resolves with the models that engines list, which is free of charge; a provider's list needs no key. Throws `usage` for an engine that has no
+ * list, and `network` when one does not answer.
+ */
+export async function listOffers(
+  { engines, readKey }: Pick<EngineSettings, "engines" | "readKey">,
+  io: Pick<Io, "fetch" | "limit">,
+  signal: AbortSignal,
+): Promise<ListedOffer[]> {
+  const specs = readEngines(engines);
+  const findKey = createKeyFinder(specs, readKey);
+  const lists = specs.map(async ({ name, server, models }) => {
+    if (!server) throw usage(`${name} has no list of models.`, "OpenRouter and servers of your own have one.");
+    const { url, kind, upstreamModel } = server;
+    const key = kind?.provider ? undefined : findKey(server);
+    const headers: Record<string, string> = key === undefined ? {} : { Authorization: `Bearer ${key}` };
+    const offers = await fetchOffers({ url, kind, headers }, io, signal).catch((error) => {
+      signal.throwIfAborted();
+      throw new VidgenError("network", `${name} does not list its models: ${describe(error)}.`, { cause: error });
+    });
+    const upstreamOf = (model: string) => upstreamModel ?? kind?.provider?.models[model];
+    return offers.map((offer) => ({
+      engine: name,
+      offer,
+      models: models.filter((model) => upstreamOf(model) === offer.id),
+    }));
+  });
+  return (await Promise.all(lists)).flat();
 }
 
 function isLoopback(url: string): boolean {

@@ -24,6 +24,8 @@ export type SdkPackage = {
   openModel(id: string, fetch: typeof globalThis.fetch): SdkModel;
 };
 
+export const besideVidgen = import.meta.url;
+
 /**
  * Loads a package of the AI SDK by its name: the one that is installed beside vidgen, so that no other folder can replace it, else that of the
  * current folder. `from` are files in the folders whose `node_modules` are looked in, as Node does. Throws `usage` when there is none, and
@@ -31,7 +33,7 @@ export type SdkPackage = {
  */
 export async function loadPackage(
   name: string,
-  from: readonly string[] = [import.meta.url, resolve("package.json")],
+  from: readonly string[] = [besideVidgen, resolve("package.json")],
 ): Promise<SdkPackage> {
   const entry = from.map((file) => findEntry(name, file)).find((found) => found !== undefined);
   if (entry === undefined) throw usage("is not installed here", `npm install ${name}@latest`);

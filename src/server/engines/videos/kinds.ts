@@ -22,8 +22,11 @@ export type ImageField = {
 type Dialect = {
   id: "vllm-omni" | "sglang" | "tensorrt-llm" | "litellm" | "openrouter";
   title: string;
-  /** For a service on the internet: its address, the variable that usually has its key, and what it calls the interface's models. */
-  provider?: { url: string; keyVariable: string; models: Readonly<Record<string, string>> };
+  /**
+   * For a service on the internet: its address, the variable that usually has its key, the path of its public list of models, and what it calls
+   * the interface's models.
+   */
+  provider?: { url: string; keyVariable: string; list: string; models: Readonly<Record<string, string>> };
   /** A GET that costs nothing, and what the body of its reply holds for this kind alone. */
   probe: { path: string; sign: RegExp };
   /** How a create is sent, unless its image is a file. */
@@ -128,6 +131,7 @@ const dialects: readonly Dialect[] = [
     provider: {
       url: "https://openrouter.ai/api",
       keyVariable: "OPENROUTER_API_KEY",
+      list: "/v1/videos/models",
       // The nearest ones. It has nothing like ray-3 and kling-1.6-elements, and OpenAI has ended sora-2.
       models: {
         "veo-3.1": "google/veo-3.1",

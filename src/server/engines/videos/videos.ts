@@ -7,6 +7,7 @@ import { describe } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { detectKind } from "./detect.ts";
 import { maxImagesOf } from "./kinds.ts";
+import { fetchOffers, findFault, type Offer } from "./offers.ts";
 import { createServer, type Server, type ServerIo, type ServerOptions } from "./server.ts";
 import { submit } from "./submit.ts";
 
@@ -19,6 +20,11 @@ export type VideosOptions = ServerOptions & Pick<Engine, "models" | "concurrency
 export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine {
   const { url, models, concurrency } = options;
   const server = createServer(options, io);
+  const { kind, upstreamModel } = options;
+  const findOffers = createOfferCache(
+    () => fetchOffers({ url, kind, headers: {} }, io, new AbortController().signal),
+    io,
+  );
   return {
     name: url,
     upstreamModel: options.upstreamModel,
@@ -33,6 +39,13 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       return outcome.kind === "submitted" ? finish(outcome.submitted, task, server, rest) : outcome;
     },
     cancel: (job, signal) => cancel(job, server, signal),
+    ...(kind?.provider && {
+      async findFault(request, images) {
+        const id = upstreamModel ?? kind.provider?.models[request.model];
+        const offer = (await findOffers())?.find((each) => each.id === id);
+        return offer && findFault(offer, request, images);
+      },
+    }),
     async check(signal) {
       const detected = await detectKind(server, io, signal).catch((error) => {
         throw error instanceof VidgenError ? error : new Error(`does not answer (${describe(error)})`);
@@ -41,6 +54,17 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
       if (!kind) throw new Error(`answers like no server that vidgen knows (--engine kind:${url} names its kind)`);
       return kind.title;
     },
+  };
+}
+
+const offersLastMs = 10 * 60_000;
+
+/** Keeps a list for ten minutes; `undefined` where it cannot be had, which is not asked for again at once. */
+function createOfferCache(fetchList: () => Promise<Offer[]>, { now }: Pick<ServerIo, "now">) {
+  let cached: { at: number; list: Promise<Offer[] | undefined> } | undefined;
+  return () => {
+    if (!cached || now() - cached.at > offersLastMs) cached = { at: now(), list: fetchList().catch(() => undefined) };
+    return cached.list;
   };
 }
 

@@ -69,6 +69,8 @@ export type FakeOptions = {
 export type Server = {
   /** What other free GETs answer, by path. */
   pages: Record<string, unknown>;
+  /** Those that need no key. */
+  publicPages?: Record<string, unknown>;
   /** Refuses what it would refuse, by the kind's own rules. */
   check(create: Create): Response | undefined;
   refuseField(field: string, create: Create): Response;
@@ -158,6 +160,8 @@ export function createFake(server: Server, options: FakeOptions): Fake {
 
   async function serve(request: Request, [route, id = ""]: ReturnType<typeof readRoute>): Promise<Response> {
     const { pathname } = new URL(request.url);
+    const { publicPages = {} } = server;
+    if (request.method === "GET" && pathname in publicPages) return json(200, publicPages[pathname]);
     const isKeyWrong = options.key !== undefined && request.headers.get("Authorization") !== `Bearer ${options.key}`;
     if (isKeyWrong && server.unauthorized && pathname.startsWith("/v1/")) return server.unauthorized.clone();
     if (request.method === "GET" && pathname in server.pages) return json(200, server.pages[pathname]);

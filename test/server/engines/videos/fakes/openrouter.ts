@@ -13,6 +13,34 @@ const rules = {
   aspect_ratio: (value: unknown) => /^\d+:\d+$/.test(String(value)),
 };
 
+/** As its OpenAPI description has them. */
+const listed = [
+  {
+    id: "google/veo-3.1",
+    canonical_slug: "google/veo-3.1",
+    name: "Google: Veo 3.1",
+    created: 1_700_000_000,
+    generate_audio: true,
+    seed: null,
+    pricing_skus: { "per-video-second": "0.40" },
+    supported_aspect_ratios: ["16:9", "9:16"],
+    supported_durations: [4, 6, 8],
+    supported_frame_images: ["first_frame", "last_frame"],
+    supported_resolutions: ["720p", "1080p"],
+    supported_sizes: null,
+    allowed_passthrough_parameters: [],
+  },
+  {
+    id: "alibaba/wan-2.6",
+    name: "Wan 2.6",
+    supported_durations: null,
+    supported_frame_images: [],
+    supported_resolutions: "720p",
+    pricing_skus: { generate: 0.5 },
+  },
+  { id: 7 },
+];
+
 /** OpenRouter: JSON only, 202, statuses of its own, `error` is a text, images are in the JSON, and `usage` has what a video cost. */
 export function createOpenRouter(options: OpenRouterOptions = {}): Fake {
   const error = (code: number, message: string) => json(code, { error: { code, message } });
@@ -29,6 +57,7 @@ export function createOpenRouter(options: OpenRouterOptions = {}): Fake {
   return createFake(
     {
       pages: { "/v1/key": { data: { label: "sk-or-v1-abc...123", limit: null, limit_remaining: null, usage: 0.5 } } },
+      publicPages: { "/v1/videos/models": { data: listed } },
       check,
       refuseField: (field) => error(400, `${field}: Invalid input`),
       filesIn: imagesIn,

@@ -1,0 +1,103 @@
+import * as z from "zod";
+import type { Io } from "../../../io.ts";
+import type { RenderRequest } from "../engine.ts";
+import { readReply, wordsOf } from "../upstream/reply.ts";
+import type { Kind } from "./kinds.ts";
+
+/** A model as its server lists it, free of charge; what the list does not tell is `undefined`. */
+export type Offer = {
+  /** What the server calls it. */
+  id: string;
+  name: string | undefined;
+  /** Prices in USD, by what they are for in the provider's own words. */
+  prices: Readonly<Record<string, string>> | undefined;
+  /** Lengths in seconds. */
+  durations: readonly number[] | undefined;
+  resolutions: readonly string[] | undefined;
+  aspectRatios: readonly string[] | undefined;
+  /** Whether it can start from an image. */
+  takesImage: boolean | undefined;
+};
+
+const told = <Schema extends z.ZodType>(schema: Schema) =>
+  schema
+    .nullish()
+    .catch(undefined)
+    .transform((value) => value ?? undefined);
+const price = z.union([z.string(), z.number()]).transform(String);
+
+const modelSchema = z.object({
+  id: z.string(),
+  name: told(z.string()),
+  pricing_skus: told(z.record(z.string(), price)),
+  supported_durations: told(z.array(z.number())),
+  supported_resolutions: told(z.array(z.string())),
+  supported_aspect_ratios: told(z.array(z.string())),
+  supported_frame_images: told(z.array(z.string())),
+});
+
+const listSchema = z.object({ data: z.array(modelSchema.optional().catch(undefined)) });
+
+/** A list of all models may be long. */
+const maxListBytes = 16_000_000;
+const limitMs = 10_000;
+
+/**
+ * Resolves with the models of a server: a provider's public list, which is asked for without the key, or the `/v1/models` of a server of one's
+ * own. Rejects when there is no list within 10 seconds.
+ */
+export async function fetchOffers(
+  { url, kind, headers }: { url: string; kind: Kind | undefined; headers: Readonly<Record<string, string>> },
+  { fetch, limit }: Pick<Io, "fetch" | "limit">,
+  signal: AbortSignal,
+): Promise<Offer[]> {
+  const timeout = limit(limitMs, signal, new Error(`no response within ${limitMs / 1_000} s`));
+  const list = kind?.provider?.list;
+  try {
+    const init = { headers: list ? {} : headers, signal: timeout.signal };
+    const reply = await readReply(await fetch(`${url}${list ?? "/v1/models"}`, init), { maxBytes: maxListBytes });
+    const { data } = listSchema.safeParse(reply.json).data ?? {};
+    if (reply.status !== 200 || !data) throw new Error(wordsOf(reply));
+    return data.filter((model) => model !== undefined).map(readOffer);
+  } finally {
+    timeout.clear();
+  }
+}
+
+function readOffer({ id, name, pricing_skus: prices, supported_durations: durations, ...model }: Listed): Offer {
+  return {
+    id,
+    name,
+    prices,
+    durations,
+    resolutions: model.supported_resolutions,
+    aspectRatios: model.supported_aspect_ratios,
+    takesImage: model.supported_frame_images?.includes("first_frame"),
+  };
+}
+
+type Listed = z.infer<typeof modelSchema>;
+
+/** What a model does not take of a request; `undefined` when the list has nothing against it. */
+export function findFault(
+  { id, durations, resolutions, aspectRatios, takesImage }: Offer,
+  { unset = [], ...request }: RenderRequest,
+  images: number,
+): string | undefined {
+  if (images > 0 && takesImage === false) return `${id} takes no image`;
+  const asked = [
+    { field: "duration", all: durations, unit: " s" },
+    { field: "resolution", all: resolutions, unit: "" },
+    { field: "aspectRatio", all: aspectRatios, unit: "" },
+  ] as const;
+  for (const { field, all, unit } of asked) {
+    const value = field === "duration" ? Math.max(1, Math.ceil(request.duration)) : request[field];
+    const isTaken = unset.includes(field) || !all || all.length === 0 || (all as readonly unknown[]).includes(value);
+    if (!isTaken) return `${id} takes ${field} ${oneOf(all ?? [])}${unit}, not ${value}${unit}`;
+  }
+  return undefined;
+}
+
+function oneOf(values: readonly unknown[]): string {
+  return [values.slice(0, -1).join(", "), values.at(-1)].filter((part) => part !== "").join(" or ");
+}
