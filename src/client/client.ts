@@ -10,7 +10,7 @@ import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
-import { type Completed, cancelledReason, failedError, follow, readCost, readTimes } from "./follow.ts";
+import { type Completed, cancelledReason, failedError, follow, hasFailed, readCost, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
@@ -239,7 +239,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const completed = await follow(api, id, options, io)
       .catch(async (thrown) => {
         const error = explainKey(asVidgenError(thrown));
-        if (error.code === "failed") await record({ kind: "failed", id, reason: error.message });
+        if (hasFailed(error)) await record({ kind: "failed", id, reason: error.message });
         throw await explainNotFound(error, id, entry);
       })
       // From here on the journal has it.

@@ -176,10 +176,18 @@ function missingVideoUrlError(id: string): VidgenError {
 /** The `error` of a generation that was cancelled at a service that can. */
 export const cancelledReason = "cancelled";
 
+/** Returns the error of a generation that has failed: `failed`, or `credits` where `vidgen serve` says that its engine's provider wants those. */
 export function failedError(id: string, generation: Generation): VidgenError {
   const reason = errorText(generation.error) ?? "the service gave no reason";
+  if (generation.error_code === "credits")
+    return new VidgenError("credits", `The generation failed: ${reason}`, { id });
   const hint = reason === cancelledReason ? undefined : "Try another prompt or model; each attempt is charged.";
   return new VidgenError("failed", `The generation failed: ${reason}`, { id, hint });
+}
+
+/** Whether an error is one of `failedError`: a service that answers a request with 402 says nothing about the generation. */
+export function hasFailed({ code, id, httpStatus }: VidgenError): boolean {
+  return code === "failed" || (code === "credits" && id !== undefined && httpStatus === undefined);
 }
 
 /** The http(s) address of the video, its odd characters encoded; `undefined` when there is none that can be fetched. */

@@ -99,6 +99,31 @@ test("--max-cost bounds what a batch costs over all its runs, also before the fi
   expect(await world.vidgen(...bounded, "free")).toMatchObject({ code: 2 });
 });
 
+test("without credits at the provider the exit code says so, nothing is charged, and a batch goes on later where it stopped", async () => {
+  let hasCredits = false;
+  let refused = 0;
+  const noCredits = { error: { code: 402, message: "Insufficient credits" } };
+  const { fake, generate, world } = await createScene({
+    fault({ route }) {
+      if (route !== "create" || hasCredits) return undefined;
+      refused++;
+      return Response.json(noCredits, { status: 402 });
+    },
+  });
+  const { code, stderr } = await generate("--engine", "openrouter");
+  expect([code, stderr]).toEqual([7, expect.stringContaining("has no credits left for this video: HTTP 402")]);
+  expect((await world.vidgen("list")).stdout).toContain("failed");
+  const rows = join(world.folder, "shots.txt");
+  await writeFile(rows, "one\ntwo\nthree\n");
+  const batch = ["batch", rows, "-m", "veo-3.1", "--engine", "openrouter", "--yes", "--jobs", "1"];
+  const shots = () => world.vidgen(...batch, "-o", join(world.folder, "{n}.mp4"));
+  expect(await shots()).toMatchObject({ code: 7 });
+  expect(refused).toBe(2);
+  hasCredits = true;
+  expect(await shots()).toMatchObject({ code: 0 });
+  expect(fake.creates).toHaveLength(3);
+});
+
 test("what the provider's list has against a request is told before it is paid", async () => {
   const { fake, generate, world } = await createScene();
   const refused = await generate("--engine", "openrouter", "--duration", "5");

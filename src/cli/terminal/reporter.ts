@@ -1,4 +1,5 @@
 import { createEventFilter, type EndStatus, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
+import { hasFailed } from "../../client/follow.ts";
 import { asVidgenError, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
@@ -60,7 +61,7 @@ export function createReporter(
   };
 }
 
-function endStatusOf({ code }: VidgenError): EndStatus | undefined {
-  if (code === "not_found") return "lost";
-  return code === "failed" ? code : undefined;
+function endStatusOf(error: VidgenError): EndStatus | undefined {
+  if (error.code === "not_found") return "lost";
+  return hasFailed(error) ? "failed" : undefined;
 }

@@ -62,7 +62,7 @@ export async function runRows(
     const { error, status } = ended;
     if (status === "completed" && error === undefined) return;
     failures.push({ row, ended });
-    if (error?.code === "auth" || (error?.code === "credits" && status === "refused")) stop(error);
+    if (error?.code === "auth" || (error?.code === "credits" && ["refused", "failed"].includes(status))) stop(error);
     if (options.failFast && error && ["refused", "failed"].includes(status)) stop(error);
   };
   const collect = (running: Running) => {

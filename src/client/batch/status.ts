@@ -113,8 +113,10 @@ export function kindOfRow({ status, error, id }: ResultLine): keyof RowCounts {
     case "unknown":
       return "unknown";
     case "lost":
-    case "failed":
       return status;
+    case "failed":
+      // Without credits at the engine's provider nothing was paid.
+      return error?.code === "credits" ? "missing" : status;
     case "refused":
       // Refused with an id it may have been charged all the same.
       return id === null && isGeneral(error?.code) ? "missing" : "failed";

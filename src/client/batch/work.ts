@@ -4,7 +4,7 @@ import type { Claim } from "../claims.ts";
 import type { Client, ClientDownloadOptions, ReadyStart } from "../client.ts";
 import type { Content } from "../content.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
-import { readCost } from "../follow.ts";
+import { hasFailed, readCost } from "../follow.ts";
 import { recordOf } from "../history.ts";
 import type { Journal } from "../journal.ts";
 import type { Costs } from "./costs.ts";
@@ -192,10 +192,10 @@ export function createWork(
 }
 
 /** How far a generation is that could not be collected. */
-function statusOf({ code }: VidgenError): EndStatus {
-  if (code === "not_found") return "lost";
-  if (code === "failed") return code;
-  return code === "output" ? "completed" : "processing";
+function statusOf(error: VidgenError): EndStatus {
+  if (error.code === "not_found") return "lost";
+  if (hasFailed(error)) return "failed";
+  return error.code === "output" ? "completed" : "processing";
 }
 
 function nameOf({ key, line }: PlannedRow) {

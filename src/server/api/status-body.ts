@@ -1,9 +1,12 @@
 import { readDirectives } from "../jobs/directives.ts";
 import type { StoredGeneration } from "../store/store.ts";
 
-/** The body of a status reply (interface 4.2). A callback has the same fields and `completed_at` (section 6). `cost` is ours, in USD. */
+/**
+ * The body of a status reply (interface 4.2). A callback has the same fields and `completed_at` (section 6). `cost`, in USD, and
+ * `error_code` are ours.
+ */
 export function statusBody(generation: StoredGeneration, mediaUrl: string) {
-  const { id, status, media, created_at, error, cost } = generation;
+  const { id, status, media, created_at, error, error_code, cost } = generation;
   const hasUrls = media !== null && !readDirectives(generation.request).noVideo;
   const video_url = hasUrls ? `${mediaUrl}/${id}.mp4` : null;
   const thumbnail_url = hasUrls && media.thumbnail !== null ? `${mediaUrl}/${id}.png` : null;
@@ -14,6 +17,7 @@ export function statusBody(generation: StoredGeneration, mediaUrl: string) {
     thumbnail_url,
     created_at,
     ...(error === null ? {} : { error }),
+    ...(error_code === undefined ? {} : { error_code }),
     ...(cost === null ? {} : { cost }),
   };
 }

@@ -46,7 +46,8 @@ function endOf(
   const { cost = null } = "cost" in made ? made : {};
   if (made.kind === "made") return { status: "completed", error: null, media: made.media, cost };
   const isRefunded = hasRefunds && made.kind !== "refused";
-  return { status: "failed", error: made.error, media: null, cost, isRefunded };
+  const error_code = made.kind === "failed" ? made.error_code : undefined;
+  return { status: "failed", error: made.error, error_code, media: null, cost, isRefunded };
 }
 
 /** Returns the minimum time from creation to end of a generation: with the realistic pace 1 to 3 minutes, depending on the model. */

@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { systemCode } from "../../errors.ts";
+import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
 import type { Charged, Checkpoint, Discardable, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
 import { insist } from "../insist.ts";
@@ -28,7 +28,7 @@ export type MakeOptions = {
 export type Made =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
   | ({ kind: "refused"; error: string } & Charged)
-  | { kind: "failed"; error: string }
+  | ({ kind: "failed"; error: string } & Pick<StoredGeneration, "error_code">)
   | { kind: "unclear"; error: string; reason: string }
   | { kind: "not taken"; reason: string };
 
@@ -99,7 +99,8 @@ export async function makeVideo(
     return { ...outcome, media };
   } catch (error) {
     signal.throwIfAborted();
-    return { kind: "failed", error: reasonOf(error) };
+    const isCredits = error instanceof VidgenError && error.code === "credits";
+    return { kind: "failed", error: reasonOf(error), error_code: isCredits ? error.code : undefined };
   }
 }
 

@@ -28,10 +28,13 @@ export type StoredGeneration = {
   media: Media | null;
   /** What its engine has charged for it, in USD, where that tells. */
   cost: number | null;
+  /** "credits" when it failed because the owner's account with the engine's provider has none. */
+  error_code?: "credits" | undefined;
 };
 
 /** How a generation has ended, as it is written; earlier versions wrote no cost. */
-export type StoredResult = Pick<StoredGeneration, "error" | "media"> & Partial<Pick<StoredGeneration, "cost">>;
+export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "media"> &
+  Partial<Pick<StoredGeneration, "cost">>;
 
 /**
  * A video that is kept. `file` and `thumbnail`, a PNG of the middle frame or `null`, are names in the media store; earlier versions wrote
@@ -40,7 +43,10 @@ export type StoredResult = Pick<StoredGeneration, "error" | "media"> & Partial<P
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
 /** What a list shows of a generation; `prompt` is cut. */
-export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint" | "cost"> &
+export type GenerationSummary = Omit<
+  StoredGeneration,
+  "callback_url" | "request" | "checkpoint" | "cost" | "error_code"
+> &
   Pick<RenderRequest, "model" | "prompt">;
 
 /** A page of a list, newest first: at most `limit` entries, older than the one called `before`. */
@@ -55,7 +61,10 @@ export type GenerationQuery = PageOf<string> & {
 export type GenerationTotals = { counts: Partial<Record<StoredGeneration["status"], number>>; models: string[] };
 
 /** The fields that change when a generation ends, and whether its account gets back what was paid. */
-export type GenerationEnd = Pick<StoredGeneration, "status" | "completed_at" | "error" | "media" | "cost"> & {
+export type GenerationEnd = Pick<
+  StoredGeneration,
+  "status" | "completed_at" | "error" | "error_code" | "media" | "cost"
+> & {
   isRefunded?: boolean;
 };
 

@@ -1,3 +1,4 @@
+import { VidgenError } from "../../../errors.ts";
 import { RequestError } from "../../../io.ts";
 import type { RenderOptions, RenderOutcome } from "../engine.ts";
 import { lookOnce, missingMs, missingPollMs } from "./follow.ts";
@@ -26,7 +27,7 @@ export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "signal"> & {
 /**
  * Sends a create once: `send` resolves with what its reply means, or rejects as `fetch` does. "submitting", or "unconfirmed" with the job's name,
  * is kept before the request goes out. It is taken back only when the server certainly did not take the create: it could not be reached, it says
- * that it cannot take it now, it refused, or it does not know the name. Rejects when the owner's account there has no credits.
+ * that it cannot take it now, it refused, or it does not know the name. Rejects with `credits` when the owner's account there has none.
  */
 export async function submitOnce<Judged extends Verdict>(
   send: (signals: SubmitSignals) => Promise<Judged>,
@@ -40,7 +41,8 @@ export async function submitOnce<Judged extends Verdict>(
   if (outcome.kind === "no credits") {
     await checkpoint(null);
     // Whoever asked for the video gets back what it cost here.
-    throw new Error(`${upstream.name} has no credits left for this video: ${outcome.reason}; nothing was submitted`);
+    const message = `${upstream.name} has no credits left for this video: ${outcome.reason}; nothing was submitted`;
+    throw new VidgenError("credits", message);
   }
   // The checkpoint says that the create is unclear.
   if (outcome.kind === "unclear") signal.throwIfAborted();

@@ -34,14 +34,14 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 
   const finish = (id: string, { end, delivery }: Omit<Cancellation, "engine">, cancelled?: Cancellation) =>
     transaction(async (sql) => {
-      const { status, completed_at, error, media, cost, isRefunded } = end;
+      const { status, completed_at, error, error_code, media, cost, isRefunded } = end;
       const isCancelled = cancelled !== undefined;
       const [row] = await sql(
         `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5
          WHERE id = $2 AND status = 'processing' AND CASE WHEN $6::boolean
            THEN NOT is_submitting AND engine IS NOT DISTINCT FROM $7::text ELSE ${isHeldHere} END
          RETURNING number`,
-        ...[process, id, status, completed_at, JSON.stringify({ error, media, cost })],
+        ...[process, id, status, completed_at, JSON.stringify({ error, error_code, media, cost })],
         ...[isCancelled, cancelled?.engine ?? null],
       );
       if (!row && !(await find(id, sql))) throw new Error(`no generation ${id}`);
@@ -104,7 +104,7 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 export function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
-  const { error, media, cost = null }: StoredResult = JSON.parse(String(result));
+  const { error, error_code, media, cost = null }: StoredResult = JSON.parse(String(result));
   const kept: StoredCheckpoint | null = JSON.parse(String(checkpoint));
-  return { ...generation, request, callback_url, error, media, cost, checkpoint: kept };
+  return { ...generation, request, callback_url, error, error_code, media, cost, checkpoint: kept };
 }

@@ -111,12 +111,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
     },
     /** Returns false, and changes nothing, when the generation had ended before, or cannot be cancelled so. Throws when there is no such generation. */
     end(id: string, end: GenerationEnd, cancelled?: Pick<Cancellation, "engine">): boolean {
-      const { status, completed_at, error, media, cost, isRefunded } = end;
+      const { status, completed_at, error, error_code, media, cost, isRefunded } = end;
       const update =
         "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'";
       const changes = database.run(
         cancelled ? `${update} AND NOT is_submitting AND engine IS ?` : update,
-        ...[status, completed_at, JSON.stringify({ error, media, cost }), id],
+        ...[status, completed_at, JSON.stringify({ error, error_code, media, cost }), id],
         ...(cancelled ? [cancelled.engine] : []),
       );
       // Throws for an unknown id.
@@ -131,11 +131,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
 function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
-  const { error, media, cost = null }: StoredResult = JSON.parse(String(result));
+  const { error, error_code, media, cost = null }: StoredResult = JSON.parse(String(result));
   return {
     ...generation,
     callback_url,
     error,
+    error_code,
     media,
     cost,
     checkpoint: JSON.parse(String(checkpoint)),
