@@ -104,7 +104,7 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 export function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
-  const { error, error_code, media, cost = null }: StoredResult = JSON.parse(String(result));
+  const ended: StoredResult = JSON.parse(String(result));
   const kept: StoredCheckpoint | null = JSON.parse(String(checkpoint));
-  return { ...generation, request, callback_url, error, error_code, media, cost, checkpoint: kept };
+  return { ...generation, request, callback_url, cost: null, ...ended, checkpoint: kept };
 }

@@ -131,14 +131,12 @@ export function createGenerations(database: Database, ledger: Ledger) {
 function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
-  const { error, error_code, media, cost = null }: StoredResult = JSON.parse(String(result));
+  const ended: StoredResult = JSON.parse(String(result));
   return {
     ...generation,
     callback_url,
-    error,
-    error_code,
-    media,
-    cost,
+    cost: null,
+    ...ended,
     checkpoint: JSON.parse(String(checkpoint)),
     request: {
       ...request,
