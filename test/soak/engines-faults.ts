@@ -14,6 +14,8 @@ export type Trouble = {
   onPoll?(server: Pick<Fake, "jobs" | "fail">): void;
   /** The words with which a generation may fail although it is clear what became of its create. */
   excuse?: RegExp;
+  /** Whether a create may reach the server long after it was sent. */
+  isLate?: boolean;
   /** How often the service itself is killed or stopped. */
   restarts?: number;
 };
@@ -72,6 +74,7 @@ export const troubles: Record<string, TroubleMaker> = {
       await clock.sleep(delayMs);
       return reply;
     },
+    isLate: true,
     // What waited meanwhile, for as long as the engine's time limit.
     excuse: /accepted no request for .*: no response within .*; nothing was submitted/,
   }),
@@ -155,7 +158,7 @@ export const troubles: Record<string, TroubleMaker> = {
         if (kind === "silent") await clock.sleep(40_000);
         return kind === "other" ? new Response('{"status":"ok"}') : html(random.pick([200, 429, 500, 502, 503]));
       },
-      ...(isForEver && { excuse: /which was making this video, has not answered for 30 min/ }),
+      ...(isForEver && { excuse: /which was making this video, has not answered for (30|1440) min/ }),
     };
   },
   "the service killed or stopped again and again": (random) => ({ restarts: random.between(2, 6) }),

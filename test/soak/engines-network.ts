@@ -1,6 +1,6 @@
 import { unlessAborted } from "../../src/client/http.ts";
 import type { Clock, FetchInit, HttpResponse, Io } from "../../src/io.ts";
-import type { kinds } from "../../src/server/engines/videos/kinds.ts";
+import { kinds } from "../../src/server/engines/videos/kinds.ts";
 import type { Random } from "../faults/random.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { type Fake, ioFetch, type Job, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
@@ -10,11 +10,15 @@ import { createSglang, type SglangOptions } from "../server/engines/videos/fakes
 import { createTensorRtLlm } from "../server/engines/videos/fakes/tensorrt-llm.ts";
 import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
 import { bucket, envoy, promptPattern, type Trouble } from "./engines-faults.ts";
+import { createComfyUiFake, operationOf } from "./engines-others.ts";
 
 /** The model that every engine of these proofs serves. */
 export const model = "wan-2.5";
 
-export type KindId = (typeof kinds)[number]["id"];
+/** The kinds of `/v1/videos`, and those of other protocols. */
+export const kindIds = [...kinds.map(({ id }) => id), "ai-sdk", "comfyui"] as const;
+
+export type KindId = (typeof kindIds)[number];
 
 /** The fakes, for the options that all of them take; the bucket is SGLang's alone. */
 export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fake> = {
@@ -23,6 +27,8 @@ export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fa
   "tensorrt-llm": createTensorRtLlm,
   litellm: (options) => createLiteLlm({ ...options, models: [model] }),
   openrouter: createOpenRouter,
+  "ai-sdk": createSglang,
+  comfyui: createComfyUiFake,
 };
 
 /**
@@ -40,23 +46,23 @@ export type Sent = {
 export type Network = {
   fetch: Io["fetch"];
   fake: Fake;
-  /** All jobs that there ever were, by their ids. */
+  /** All jobs that there ever were, by what a checkpoint calls them. */
   jobs: Map<string, Job>;
   sent: Sent[];
   forget(): void;
 };
 
-export type NetworkOptions = { clock: Pick<Clock, "now" | "sleep">; random: Random; trouble: Trouble };
+export type NetworkOptions = { clock: Pick<Clock, "now" | "date" | "sleep">; random: Random; trouble: Trouble };
 
 /** Puts a fake of a kind behind a network that has its troubles. */
 export function createNetwork(kind: KindId, { clock, random, trouble }: NetworkOptions): Network {
   const jobs = new Map<string, Job>();
   const sent: Sent[] = [];
   const note = () => {
-    for (const [id, job] of fake.jobs) jobs.set(id, job);
+    for (const [id, job] of fake.jobs) jobs.set(kind === "ai-sdk" ? operationOf(id) : id, job);
   };
   const fake = fakes[kind]({
-    now: clock.now,
+    now: () => clock.date().getTime(),
     completeAfterMs: random.between(0, 60_000),
     video: videoOf,
     ...(kind === "sglang" && random.next() < 0.5 && { bucket }),
@@ -105,7 +111,7 @@ export function createNetwork(kind: KindId, { clock, random, trouble }: NetworkO
 }
 
 function isJob({ status }: Pick<HttpResponse, "status">, text: string): boolean {
-  return status < 300 && text.includes('"id"');
+  return status < 300 && /"(id|prompt_id)"/.test(text);
 }
 
 /** Every job has a video of its own. */

@@ -18,9 +18,13 @@ export function judge(story: Story, folder: string): string[] {
   return faults;
 }
 
-function judgeCreates({ request: { prompt } }: StoredGeneration, { fake, sent }: Story): string[] {
+function judgeCreates({ request: { prompt } }: StoredGeneration, story: Story): string[] {
+  const { fake, sent, trouble } = story;
   const taken = fake.creates.filter(({ fields, isAccepted }) => isAccepted && fields.prompt === prompt).length;
   const risked = sent.filter((entry) => entry.prompt === prompt && entry.outcome !== "refused").length;
+  // It is asked for the job before the create is sent again: that misses what it forgot, and what reaches it later.
+  if (isLookedUp(story))
+    return taken > 1 && !trouble.live && !trouble.isLate ? [`the engine took ${taken} creates`] : [];
   return [
     ...(taken > 1 ? [`the engine took ${taken} creates`] : []),
     ...(risked > 1 ? [`${risked} creates were sent that the engine may have taken`] : []),
@@ -43,18 +47,23 @@ function judgeVideo({ request, media, checkpoint }: StoredGeneration, { jobs }: 
 }
 
 /** Whether a generation failed for the reason that it names, and had to. */
-function isTrue(error: string, generation: StoredGeneration, { sent, jobs, interrupted, trouble }: Story): boolean {
+function isTrue(error: string, generation: StoredGeneration, story: Story): boolean {
+  const { sent, jobs, interrupted, trouble } = story;
   const { checkpoint, request } = generation;
   const own = sent.filter(({ prompt }) => prompt === request.prompt);
   const isExcused = trouble.excuse?.test(error) ?? false;
-  if (checkpoint === null) return isExcused && own.every(({ outcome }) => outcome === "refused");
-  if (checkpoint.state === "submitting") {
+  if (checkpoint === null) return isExcused && (isLookedUp(story) || own.every(({ outcome }) => outcome === "refused"));
+  if (checkpoint.state === "submitting" || checkpoint.state === "unconfirmed") {
     const isNamed = error.includes(engineUrl) && error.includes("it was not submitted again");
     return isNamed && (interrupted.has(request.prompt) || own.some(isUnclear));
   }
   if (checkpoint.state !== "submitted") return false;
   const failure = jobs.get(checkpoint.job)?.end?.failure;
   return failure ? error === failure.message : isExcused && error.includes(engineUrl);
+}
+
+function isLookedUp({ kind }: Story): boolean {
+  return kind === "comfyui";
 }
 
 /** The service did not get a reply that tells a job within its time limit. */

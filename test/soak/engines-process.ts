@@ -1,12 +1,15 @@
 import type { Clock, HttpResponse, Io } from "../../src/io.ts";
 import { createSecret } from "../../src/server/callbacks/signature.ts";
+import type { Engine } from "../../src/server/engines/engine.ts";
 import { kinds } from "../../src/server/engines/videos/kinds.ts";
+import type { ServerIo } from "../../src/server/engines/videos/server.ts";
 import { createVideosEngine } from "../../src/server/engines/videos/videos.ts";
 import type { MediaStore } from "../../src/server/media/media-store.ts";
 import { createService, type Service } from "../../src/server/service.ts";
 import type { Store } from "../../src/server/store/store.ts";
 import { timeoutMs } from "./engines-faults.ts";
 import { type KindId, model, readable } from "./engines-network.ts";
+import { createSdkEngine, createWorkflowEngine } from "./engines-others.ts";
 
 export const engineUrl = "http://gpu.test";
 
@@ -24,6 +27,8 @@ export type ProcessOptions = {
   /** Whether the owner has named the engine's kind. */
   isKindNamed: boolean;
   concurrency: number;
+  /** Where it keeps what the engine needs. */
+  folder: string;
   store: Store;
   videos: MediaStore;
   clock: Clock;
@@ -33,26 +38,19 @@ export type ProcessOptions = {
 };
 
 export function startProcess(options: ProcessOptions): Process {
-  const { clock, store, videos, concurrency } = options;
+  const { clock, store, videos } = options;
   const { through, killed, kill } = createLife(options.killAt);
   const fetch: Io["fetch"] = through(async (url, init) => {
     const reply = await options.fetch(url, init);
     return { ...readable(reply), body: throughEach(reply, through) };
   });
   const ownClock = { ...clock, sleep: through(clock.sleep, 0) };
-  const engine = createVideosEngine(
-    {
-      url: engineUrl,
-      upstreamModel: undefined,
-      key: undefined,
-      timeoutMs,
-      onNote: () => {},
-      kind: options.isKindNamed ? kinds.find(({ id }) => id === options.kind) : undefined,
-      models: [model],
-      concurrency,
-    },
-    { ...ownClock, fetch, open: (url, init) => fetch(url, { signal: init.signal }) },
-  );
+  const ownIo = {
+    ...ownClock,
+    fetch,
+    open: (url: string, init: { signal: AbortSignal }) => fetch(url, { signal: init.signal }),
+  };
+  const engine = createEngine(options, ownIo);
   const ownStore: Store = {
     ...store,
     generation: through(store.generation),
@@ -80,6 +78,14 @@ export function startProcess(options: ProcessOptions): Process {
     onTrouble: () => {},
   });
   return { service, killed, kill };
+}
+
+function createEngine({ kind, isKindNamed, concurrency, folder }: ProcessOptions, io: ServerIo): Engine {
+  const shared = { url: engineUrl, timeoutMs, onNote: () => {}, models: [model], concurrency };
+  if (kind === "ai-sdk") return createSdkEngine({ ...shared, folder }, io);
+  if (kind === "comfyui") return createWorkflowEngine({ ...shared, folder }, io);
+  const named = isKindNamed ? kinds.find(({ id }) => id === kind) : undefined;
+  return createVideosEngine({ ...shared, upstreamModel: undefined, key: undefined, kind: named }, io);
 }
 
 type Through = <Args extends unknown[], Result>(

@@ -1,4 +1,5 @@
 import { prepareLocalAccount } from "../../src/server/api/accounts.ts";
+import { paidPatienceMs } from "../../src/server/engines/upstream/upstream.ts";
 import { openFolder } from "../../src/server/media/folder.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { StoredGeneration } from "../../src/server/store/store.ts";
@@ -14,6 +15,7 @@ const count = 3;
 
 /** All that is known after a run. */
 export type Story = Pick<Network, "fake" | "jobs" | "sent"> & {
+  kind: KindId;
   trouble: Trouble;
   generations: StoredGeneration[];
   /** Prompts whose create was under way when the service was killed, or stopped before the reply came. */
@@ -23,7 +25,7 @@ export type Story = Pick<Network, "fake" | "jobs" | "sent"> & {
 };
 
 /** Everything must have ended by then: each of three that wait for each other has four time limits, and each restart begins anew. */
-const limitMs = (restarts: number) => (count + restarts) * (4 * timeoutMs + 600_000);
+const limitMs = (restarts: number, patienceMs: number) => (count + restarts) * (4 * patienceMs + 600_000);
 
 export type StoryOptions = { random: Random; folder: string };
 
@@ -37,17 +39,19 @@ export async function runStory(kind: KindId, makeTrouble: TroubleMaker, options:
   const trouble = makeTrouble(random.fork("trouble"), clock);
   const { fetch, fake, jobs, sent, forget } = createNetwork(kind, { clock, random, trouble });
   const concurrency = random.between(1, count);
-  const settings = { kind, isKindNamed: random.next() < 0.5, concurrency, store, videos, clock, fetch };
+  const settings = { kind, isKindNamed: random.next() < 0.5, concurrency, folder, store, videos, clock, fetch };
   const restarts = trouble.restarts ?? (random.next() < 0.4 ? 1 : 0);
   const life = createLife(settings, sent, random.fork("life"));
   void trouble.live?.({ forget });
   const [ids] = await Promise.all([startSome(life, settings, random.fork("starts")), life.live(restarts)]);
-  while ((await findUnfinished(store)).length > 0 && clock.now() < limitMs(restarts)) await clock.sleep(20_000);
+  const patienceMs = ["openrouter", "ai-sdk"].includes(kind) ? paidPatienceMs(timeoutMs) : timeoutMs;
+  const endMs = limitMs(restarts, patienceMs);
+  while ((await findUnfinished(store)).length > 0 && clock.now() < endMs) await clock.sleep(20_000);
   const generations = await Promise.all(ids.map((id) => store.generation(id)));
   life.end();
   await store.close();
   const found = generations.filter((generation) => generation !== undefined);
-  return { fake, jobs, sent, trouble, generations: found, interrupted: life.interrupted, restarts };
+  return { kind, fake, jobs, sent, trouble, generations: found, interrupted: life.interrupted, restarts };
 }
 
 type Settings = Omit<ProcessOptions, "killAt">;

@@ -1,22 +1,22 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { kinds } from "../../src/server/engines/videos/kinds.ts";
 import { type Goal, portion } from "../faults/goal.ts";
 import { inFolder } from "../faults/work.ts";
 import { troubles } from "./engines-faults.ts";
+import { kindIds } from "./engines-network.ts";
 import { judge } from "./engines-oracle.ts";
 import { runStory, type Story } from "./engines-world.ts";
 
 /** Goal 12: whatever happens to an engine, on the way to it and to the service, no video is made twice, lost or mixed up. */
 export const engines: Goal = {
   number: 12,
-  title: `${kinds.length} kinds of engines x ${Object.keys(troubles).length} faults`,
+  title: `${kindIds.length} kinds of engines x ${Object.keys(troubles).length} faults`,
   run: ({ random, share }) =>
     inFolder(async (home) => {
       const seeds = portion(20, share);
       const faults: string[] = [];
       const stories: Story[] = [];
-      for (const { id: kind } of kinds)
+      for (const kind of kindIds)
         for (const [name, makeTrouble] of Object.entries(troubles))
           for (let index = 0; index < seeds; index++) {
             const run = `${kind}, ${name}, ${index}`;

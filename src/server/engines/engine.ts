@@ -90,7 +90,7 @@ export type Charged = {
 
 export type Discardable = {
   /** Removes what another machine keeps of the video; to be called once the generation has ended here. Never rejects. */
-  discard?(signal: AbortSignal): Promise<void>;
+  discard?: ((signal: AbortSignal) => Promise<void>) | undefined;
 };
 
 /**

@@ -1,11 +1,10 @@
 import { VidgenError } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
-import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
-import { follow } from "../upstream/follow.ts";
+import type { Engine } from "../engine.ts";
+import { finish } from "../upstream/finish.ts";
 import { readReply } from "../upstream/reply.ts";
-import { save } from "../upstream/save.ts";
-import { createReport, type Upstream } from "../upstream/upstream.ts";
+import { createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
 import { createLook } from "./look.ts";
 import { loadPackage, type Sdk, type SdkModel, type SdkPackage } from "./package.ts";
 import { start } from "./start.ts";
@@ -42,6 +41,7 @@ export function createAiSdkEngine(
   const sdk: Sdk = {
     name,
     timeoutMs,
+    patienceMs: paidPatienceMs(timeoutMs),
     io,
     newsAt: io.now(),
     look: createLook({ openModel, fetch: io.fetch, io }),
@@ -62,9 +62,10 @@ export function createAiSdkEngine(
     concurrency,
     timeoutMs,
     async render(task, { resume, ...options }) {
-      if (resume?.state === "submitted") return finish(resume.job, task, { sdk, ...options });
+      const how = { upstream: sdk, ...options };
+      if (resume?.state === "submitted") return finish({ job: resume.job }, task, how);
       const outcome = await start(task, sdk, options);
-      return outcome.kind === "submitted" ? finish(outcome.submitted.job, task, { sdk, ...options }) : outcome;
+      return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
     },
     async check() {
       await checkKey(await openModel(sendNothing));
@@ -87,15 +88,4 @@ async function checkKey(model: SdkModel): Promise<void> {
         hint: `export ${variables.at(-1)}=...`,
       });
   }
-}
-
-async function finish(
-  job: string,
-  { file }: RenderTask,
-  { sdk, ...options }: { sdk: Sdk } & Pick<RenderOptions, "progress" | "signal">,
-): Promise<RenderOutcome> {
-  const { url, failure } = await follow(job, sdk, options);
-  if (failure !== undefined) return { kind: "refused", error: failure };
-  await save({ job, url }, file, sdk, options.signal);
-  return { kind: "made", hasThumbnail: false };
 }

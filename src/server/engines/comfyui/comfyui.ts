@@ -1,9 +1,8 @@
 import * as z from "zod";
 import { VidgenError } from "../../../errors.ts";
-import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
-import { follow } from "../upstream/follow.ts";
+import type { Engine, RenderOptions, RenderTask } from "../engine.ts";
+import { finish } from "../upstream/finish.ts";
 import { wordsOf } from "../upstream/reply.ts";
-import { save } from "../upstream/save.ts";
 import { confirm } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 import type { ServerIo } from "../videos/server.ts";
@@ -31,7 +30,7 @@ export function createComfyUiEngine(options: Options, io: ServerIo): Engine {
     timeoutMs,
     async render(task, { resume, ...rest }) {
       const outcome = await begin(task, { server, workflow, resume, ...rest });
-      return outcome.kind === "submitted" ? finish(outcome.submitted.job, task, { server, ...rest }) : outcome;
+      return outcome.kind === "submitted" ? finish(outcome.submitted, task, { upstream: server, ...rest }) : outcome;
     },
     async cancel(job, signal) {
       const reply = await server.cancel(job, signal);
@@ -59,15 +58,4 @@ async function begin(
   const { state, job } = resume;
   if (state === "submitted") return { kind: "submitted" as const, submitted: { job } };
   return confirm(job, server, { ...options, reason: "the local service ended while it submitted this video" });
-}
-
-async function finish(
-  job: string,
-  { file }: RenderTask,
-  { server, ...options }: { server: ComfyUi } & Pick<RenderOptions, "progress" | "signal">,
-): Promise<RenderOutcome> {
-  const { url, failure } = await follow(job, server, options);
-  if (failure !== undefined) return { kind: "refused", error: failure };
-  await save({ job, url }, file, server, options.signal);
-  return { kind: "made", hasThumbnail: false };
 }

@@ -48,6 +48,7 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
   return {
     name: url,
     timeoutMs,
+    patienceMs: timeoutMs,
     io,
     newsAt: io.now(),
     async findVersion(signal) {

@@ -3,6 +3,9 @@ import { clean, type Job } from "./reply.ts";
 import { backOffMs, describe, minutes, type Trouble, type Upstream } from "./upstream.ts";
 
 const pollMs = 2_000;
+/** A job without news for so long is asked for less often. */
+const longMs = 10 * 60_000;
+const longPollMs = 20_000;
 const pollLimitMs = 30_000;
 /** A server of several replicas may answer 404 for a job of another one: only a 404 that repeats for this long counts. */
 export const missingMs = 30_000;
@@ -34,7 +37,7 @@ export async function follow(
   upstream: Upstream,
   { progress, signal }: Pick<RenderOptions, "progress" | "signal">,
 ): Promise<Ended> {
-  const { io, name, timeoutMs } = upstream;
+  const { io, name, patienceMs } = upstream;
   let [answeredAt, newsAt, failures] = [io.now(), io.now(), 0];
   let missingAt: number | undefined;
   const seen = new Set<string>();
@@ -46,9 +49,9 @@ export async function follow(
       missingAt = look.isMissing ? (missingAt ?? io.now()) : undefined;
       if (missingAt !== undefined && io.now() - missingAt >= missingMs)
         throw new Error(`${name} no longer knows this video's job (${look.trouble}); it may have been restarted`);
-      if (io.now() - answeredAt > timeoutMs)
+      if (io.now() - answeredAt > patienceMs)
         throw new Error(
-          `${name}, which was making this video, has not answered for ${minutes(timeoutMs)}: ${look.trouble}`,
+          `${name}, which was making this video, has not answered for ${minutes(patienceMs)}: ${look.trouble}`,
         );
       if (!look.isMissing && ++failures === worryingFailures)
         upstream.report(`${name} does not answer: ${look.trouble}. Retrying.`);
@@ -71,9 +74,9 @@ export async function follow(
     // That is no fault of the request: what was paid is given back, also when whoever cancelled it here has ended meanwhile.
     if (statuses.cancelled.includes(status)) throw new Error(failure);
     if (percent !== undefined) progress(percent);
-    if (io.now() - (statuses.waiting.includes(status) ? Math.max(newsAt, upstream.newsAt) : newsAt) > timeoutMs)
-      throw new Error(`${name} made no progress with this video for ${minutes(timeoutMs)} (${clean(status)})`);
-    await io.sleep(pollMs, signal);
+    if (io.now() - (statuses.waiting.includes(status) ? Math.max(newsAt, upstream.newsAt) : newsAt) > patienceMs)
+      throw new Error(`${name} made no progress with this video for ${minutes(patienceMs)} (${clean(status)})`);
+    await io.sleep(io.now() - newsAt > longMs ? longPollMs : pollMs, signal);
   }
 }
 

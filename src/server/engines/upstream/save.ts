@@ -32,7 +32,7 @@ const maxLagMs = 3_600_000;
  * 2 GB, and when the rules for addresses that others chose refuse its address.
  */
 export async function save(source: Source, file: string, upstream: Upstream, signal: AbortSignal): Promise<void> {
-  const { io, name, timeoutMs } = upstream;
+  const { io, name, patienceMs } = upstream;
   const start = io.now();
   let notReadyAt: number | undefined;
   let address = addressOf(source, upstream);
@@ -43,7 +43,7 @@ export async function save(source: Source, file: string, upstream: Upstream, sig
     if (kind === "fault") faults++;
     const isAbsent = kind === "not ready" || kind === "missing";
     notReadyAt = isAbsent ? (notReadyAt ?? io.now()) : undefined;
-    const isOver = io.now() - start > timeoutMs || (notReadyAt !== undefined && io.now() - notReadyAt >= missingMs);
+    const isOver = io.now() - start > patienceMs || (notReadyAt !== undefined && io.now() - notReadyAt >= missingMs);
     const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date()) : undefined;
     if (kind === "final" || faults === maxFaults || isOver || removed?.isSure)
       throw new Error(

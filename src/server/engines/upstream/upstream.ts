@@ -6,8 +6,10 @@ import { clean, type Job, type Reply } from "./reply.ts";
 export type Upstream = {
   /** How messages call it: its address. */
   name: string;
-  /** How long it may show no progress with a job, or answer nothing of use; in milliseconds. */
+  /** How long it may take to reply to a create, or to say whether it took one; in milliseconds. */
   timeoutMs: number;
+  /** How long it may show no progress with a job that it has taken, or answer nothing of use about it; in milliseconds. */
+  patienceMs: number;
   io: Pick<Clock, "now" | "date" | "sleep" | "limit">;
   /** When one of its jobs changed last, in milliseconds of the clock. */
   newsAt: number;
@@ -17,11 +19,21 @@ export type Upstream = {
   contentOf(job: string): string | undefined;
   /** GETs a video: with the server's key at its own address, and by the rules for addresses that others chose elsewhere. */
   open(address: string, signal: AbortSignal): Promise<HttpResponse>;
+  /** Removes what it keeps of a job. Never rejects. */
+  discard?: ((job: string, signal: AbortSignal) => Promise<void>) | undefined;
   /** Reads a reply to its end, without the key if the server repeats it. Rejects when that breaks off, or is longer than `maxBytes`. */
   read(reply: HttpResponse, maxBytes?: number): Promise<Reply>;
   /** Tells the owner about a problem, unless an earlier one lasts; `undefined` when the server works. */
   report(problem: string | undefined): void;
 };
+
+/**
+ * Returns the `patienceMs` of a provider, which charges for its jobs: it queues them, tells little progress, and ends a job by itself, so that
+ * nothing is gained by giving up earlier.
+ */
+export function paidPatienceMs(timeoutMs: number): number {
+  return Math.max(timeoutMs, 24 * 3_600_000);
+}
 
 /**
  * An answer that does not tell how a job stands; `isMissing` when the server says that it does not know the job, and `isFinal` when no other try

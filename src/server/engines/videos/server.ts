@@ -3,7 +3,7 @@ import type { HttpResponse, Io } from "../../../io.ts";
 import type { Outbound } from "../../outbound/outbound.ts";
 import { findJob, type Reply, readReply, wordsOf } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
-import { createReport, type Upstream } from "../upstream/upstream.ts";
+import { createReport, paidPatienceMs, type Upstream } from "../upstream/upstream.ts";
 import { detectKind } from "./detect.ts";
 import type { encodeBody } from "./encode.ts";
 import type { Kind } from "./kinds.ts";
@@ -69,6 +69,7 @@ export function createServer(options: ServerOptions, io: ServerIo): Server {
   };
   return {
     ...options,
+    patienceMs: options.kind?.provider ? paidPatienceMs(options.timeoutMs) : options.timeoutMs,
     name: url,
     io,
     headers,

@@ -1,21 +1,19 @@
 import { VidgenError } from "../../../errors.ts";
-import type { Engine, RenderOptions, RenderOutcome, RenderTask } from "../engine.ts";
-import { follow } from "../upstream/follow.ts";
-import { save } from "../upstream/save.ts";
-import type { Submitted } from "../upstream/submit.ts";
+import type { Engine } from "../engine.ts";
+import { finish } from "../upstream/finish.ts";
 import { describe } from "../upstream/upstream.ts";
 import { cancel } from "./cancel.ts";
 import { detectKind } from "./detect.ts";
 import { maxImagesOf } from "./kinds.ts";
 import { fetchOffers, findFault, type Offer } from "./offers.ts";
-import { createServer, type Server, type ServerIo, type ServerOptions } from "./server.ts";
+import { createServer, type ServerIo, type ServerOptions } from "./server.ts";
 import { submit } from "./submit.ts";
 
 export type VideosOptions = ServerOptions & Pick<Engine, "models" | "concurrency">;
 
 /**
  * Returns the engine for a server of real models that has the `/v1/videos` endpoints. Its checkpoint is the name of the job there; a job is
- * never started twice, and goes on there when this process ends. What the videos cost there is not known here.
+ * never started twice, and goes on there when this process ends.
  */
 export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine {
   const { url, models, concurrency } = options;
@@ -34,9 +32,10 @@ export function createVideosEngine(options: VideosOptions, io: ServerIo): Engine
     concurrency,
     timeoutMs: options.timeoutMs,
     async render(task, { resume, ...rest }) {
-      if (resume && "job" in resume) return finish({ job: resume.job }, task, server, rest);
+      const how = { upstream: server, ...rest };
+      if (resume && "job" in resume) return finish({ job: resume.job }, task, how);
       const outcome = await submit(task, server, rest);
-      return outcome.kind === "submitted" ? finish(outcome.submitted, task, server, rest) : outcome;
+      return outcome.kind === "submitted" ? finish(outcome.submitted, task, how) : outcome;
     },
     cancel: (job, signal) => cancel(job, server, signal),
     ...(kind?.provider && {
@@ -66,21 +65,4 @@ function createOfferCache(fetchList: () => Promise<Offer[]>, { now }: Pick<Serve
     if (!cached || now() - cached.at > offersLastMs) cached = { at: now(), list: fetchList().catch(() => undefined) };
     return cached.list;
   };
-}
-
-async function finish(
-  submitted: Submitted,
-  { file }: RenderTask,
-  server: Server,
-  options: Pick<RenderOptions, "progress" | "signal">,
-): Promise<RenderOutcome> {
-  if ("finished" in submitted) {
-    await save(submitted, file, server, options.signal);
-    return { kind: "made", hasThumbnail: false };
-  }
-  const { job } = submitted;
-  const { failure, cost, ...ended } = await follow(job, server, options);
-  if (failure !== undefined) return { kind: "refused", error: failure, cost };
-  await save({ ...ended, job }, file, server, options.signal);
-  return { kind: "made", hasThumbnail: false, cost, discard: (signal) => server.discard(job, signal) };
 }

@@ -150,7 +150,7 @@ describe("what a workflow has made", () => {
   ])("is found under %s", async (_, outputs) => {
     const asked: string[] = [];
     const { make } = await start({
-      outputs,
+      outputs: () => outputs,
       fault({ route, request }) {
         if (route === "GET /view") asked.push(new URL(request.url).searchParams.get("filename") ?? "");
         return undefined;
@@ -169,13 +169,13 @@ describe("what a workflow has made", () => {
     ["is what it was given", { "9": { images: [file("in.mp4", "input")] } }, "the workflow made no file"],
     ["is nothing", {}, "the workflow made no file"],
   ])("%s, and is named", async (_, outputs, error) => {
-    const { make } = await start({ outputs });
+    const { make } = await start({ outputs: () => outputs });
     expect(await make()).toMatchObject({ outcome: error, video: undefined });
   });
 
   test("is an error, in the server's words", async () => {
     const failure = { node_type: "KSampler", exception_message: "CUDA out of memory" };
-    const { make } = await start({ failure });
+    const { make } = await start({ failure: () => failure });
     expect((await make()).outcome).toBe("KSampler: CUDA out of memory");
   });
 });

@@ -11,8 +11,8 @@
  * `fault(call)` is asked before each request, as in the fakes of `/v1/videos`; `runs` has each run, so that a second one is seen.
  */
 import { Hono } from "hono";
-import { RequestError } from "../../../../src/io.ts";
 import { tinyMp4 } from "../../../mp4.ts";
+import { type Fault, hangUp } from "../videos/fakes/fake.ts";
 
 type Graph = Record<string, { class_type: string; inputs: Record<string, unknown> }>;
 
@@ -28,19 +28,25 @@ export type ComfyUiOptions = {
   key?: string;
   /** Ids of nodes that it finds fault with. */
   faulty?: readonly string[];
-  /** What the runs put out, by node. */
-  outputs?: Record<string, unknown>;
+  /** What a run puts out, by node. */
+  outputs?: (run: Run) => Record<string, unknown>;
+  /** The video of a run; that of the last one unless its outputs have a name of its own. */
+  video?: (run: Run) => Uint8Array;
   /** The error that a run ends with. */
-  failure?: { node_type: string; exception_message: string };
-  fault?: (call: Call) => Response | "drop" | undefined | Promise<Response | "drop" | undefined>;
+  failure?: (run: Run) => { node_type?: string; exception_message: string } | undefined;
+  onRun?: (run: Run) => void;
+  fault?: (call: Call) => Fault | Promise<Fault>;
 };
 
-const savedVideo = {
+const savedVideo = () => ({
   "9": { images: [{ filename: "fox_00001_.mp4", subfolder: "video", type: "output" }], animated: [true] },
-};
+});
+
+const ofPrompt = ({ graph }: Run) => tinyMp4(JSON.stringify(graph["6"]?.inputs.text));
 
 export function createComfyUi(options: ComfyUiOptions = {}) {
-  const { now = Date.now, completeAfterMs = 60_000, version = "0.36.0", faulty = [], outputs = savedVideo } = options;
+  const { now = Date.now, completeAfterMs = 60_000, version = "0.36.0", faulty = [] } = options;
+  const { outputs = savedVideo, video = ofPrompt } = options;
   const runs: Run[] = [];
   const uploads = new Map<string, Buffer>();
   let memory: Run[] = [];
@@ -86,6 +92,7 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
     const run = { id: isOld || asked === undefined ? crypto.randomUUID() : asked, graph, atMs: now() };
     runs.push(run);
     memory.push(run);
+    options.onRun?.(run);
     return c.json({ prompt_id: run.id, number: runs.length, node_errors: errors });
   });
   app.get("/api/jobs/:id", (c) => {
@@ -93,9 +100,15 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
     if (!run) return c.json({ error: "Job not found" }, 404);
     const job = { id: run.id, priority: 0, create_time: run.atMs };
     if (run.isCancelled) return c.json({ ...job, status: "cancelled", outputs: {} });
+    const failure = options.failure?.(run);
+    if (failure) return c.json({ ...job, status: "failed", execution_error: failure, outputs: {} });
     if (now() - run.atMs < completeAfterMs) return c.json({ ...job, status: "in_progress", outputs_count: 0 });
-    if (options.failure) return c.json({ ...job, status: "failed", execution_error: options.failure, outputs: {} });
-    return c.json({ ...job, status: "completed", outputs, workflow: { prompt: run.graph, extra_data: {} } });
+    return c.json({
+      ...job,
+      status: "completed",
+      outputs: outputs(run),
+      workflow: { prompt: run.graph, extra_data: {} },
+    });
   });
   app.post("/api/jobs/:id/cancel", (c) => {
     const run = memory.find(({ id, atMs }) => id === c.req.param("id") && now() - atMs < completeAfterMs);
@@ -104,11 +117,9 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
   });
   app.get("/view", (c) => {
     const { filename = "" } = c.req.query();
-    const last = runs.at(-1);
-    if (!last || !JSON.stringify(outputs).includes(filename)) return c.body(null, 404);
-    return new Response(Buffer.from(tinyMp4(JSON.stringify(last.graph["6"]?.inputs.text))), {
-      headers: { "Content-Type": "video/mp4" },
-    });
+    const run = runs.findLast((each) => JSON.stringify(outputs(each)).includes(filename));
+    if (!run) return c.body(null, 404);
+    return new Response(Buffer.from(video(run)), { headers: { "Content-Type": "video/mp4" } });
   });
   app.notFound((c) => c.text("404: Not Found", 404));
 
@@ -125,10 +136,7 @@ export function createComfyUi(options: ComfyUiOptions = {}) {
         return isKeyWrong ? new Response("Unauthorized", { status: 401 }) : app.fetch(request);
       };
       const reply = (await options.fault?.({ ...call, serve })) ?? (await serve());
-      if (reply !== "drop") return reply;
-      throw new RequestError(Object.assign(new Error("the connection was closed"), { code: "ECONNRESET" }), {
-        sent: true,
-      });
+      return reply instanceof Response ? reply : hangUp(reply === "drop" ? undefined : reply, {});
     },
     runs,
     uploads,

@@ -45,6 +45,21 @@ test.each(["failed", "cancelled", "expired"])("a job that is %s is the end, with
   expect((await make()).outcome).toBe("Content policy violation");
 });
 
+test("a paid job is not given up while it waits for hours, or while there is no network, and is asked for rarely", async () => {
+  let polls = 0;
+  const hours = 3_600_000;
+  const { make, clock } = await start({
+    completeAfterMs: 9 * hours,
+    fault({ route }) {
+      if (route === "poll") polls++;
+      return route === "poll" && clock.now() > 2 * hours && clock.now() < 5 * hours ? "drop" : undefined;
+    },
+  });
+  const { outcome, seconds } = await make();
+  expect([outcome, Math.floor(seconds / 3_600)]).toEqual(["made", 9]);
+  expect(polls).toBeLessThan(9 * 60 * 4);
+});
+
 test("what the start leaves open is left to the model", () => {
   const request = { prompt: "a fox", model: "veo-3.1", aspectRatio: "16:9", duration: 5, extras: {} };
   const open = { ...request, resolution: "480p" as const, unset: ["duration", "resolution", "aspectRatio"] as const };

@@ -49,7 +49,7 @@ export type Call = { route: "create" | "poll" | "content" | "other"; request: Re
 /** A reply that breaks off after so many bytes of its body. */
 export type Cut = { reply: Response; bytes: number };
 
-type Fault = Response | Cut | "drop" | undefined;
+export type Fault = Response | Cut | "drop" | undefined;
 
 export type FakeOptions = {
   /** Milliseconds since 1970; the system's clock by default. */
@@ -239,7 +239,7 @@ export function videoReply(job: Job, { video = ({ create }) => tinyMp4(String(cr
 }
 
 /** Closes the connection, after the beginning of a reply if there is one. Without a socket, what waits for the reply gets the error. */
-async function hangUp(cut: Cut | undefined, { outgoing }: Partial<HttpBindings>): Promise<Response> {
+export async function hangUp(cut: Cut | undefined, { outgoing }: Partial<HttpBindings>): Promise<Response> {
   const closed = Object.assign(new Error("the connection was closed"), { code: "ECONNRESET" });
   const start = new Uint8Array((await cut?.reply.arrayBuffer()) ?? []).subarray(0, cut?.bytes);
   if (outgoing) {

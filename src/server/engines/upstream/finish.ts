@@ -1,0 +1,23 @@
+import type { RenderOptions, RenderOutcome } from "../engine.ts";
+import { follow } from "./follow.ts";
+import { save } from "./save.ts";
+import type { Submitted } from "./submit.ts";
+import type { Upstream } from "./upstream.ts";
+
+/** Follows what was submitted to its end, and saves its video as `file`. Rejects as `follow` and `save` do. */
+export async function finish(
+  submitted: Submitted,
+  { file }: { file: string },
+  { upstream, ...options }: { upstream: Upstream } & Pick<RenderOptions, "progress" | "signal">,
+): Promise<RenderOutcome> {
+  if ("finished" in submitted) {
+    await save(submitted, file, upstream, options.signal);
+    return { kind: "made", hasThumbnail: false };
+  }
+  const { job } = submitted;
+  const { failure, cost, ...ended } = await follow(job, upstream, options);
+  if (failure !== undefined) return { kind: "refused", error: failure, cost };
+  await save({ ...ended, job }, file, upstream, options.signal);
+  const { discard } = upstream;
+  return { kind: "made", hasThumbnail: false, cost, discard: discard && ((signal) => discard(job, signal)) };
+}
