@@ -53,7 +53,9 @@ function isTrue(error: string, generation: StoredGeneration, story: Story): bool
   const own = sent.filter(({ prompt }) => prompt === request.prompt);
   const isExcused = trouble.excuse?.test(error) ?? false;
   if (checkpoint === null) return isExcused && (isLookedUp(story) || own.every(({ outcome }) => outcome === "refused"));
-  if (checkpoint.state === "submitting" || checkpoint.state === "unconfirmed") {
+  // It could be asked whether it has the job.
+  if (checkpoint.state === "unconfirmed") return isExcused && error.includes(engineUrl);
+  if (checkpoint.state === "submitting") {
     const isNamed = error.includes(engineUrl) && error.includes("it was not submitted again");
     return isNamed && (interrupted.has(request.prompt) || own.some(isUnclear));
   }
