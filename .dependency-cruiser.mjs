@@ -1,7 +1,7 @@
 // Who may import whom, type imports included; `npm test` runs it. CONTRIBUTING says why.
 const severity = "error";
 const shared = "^src/(errors|lease|io)\\.ts$";
-const wire = "^src/client/(schema|models|fields|id|mp4|http)\\.ts$";
+const wire = "^src/client/(schema|models|fields|id|mp4|http|naming)\\.ts$";
 const doors = "^src/cli/(commands/serve|serve/launch|local)\\.ts$";
 
 export default {

@@ -1,6 +1,6 @@
-// Makes dist/: the program as CommonJS, which Node loads faster, the library as one file of CommonJS with its types, the page's files, and the fonts of the preview.
+// Makes dist/: the program as CommonJS, which Node loads faster, the library with its types, the page's files, and the fonts of the preview.
 import { execFileSync } from "node:child_process";
-import { cpSync, readFileSync, statSync } from "node:fs";
+import { cpSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { basename } from "node:path";
 import { build } from "rolldown";
 import { rollup } from "rollup";
@@ -8,15 +8,19 @@ import { dts } from "rollup-plugin-dts";
 import license from "rollup-plugin-license";
 
 const { dependencies, peerDependencies } = JSON.parse(readFileSync("package.json", "utf8"));
-const external = Object.keys({ ...dependencies, ...peerDependencies });
+// undici as a package of 100 files costs each command that asks a service 25 ms more than as a part of the program; a library leaves it out.
+const { undici: _, ...others } = { ...dependencies, ...peerDependencies };
+const external = Object.keys(others);
 const common = { platform: "node", external, transform: { target: "node20.18" } };
-const output = { dir: "dist", sourcemap: true, sourcemapExcludeSources: true, minify: true };
 
 await build({
   ...common,
   input: { cli: "src/cli/main.ts", worker: "src/server/engines/preview/worker.ts" },
   output: {
-    ...output,
+    dir: "dist",
+    sourcemap: true,
+    sourcemapExcludeSources: true,
+    minify: true,
     format: "cjs",
     entryFileNames: "[name].cjs",
     chunkFileNames: "[name]-[hash].cjs",
@@ -34,12 +38,20 @@ if (startBytes > maxStartBytes) {
   throw new Error(`\`vidgen --version\` loads ${startBytes} bytes, more than ${maxStartBytes}:${files.join("")}`);
 }
 
-// `import("vidgen")` and `require("vidgen")` share this file: with one each, there would be two classes named VidgenError.
-await build({
+// The library is the CommonJS file, and `import` gives what that exports: with code in both, there would be two classes named VidgenError.
+const library = await build({
   ...common,
-  input: { index: "src/index.ts" },
-  output: { ...output, format: "cjs", entryFileNames: "[name].cjs", codeSplitting: false },
+  external: [...external, /^undici\//],
+  input: "src/index.ts",
+  output: { file: "dist/index.cjs", format: "cjs", codeSplitting: false },
 });
+const [{ exports: names }] = library.output;
+writeFileSync("dist/index.js", `export { ${names.join(", ")} } from "./index.cjs";\n`);
+writeFileSync("dist/index.d.ts", 'export * from "./index.cjs";\n');
+await writeTypes("src/index.ts", "dist/index.d.cts");
+
+await build({ ...common, external: /^vidgen$/, input: "src/library/ai-sdk.ts", output: { file: "dist/ai-sdk.js" } });
+await writeTypes("src/library/ai-sdk.ts", "dist/ai-sdk.d.ts");
 
 await build({
   input: { page: "src/server/page/browser/page.ts" },
@@ -47,14 +59,12 @@ await build({
 });
 for (const name of ["page.css", "icon.svg"]) cpSync(`src/server/page/${name}`, `dist/page/${name}`);
 
-const types = await rollup({
-  input: "src/index.ts",
-  external: /^node:/,
-  plugins: [dts({ tsconfig: "tsconfig.json" })],
-});
-await types.write({ file: "dist/index.d.cts" });
-
 cpSync("src/server/engines/preview/fonts", "dist/fonts", { recursive: true });
+
+async function writeTypes(input, file) {
+  const types = await rollup({ input, external: /^(node:|@|vidgen$)/, plugins: [dts({ tsconfig: "tsconfig.json" })] });
+  await types.write({ file });
+}
 
 /** The files that Node has loaded when a run of the built program ends: whatever `import` or a package brought. */
 function filesLoadedBy(...words) {

@@ -23,6 +23,7 @@ type Details = {
   hint?: string | undefined;
   id?: string | undefined;
   httpStatus?: number | undefined;
+  headers?: Readonly<Record<string, string>> | undefined;
   attempt?: string | undefined;
   cause?: unknown;
 };
@@ -35,6 +36,8 @@ export class VidgenError extends Error {
   readonly hint: string | undefined;
   readonly id: string | undefined;
   readonly httpStatus: number | undefined;
+  /** Some of the reply's that it is about, by their names in small letters. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
   /** The start request that may have been charged, by its Idempotency-Key; set for nothing else. */
   readonly attempt: string | undefined;
 
@@ -45,7 +48,13 @@ export class VidgenError extends Error {
     this.hint = details.hint;
     this.id = details.id;
     this.httpStatus = details.httpStatus;
+    this.headers = details.headers;
     this.attempt = details.attempt;
+  }
+
+  /** The service's name of the request that has failed. */
+  get requestId(): string | undefined {
+    return this.headers?.["x-request-id"];
   }
 
   /** The exit code of the process, from the table above. */
@@ -59,6 +68,7 @@ export class VidgenError extends Error {
       hint: [this.hint, details.hint].filter((hint) => hint !== undefined).join("\n") || undefined,
       id: this.id ?? details.id,
       httpStatus: this.httpStatus ?? details.httpStatus,
+      headers: this.headers ?? details.headers,
       attempt: this.attempt ?? details.attempt,
       cause: this.cause ?? details.cause,
     });

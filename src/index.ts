@@ -1,56 +1,167 @@
+import { createReadStream } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
 import { resolve } from "node:path";
+import { Readable } from "node:stream";
+import { folders, journalIn } from "./cli/storage.ts";
+import { type Earlier, listAttempts } from "./client/attempts.ts";
 import { openBatch } from "./client/batch/batch.ts";
-import { type BatchEvent, iterateBatch } from "./client/batch/iterate.ts";
+import { iterateBatch } from "./client/batch/iterate.ts";
 import type { PlanOptions } from "./client/batch/plan.ts";
 import { keyRows, type Row } from "./client/batch/row.ts";
 import type { RunOptions } from "./client/batch/run.ts";
-import { type ClientDownloadOptions, createServiceClient, type Downloaded } from "./client/client.ts";
+import { type ClientDownloadOptions, createServiceClient } from "./client/client.ts";
 import { createRedaction, plain } from "./client/credentials.ts";
-import type { Completed } from "./client/follow.ts";
-import { recordOf } from "./client/history.ts";
+import { type Entry, isOpen, isPaidBy, recordOf } from "./client/history.ts";
 import { createFetch } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
-import { isRecord, parseJson } from "./client/json.ts";
-import { checkModel } from "./client/models.ts";
-import { checkPrompt, type Generation, type Started, type StartRequest } from "./client/schema.ts";
-import { asVidgenError, usage, VidgenError } from "./errors.ts";
-import { systemMachine } from "./io.ts";
+import type { Generation as WireGeneration } from "./client/schema.ts";
+import { asVidgenError, type ErrorCode, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
+import { RequestError, systemMachine } from "./io.ts";
+import { type BatchEvent, toBatchEvent } from "./library/events.ts";
+import { type GenerationRequest, readRequest } from "./library/request.ts";
+import {
+  type Completed,
+  type Downloaded,
+  type Generation,
+  type Saved,
+  type Started,
+  type StartRecord,
+  toCompleted,
+  toGeneration,
+  toRecord,
+  toSaved,
+  toVideo,
+} from "./library/results.ts";
 
-export { defaultModel, type Model, models } from "./client/models.ts";
-export { type ErrorCode, VidgenError } from "./errors.ts";
-export type { BatchEvent, Completed, Downloaded, Generation, Started, StartRequest };
-
-export type ClientOptions = {
-  /** The service's address; https, except on this machine. */
-  baseUrl: string;
-  apiKey: string;
-  /** Called with news for the user, such as a model that looks like a slip. */
-  onNote?: ((text: string) => void) | undefined;
-  /** A file in which each start is written down before it is sent, as the CLI does; without one nothing is written down. */
-  journal?: string;
+export { defaultModel, type KnownModel, type Model, models } from "./client/models.ts";
+export { type CallbackEvent, type CallbackRequest, verifyCallback } from "./library/callback.ts";
+export type {
+  BatchEvent,
+  Completed,
+  Downloaded,
+  ErrorCode,
+  Generation,
+  GenerationRequest,
+  Saved,
+  Started,
+  StartRecord,
+  WireGeneration,
 };
 
-/** The option of every call: its promise rejects with `interrupted` once `signal` aborts. */
-export type CallOptions = { signal?: AbortSignal };
+/** What every call rejects with: `code` names what happened, and is one of the names of the exit codes. */
+export interface VidgenError extends Error {
+  readonly code: ErrorCode;
+  /** What to do next. */
+  readonly hint: string | undefined;
+  readonly id: string | undefined;
+  readonly httpStatus: number | undefined;
+  /** The service's name of the request that has failed (X-Request-Id). */
+  readonly requestId: string | undefined;
+  /** Those of its reply that help to find out why, by their names in small letters. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  /** The start request that may have been charged, by its Idempotency-Key; set for `unknown` alone. */
+  readonly attempt: string | undefined;
+}
 
-export type FollowOptions = CallOptions & Pick<ClientDownloadOptions, "timeoutMs" | "intervalMs">;
+/** For `instanceof`; the library makes them. */
+export const VidgenError = InternalError as unknown as {
+  readonly prototype: VidgenError;
+  [Symbol.hasInstance](value: unknown): value is VidgenError;
+};
+
+export type ClientOptions = {
+  /** The service's address; https, except on this machine. VIDGEN_BASE_URL by default. */
+  baseUrl?: string | undefined;
+  /** VIDGEN_API_KEY by default. */
+  apiKey?: string | undefined;
+  /** Called with news for the user, such as a model that looks like a slip. */
+  onNote?: ((text: string) => void) | undefined;
+  /**
+   * A file in which each start is written down before it is sent, as the CLI does; `true` is the CLI's own. Without one nothing is written down,
+   * and no start of another process is known.
+   */
+  journal?: string | true | undefined;
+  /**
+   * Sends the requests, in place of vidgen's own. A start that it rejects counts as sent, and as charged perhaps, unless its error has
+   * `sent: false`.
+   */
+  fetch?: typeof globalThis.fetch | undefined;
+};
+
+/** The option of every call: its promise rejects with an error named "AbortError" once `signal` aborts. */
+export type CallOptions = { signal?: AbortSignal | undefined };
+
+export type StartOptions = CallOptions & {
+  /**
+   * A name for this start: up to 255 letters, digits and `_.:~+/=@-`. It is sent as the Idempotency-Key. With a journal the same name is the same
+   * start for ever, also in another process: nothing is sent again, and the earlier id comes back.
+   */
+  idempotencyKey?: string | undefined;
+  /**
+   * What to do about an earlier start of the same request in the journal: `resume` goes on with one that was interrupted in the last 12 hours,
+   * `reuse` with any of the last 24 hours that did not fail, and `again` starts another one.
+   */
+  earlier?: Earlier | undefined;
+};
+
+export type FollowOptions = CallOptions & Pick<ClientDownloadOptions, "timeoutMs" | "intervalMs" | "onState">;
 
 export type DownloadOptions = FollowOptions & Pick<ClientDownloadOptions, "overwrite" | "onProgress">;
 
+export type GenerateOptions = DownloadOptions &
+  StartOptions & {
+    /** Where the video is saved, as in `download`; without it the video is not saved. */
+    output?: string | undefined;
+    /** Called as soon as the id is known. */
+    onStarted?: ((started: Started) => void) | undefined;
+  };
+
+/** What `generate` resolves with; `file` and what follows from it are set with `output`. */
+export type Generated = Started & { videoUrl: string | undefined; cost: number | undefined } & {
+  [name in keyof Saved]: Saved[name] | undefined;
+};
+
+export type ResumeOptions = FollowOptions & Pick<DownloadOptions, "overwrite">;
+
+/** What became of a generation that `resume` went on with: `error` where it failed, or could not be followed or saved. */
+export type Resumed = { id: string; attempt: string; file: string | undefined; error: VidgenError | undefined };
+
 export type Client = {
+  /**
+   * Does the whole job: starts a generation, follows it, and saves its video, as the CLI's `generate` does. With a journal the same call after a
+   * crash goes on with the same generation (`earlier` is `resume` by default), which is charged once. Rejects as `start`, `follow` and
+   * `download` do, with the error's `id` as soon as there is one.
+   */
+  generate(request: GenerationRequest, options?: GenerateOptions): Promise<Generated>;
   /**
    * Starts a generation (interface 4.1). It costs credits, so the request is sent once; it is retried only when no byte of it was written,
    * or when the service answered "not now" (429, 421, 425). Rejects with `unknown`, and only with that, when it may have been charged: the
-   * error's `attempt` is the Idempotency-Key that was sent. When `signal` aborts after the request was sent, it waits 10 s for the id.
+   * error's `attempt` is the Idempotency-Key that was sent; otherwise with `usage`, `auth`, `credits`, `rejected` or `network`. When `signal`
+   * aborts after the request was sent, it waits 10 s for the id.
    */
-  start(request: StartRequest, options?: CallOptions): Promise<Started & { attempt: string }>;
-  /** Polls a generation once (interface 4.2), with retries for 30 s until there is an answer. */
+  start(request: GenerationRequest, options?: StartOptions): Promise<Started>;
+  /**
+   * Polls a generation once (interface 4.2), with retries for 30 s until there is an answer. Costs nothing. Rejects with `not_found`, `auth`, or
+   * `network` when no answer came.
+   */
   status(id: string, options?: CallOptions): Promise<Generation>;
-  /** Polls a generation until it has completed. Rejects with `failed`, or at the timeout with `pending`, or `network` when no answer came. */
+  /**
+   * Polls a generation until it has completed. Costs nothing. Rejects with `failed`, or at the timeout with `pending`, or `network` when no answer
+   * came.
+   */
   follow(id: string, options?: FollowOptions): Promise<Completed>;
   /**
+   * Follows a generation and hands out its video, as bytes or to a stream, which it closes. It is saved as a temporary file first: a stream gets
+   * its first byte once the video is whole, and an error can come from the stream alone then. Costs nothing. Rejects as `follow` does, or with
+   * `output`.
+   */
+  download(id: string, output: { to: "bytes" }, options?: DownloadOptions): Promise<Completed & { bytes: Uint8Array }>;
+  download(id: string, output: { to: WritableStream<Uint8Array> }, options?: DownloadOptions): Promise<Completed>;
+  /**
    * Follows a generation and saves its video as a file, or into a folder (one that exists, or a name that ends in a slash); names in braces
-   * are filled in as by the CLI's -o. The file gets its name only when it is whole; `content` has its sha256 and its size in bytes. Rejects with `output` when it exists or cannot be saved.
+   * are filled in as by the CLI's -o. The file gets its name only when it is whole. Costs nothing. Rejects as `follow` does, or with
+   * `output` when the file exists or cannot be saved.
    */
   download(id: string, outputPath: string, options?: DownloadOptions): Promise<Downloaded>;
   /**
@@ -59,12 +170,33 @@ export type Client = {
    * for rows that contradict an earlier run or whose output exists, before anything is sent.
    */
   batch(rows: readonly BatchRow[], options: BatchOptions): AsyncIterable<BatchEvent>;
+  /**
+   * Aborts the calls under way, and resolves when they have let go of what they hold. Costs nothing, and never rejects. Nothing has to be closed for
+   * a program to end.
+   */
+  close(): Promise<void>;
+  /** What the journal has of this service. */
+  generations: {
+    /**
+     * The newest starts, 20 by default. One whose process was killed while its request was out is `unknown`. Costs nothing. Rejects with `usage`
+     * without a journal.
+     */
+    list(options?: { status?: StartRecord["status"] | undefined; limit?: number | undefined }): Promise<StartRecord[]>;
+    /** The start of a generation, by its id; `undefined` for one of others. Costs nothing. Rejects with `usage` without a journal. */
+    get(id: string): Promise<StartRecord | undefined>;
+    /**
+     * Goes on with each generation of this account that was left: follows it, and saves its video where its start said. Resolves when all have
+     * ended, with the error of each that has one. Costs nothing. Leaves those of batches, and those that a live process holds. Rejects with `usage`
+     * without a journal.
+     */
+    resume(options?: ResumeOptions): Promise<Resumed[]>;
+  };
 };
 
 export type BatchRow = {
   /** The caller's name for the row, by which a later run knows it; without one the request itself and how often it occurred before. */
   id?: string;
-  request: StartRequest;
+  request: GenerationRequest;
   /** Where its video is saved, as in `download`; without it the video is not downloaded. */
   output?: string;
 };
@@ -79,73 +211,262 @@ export type BatchOptions = FollowOptions &
     overwrite?: boolean;
   };
 
-/** Creates a client of the service, the same as the CLI's. Throws `usage` for bad options. Its calls reject with a `VidgenError`. */
-export function createClient(options: ClientOptions): Client {
+/**
+ * Creates a client of the service, the same as the CLI's. It sends nothing and costs nothing before a call. Throws `usage` for bad options. Its
+ * calls reject with a `VidgenError`.
+ */
+export function createClient(options: ClientOptions = {}): Client {
+  const { env } = process;
   const { hide, redact } = createRedaction();
-  const { journal } = options;
-  const apiKey = String(options.apiKey);
+  const apiKey = String(options.apiKey ?? env.VIDGEN_API_KEY ?? "");
+  const baseUrl = String(options.baseUrl ?? env.VIDGEN_BASE_URL ?? "");
   hide(apiKey.trim());
   const onNote = harmless((text: string) => options.onNote?.(plain(redact(text))));
   // Signals, streams and the exit of the process belong to the program that uses the library.
-  const io = { ...systemMachine, fetch: createFetch(process.env), unsettled: new Set<string>() };
-  const baseUrl = String(options.baseUrl);
-  const opened = journal === undefined ? undefined : openJournal(resolve(journal), io);
+  const fetch = options.fetch === undefined ? createFetch(env) : foreignFetch(options.fetch);
+  const io = { ...systemMachine, fetch, unsettled: new Set<string>() };
+  const path = findJournal(options.journal, env);
+  const opened = path === undefined ? undefined : openJournal(path, io);
   const client = createServiceClient({ baseUrl, apiKey, journal: opened, onNote }, io);
-  const restate = (error: VidgenError) => restateError(error, journal, redact);
+  const restate = (error: InternalError) => restateError(error, path, redact);
+  const closing = new AbortController();
+  const running = new Set<Promise<unknown>>();
+  const withClosing = ({ signal }: CallOptions) => ({
+    signal: AbortSignal.any(signal === undefined ? [closing.signal] : [signal, closing.signal]),
+  });
+  const call = <Result>(how: CallOptions & { id?: string }, work: (signal: AbortSignal) => Promise<Result>) => {
+    const result = run({ ...how, ...withClosing(how) }, restate, work);
+    const ended = result.catch(() => {}).finally(() => running.delete(ended));
+    running.add(ended);
+    return result;
+  };
+
+  async function begin(request: GenerationRequest, { earlier, idempotencyKey, ...how }: BeginHow) {
+    const { output, overwrite, noWait, signal } = how;
+    const wire = await readRequest(request, onNote);
+    const begun = { outputPath: asPath(output), overwrite, idempotencyKey, noWait, signal };
+    return earlier === undefined && idempotencyKey === undefined
+      ? client.beginNew(wire, begun)
+      : client.begin(wire, { ...begun, earlier: earlier ?? "again" });
+  }
+
+  type Begun = Awaited<ReturnType<typeof begin>>;
+
+  async function startBegun(begun: Begun, signal: AbortSignal): Promise<Started> {
+    const { attempt } = begun;
+    if (begun.kind === "resumed") {
+      const { id, remaining_credits } = begun.earlier;
+      return { id, attempt, isEarlier: true, remainingCredits: remaining_credits };
+    }
+    const { generation, remaining_credits } = await begun.send({ signal });
+    return { id: generation.id, attempt, isEarlier: false, remainingCredits: remaining_credits };
+  }
+
+  async function generate(
+    request: GenerationRequest,
+    how: GenerateOptions & { signal: AbortSignal },
+  ): Promise<Generated> {
+    const { signal, earlier = "resume" } = how;
+    const begun = await begin(request, { ...how, earlier, noWait: false, signal });
+    let id = begun.kind === "resumed" ? begun.earlier.id : undefined;
+    try {
+      const started = await startBegun(begun, signal);
+      id = started.id;
+      harmless(how.onStarted ?? (() => {}))(started);
+      const following = { ...how, ...listeners(how), signal };
+      const file = begun.kind === "resumed" ? begun.file : undefined;
+      if (file !== undefined) {
+        const { content } = (await client.entries()).find((entry) => entry.id === id) ?? {};
+        return { ...started, ...noVideo, file, sha256: content?.sha256, size: content?.size };
+      }
+      const { target } = begun;
+      if (target) {
+        const done = await client.download(id, target, following);
+        return { ...started, ...toVideo(done), ...toSaved(done) };
+      }
+      return { ...started, ...toVideo(await client.follow(id, following)), ...noFile };
+    } catch (error) {
+      throw asVidgenError(error).with({ id });
+    } finally {
+      await begun.release();
+    }
+  }
+
+  async function download(id: string, output: string | { to: "bytes" | WritableStream<Uint8Array> }, how = {}) {
+    return call({ ...how, id }, async (signal) => {
+      const options = { ...how, ...listeners(how), signal };
+      if (typeof output === "string") {
+        const done = await client.download(id, asPath(output) ?? "", options);
+        return { ...toCompleted(done), ...toSaved(done) };
+      }
+      const { to } = output;
+      // The same as for standard output: a temporary file.
+      const target = await client.claim("-", { id, signal });
+      try {
+        const done = await client.download(id, target, options);
+        const bytes = to === "bytes" ? await readFile(done.file) : undefined;
+        if (to !== "bytes") await pipeTo(done.file, to, signal);
+        await opened?.append({ kind: "saved", id, file: "-" }).catch((error) => onNote(asVidgenError(error).message));
+        return { ...toCompleted(done), ...(bytes && { bytes: new Uint8Array(bytes) }) };
+      } finally {
+        await target.release();
+      }
+    });
+  }
+
+  function needJournal() {
+    if (!opened) throw usage("The client has no journal: createClient({ journal: true }) uses the CLI's own.");
+    return opened;
+  }
+
+  async function resumeOne(
+    entry: Entry & { id: string },
+    how: ResumeOptions & { signal: AbortSignal },
+  ): Promise<Resumed> {
+    const { id, attempt, place } = entry;
+    try {
+      if (place === undefined || place === "-") {
+        await client.follow(id, how);
+        return { id, attempt, file: undefined, error: undefined };
+      }
+      const { file } = await client.download(id, place, how);
+      return { id, attempt, file, error: undefined };
+    } catch (error) {
+      how.signal.throwIfAborted();
+      return { id, attempt, file: undefined, error: restate(asVidgenError(error).with({ id })) };
+    }
+  }
 
   return {
+    generate: (request, how = {}) => call(how, (signal) => generate(request, { ...how, signal })),
     start: (request, how = {}) =>
-      run(how, restate, async (signal) => {
-        const begun = await client.beginNew(copyRequest(request), { noWait: true, signal });
-        return begun.send({ signal }).finally(begun.release);
+      call(how, async (signal) => {
+        const begun = await begin(request, { ...how, noWait: how.earlier === undefined, signal });
+        return startBegun(begun, signal).finally(begun.release);
       }),
-    status: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.status(id, { signal })),
-    follow: (id, how = {}) => run({ ...how, id }, restate, (signal) => client.follow(id, { ...how, signal })),
-    download: (id, outputPath, how = {}) =>
-      run({ ...how, id }, restate, (signal) => {
-        const onProgress = harmless(how.onProgress ?? (() => {}));
-        return client.download(id, outputPath === "-" ? "./-" : outputPath, { ...how, signal, onProgress });
-      }),
+    status: (id, how = {}) => call({ ...how, id }, async (signal) => toGeneration(await client.status(id, { signal }))),
+    follow: (id, how = {}) =>
+      call({ ...how, id }, async (signal) =>
+        toCompleted(await client.follow(id, { ...how, ...listeners(how), signal })),
+      ),
+    download: download as Client["download"],
     async *batch(rows, how) {
       const stop = new AbortController();
-      const onAbort = () => stop.abort(new VidgenError("interrupted", "Interrupted.", { cause: how.signal?.reason }));
-      how.signal?.addEventListener("abort", onAbort, { once: true });
-      if (how.signal?.aborted) onAbort();
+      const { signal } = withClosing(how);
+      const onAbort = () => stop.abort(new InternalError("interrupted", "Interrupted.", { cause: signal.reason }));
+      signal.addEventListener("abort", onAbort, { once: true });
+      if (signal.aborted) onAbort();
       const leave = new AbortController().signal;
       const { jobs = 4 } = how;
       try {
-        const keyed = keyRows(rows.map(asRow));
+        const keyed = keyRows(await Promise.all(rows.map((row, index) => asRow(row, { index, onNote }))));
         const source = { file: "", total: keyed.length, shard: null };
         const batch = await openBatch(keyed, { ...how, source, onNote }, { client, journal: opened, io });
         try {
-          yield* iterateBatch(batch, { ...how, jobs, signal: stop.signal, leave, onNote }, io.date);
+          const events = iterateBatch(batch, { ...how, jobs, signal: stop.signal, leave, onNote }, io.date);
+          for await (const event of events) yield toBatchEvent(event);
         } finally {
           await batch.close();
         }
       } catch (error) {
         throw restate(asVidgenError(error));
       } finally {
-        how.signal?.removeEventListener("abort", onAbort);
+        signal.removeEventListener("abort", onAbort);
       }
+    },
+    async close() {
+      closing.abort(new Error("the client was closed"));
+      await Promise.all(running);
+    },
+    generations: {
+      list: ({ status, limit = 20 } = {}) =>
+        call({}, async () => {
+          const { lock, isHeld } = needJournal();
+          const found = await listAttempts({ status, limit }, { entries: client.entries, lock, isHeld }, io);
+          return found.map(toRecord);
+        }),
+      get: (id) =>
+        call({ id }, async () => {
+          const [entry] = (await needJournal().entriesOf(id)).filter(({ base_url }) => base_url === client.baseUrl);
+          return entry && toRecord(entry);
+        }),
+      resume: (how = {}) =>
+        call(how, async (signal) => {
+          const { isHeld } = needJournal();
+          const entries = await client.entries();
+          const left = entries.filter(isLeft).filter((entry) => isPaidBy(client.account, entry));
+          const held = await Promise.all(left.map(({ holder }) => holder !== undefined && isHeld(holder)));
+          const free = left.filter((_, index) => held[index] === false);
+          return Promise.all(free.map((entry) => resumeOne(entry, { ...how, ...listeners(how), signal })));
+        }),
     },
   };
 }
 
-function asRow({ id, request, output }: BatchRow, index: number): Row {
-  const copy = copyRequest(request);
-  const outputPath = output === "-" ? "./-" : output;
-  return { id, line: index + 1, record: recordOf(copy), load: async () => copy, outputPath };
+type BeginHow = StartOptions & Pick<GenerateOptions, "output" | "overwrite"> & { noWait: boolean; signal: AbortSignal };
+
+const noFile = { file: undefined, sha256: undefined, size: undefined };
+const noVideo = { videoUrl: undefined, cost: undefined };
+
+/** A listener that throws must not stop a download that was paid for. */
+function listeners({ onState, onProgress }: Pick<DownloadOptions, "onState" | "onProgress">) {
+  return { onState: onState && harmless(onState), onProgress: onProgress && harmless(onProgress) };
+}
+
+function isLeft(entry: Entry): entry is Entry & { id: string } {
+  return entry.id !== undefined && entry.batch === undefined && entry.mcp !== true && isOpen(entry);
+}
+
+/** "-" is no standard output here. */
+function asPath(path: string | undefined): string | undefined {
+  return path === "-" ? "./-" : path;
+}
+
+function findJournal(journal: ClientOptions["journal"], env: NodeJS.ProcessEnv): string | undefined {
+  if (journal === "") throw usage("The path of the journal is empty.");
+  if (journal !== true) return journal === undefined ? undefined : resolve(journal);
+  return journalIn(folders({ env, home: homedir(), platform: process.platform }).state);
+}
+
+/** What the program's own `fetch` rejects with may have been sent, unless it says otherwise. */
+function foreignFetch(fetch: typeof globalThis.fetch): ReturnType<typeof createFetch> {
+  return async (url, { body, headers = {}, method = "GET", signal } = {}) => {
+    try {
+      const init: RequestInit = { method, headers, signal: signal ?? null, redirect: "manual" };
+      if (body !== undefined) init.body = body as string;
+      return await fetch(url, init);
+    } catch (error) {
+      const isUnsent = typeof error === "object" && error !== null && "sent" in error && error.sent === false;
+      throw isUnsent ? new RequestError(error, { sent: false }) : error;
+    }
+  };
+}
+
+async function pipeTo(file: string, to: WritableStream<Uint8Array>, signal: AbortSignal): Promise<void> {
+  const bytes = Readable.toWeb(createReadStream(file)) as ReadableStream<Uint8Array>;
+  await bytes.pipeTo(to, { signal }).catch((cause) => {
+    signal.throwIfAborted();
+    throw new InternalError("output", `The stream did not take the video: ${systemReason(cause)}.`, { cause });
+  });
+}
+
+async function asRow(
+  { id, request, output }: BatchRow,
+  { index, onNote }: { index: number; onNote(text: string): void },
+): Promise<Row> {
+  const wire = await readRequest(request, onNote);
+  return { id, line: index + 1, record: recordOf(wire), load: async () => wire, outputPath: asPath(output) };
 }
 
 /** Runs one call with a signal whose reason is a `VidgenError`, and rejects with nothing else. */
 async function run<Result>(
   call: CallOptions & { id?: string },
-  restate: (error: VidgenError) => VidgenError,
+  restate: (error: InternalError) => InternalError,
   work: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
   const controller = new AbortController();
   const onAbort = () =>
-    controller.abort(new VidgenError("interrupted", "Interrupted.", { cause: call.signal?.reason }));
+    controller.abort(new InternalError("interrupted", "Interrupted.", { cause: call.signal?.reason }));
   call.signal?.addEventListener("abort", onAbort, { once: true });
   try {
     if (call.signal?.aborted) onAbort();
@@ -159,27 +480,22 @@ async function run<Result>(
 }
 
 /** A copy without the original's hints, which name commands of the CLI. */
-function restateError(error: VidgenError, journal: string | undefined, redact: (text: string) => string): VidgenError {
-  const { id, httpStatus, attempt, cause } = error;
+function restateError(
+  error: InternalError,
+  journal: string | undefined,
+  redact: (text: string) => string,
+): InternalError {
+  const { id, httpStatus, headers, attempt, cause } = error;
   const message = plain(redact(error.message));
-  if (attempt === undefined) return new VidgenError(error.code, message, { id, httpStatus, cause });
+  if (attempt === undefined) {
+    const restated = new InternalError(error.code, message, { id, httpStatus, headers, cause });
+    // As every other library calls it.
+    if (error.code === "interrupted") restated.name = "AbortError";
+    return restated;
+  }
   const written = journal === undefined ? "" : `, and is recorded in ${journal}`;
   const hint = `It was not sent again${written}. Check the account for it before retrying.`;
-  return new VidgenError("unknown", message, { id, httpStatus, attempt, cause, hint });
-}
-
-/** A checked copy: the caller may change the object while the journal is written, before the request is sent. */
-function copyRequest(request: StartRequest): StartRequest {
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(request);
-  } catch (cause) {
-    throw new VidgenError("usage", "The request cannot be converted to JSON.", { cause });
-  }
-  const copy = parseJson(text ?? "");
-  if (!isRecord(copy) || typeof copy.prompt !== "string" || typeof copy.model !== "string")
-    throw usage("The request must be an object with a prompt and a model.");
-  return { ...copy, prompt: checkPrompt(copy.prompt), model: checkModel(copy.model) };
+  return new InternalError("unknown", message, { id, httpStatus, headers, attempt, cause, hint });
 }
 
 /** A listener that throws must not stop a download that was paid for. */

@@ -70,10 +70,15 @@ const remote = (): Env => ({ VIDGEN_BASE_URL: address.base_url, VIDGEN_API_KEY: 
 const vidgen = (argv: string[], env: Env = remote()) => run(argv, env).ended;
 
 test("serve prints one document with --json: its addresses, a key, and a link to its page", async () => {
-  expect(Object.keys(address)).toEqual(["base_url", "media_url", "api_key", "webhook_secret", "page_url", "engines"]);
+  const names = ["base_url", "media_url", "metrics_url", "api_key", "webhook_secret", "page_url", "engines"];
+  expect(Object.keys(address)).toEqual(names);
   expect(address.base_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-  expect((await fetch(address.page_url)).status).toBe(200);
-  expect((await fetch(`${address.base_url}/assets/page.js`)).headers.get("Content-Type")).toMatch(/^text\/javascript/);
+  const link = await fetch(address.page_url);
+  expect(link.status).toBe(200);
+  const headers = { Cookie: link.headers.get("Set-Cookie")?.split(";")[0] ?? "" };
+  const page = await (await fetch(address.base_url, { headers })).text();
+  const [script = ""] = /\/assets\/page[^"]*\.js/.exec(page) ?? [];
+  expect((await fetch(address.base_url + script)).headers.get("Content-Type")).toMatch(/^text\/javascript/);
   expect(statSync(join(folder, "home/service/service.json")).mode & 0o777).toBe(0o600);
 });
 

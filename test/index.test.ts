@@ -5,8 +5,19 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { type Client, type ClientOptions, createClient, type Generation, type Started, VidgenError } from "vidgen";
-import { expect, expectTypeOf, onTestFinished, test } from "vitest";
+import { Webhook } from "standardwebhooks";
+import {
+  type Client,
+  type ClientOptions,
+  createClient,
+  type Downloaded,
+  type Generation,
+  type GenerationRequest,
+  type Started,
+  VidgenError,
+  verifyCallback,
+} from "vidgen";
+import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
 import { tinyMp4 } from "./mp4.ts";
 
 // The library as others import it, by the package's own name, over real sockets on loopback.
@@ -69,10 +80,13 @@ async function failureOf(call: Promise<unknown>): Promise<VidgenError> {
 test("start, status, follow, download: from a prompt to a file", async () => {
   const { client, folder, posts, baseUrl, calls } = await createWorld(honest());
   const started = await client.start({ ...request, aspectRatio: "9:16" });
-  expect(started).toMatchObject({ generation: { status: "processing" }, remaining_credits: 90 });
-  const { id } = started.generation;
+  expect(started).toMatchObject({ isEarlier: false, remainingCredits: 90 });
+  const { id } = started;
   expect((await client.status(id)).status).toBe("processing");
-  expect(await client.follow(id)).toMatchObject({ generation: { id }, videoUrl: `${baseUrl}/fox.mp4` });
+  expect(await client.follow(id)).toMatchObject({
+    ...{ id, status: "completed", videoUrl: `${baseUrl}/fox.mp4` },
+    raw: { video_url: `${baseUrl}/fox.mp4` },
+  });
   const shown: number[] = [];
   const { file } = await client.download(id, `${folder}/`, { onProgress: (received) => shown.push(received) });
   expect([readFileSync(file), shown.at(-1)]).toEqual([Buffer.from(video), video.length]);
@@ -149,7 +163,7 @@ test("a signal that has aborted sends nothing; one that aborts while the request
     setTimeout(() => accept(call, response), 100);
   });
   const { signal } = controller;
-  expect((await client.start(request, { signal })).generation.id).toMatch(/^1b4e28ba/);
+  expect((await client.start(request, { signal })).id).toMatch(/^1b4e28ba/);
   expect(await failureOf(client.start(request, { signal }))).toMatchObject({ code: "interrupted", attempt: undefined });
   for (const call of [client.status("x", { signal }), client.follow("x", { signal })])
     expect((await failureOf(call)).code).toBe("interrupted");
@@ -201,11 +215,11 @@ test("what a listener throws loses nothing", async () => {
       throw new Error("mine");
     },
   });
-  const { generation } = await client.start(request);
+  const { id } = await client.start(request);
   const onProgress = () => {
     throw new Error("mine");
   };
-  const { file } = await client.download(generation.id, join(folder, "fox.mp4"), { onProgress });
+  const { file } = await client.download(id, join(folder, "fox.mp4"), { onProgress });
   expect(readFileSync(file)).toEqual(Buffer.from(video));
 });
 
@@ -213,6 +227,7 @@ test.each([
   ["an address without TLS", { baseUrl: "http://video.example", apiKey }],
   ["no address", { baseUrl: "", apiKey }],
   ["a key with a space in it", { baseUrl: "https://video.example", apiKey: "a b" }],
+  ["a journal without a path", { baseUrl: "https://video.example", apiKey, journal: "" }],
 ])("%s is a usage error", (_, options) => {
   expect(() => createClient(options)).toThrow(VidgenError);
 });
@@ -256,10 +271,272 @@ test("when the caller of batch stops, nothing more is started", async () => {
 });
 
 test("its types say what comes back", () => {
-  expectTypeOf<Client["start"]>().returns.resolves.toEqualTypeOf<Started & { attempt: string }>();
+  expectTypeOf<Client["start"]>().returns.resolves.toEqualTypeOf<Started>();
   expectTypeOf<Client["status"]>().returns.resolves.toEqualTypeOf<Generation>();
-  expectTypeOf<Client["download"]>().returns.resolves.toHaveProperty("file").toEqualTypeOf<string>();
-  expectTypeOf<Client["download"]>().returns.resolves.toHaveProperty("content").toHaveProperty("sha256");
+  expectTypeOf<ReturnType<Client["download"]>>().resolves.toEqualTypeOf<Downloaded>();
+  expectTypeOf<Downloaded>().toHaveProperty("sha256").toEqualTypeOf<string>();
+  expectTypeOf<VidgenError>().not.toHaveProperty("exit");
+  expectTypeOf<VidgenError>().not.toHaveProperty("with");
+  expectTypeOf({ prompt: "a fox", model: "tomorrow's", extra: { seed: 7 } }).toExtend<GenerationRequest>();
+  // @ts-expect-error: a field of the service that vidgen does not know goes into extra.
+  ({ prompt: "a fox", model: "ray-3", imageURL: 3 }) satisfies GenerationRequest;
+  // @ts-expect-error: a duration is a number.
+  expectTypeOf<Client["start"]>().toBeCallableWith({ prompt: "a fox", model: "ray-3", duration: "5" });
   // @ts-expect-error: a start needs a model.
   expectTypeOf<Client["start"]>().toBeCallableWith({ prompt: "a fox" });
+});
+
+test("generate does the whole job; again after a crash it goes on with the same generation", async () => {
+  const { folder, baseUrl, posts } = await createWorld(honest());
+  const journal = join(folder, "journal.jsonl");
+  const output = join(folder, "fox.mp4");
+  const create = () => createClient({ baseUrl, apiKey, journal });
+  const started: Started[] = [];
+  const stop = new AbortController();
+  const onStarted = (each: Started) => {
+    started.push(each);
+    stop.abort();
+  };
+  const error = await failureOf(create().generate(request, { output, signal: stop.signal, onStarted }));
+  expect(error).toMatchObject({ name: "AbortError", code: "interrupted", id: started[0]?.id });
+  const done = await create().generate(request, { output });
+  expect(done).toMatchObject({ id: started[0]?.id, isEarlier: true, file: output, size: video.length });
+  expect([readFileSync(output), posts().length]).toEqual([Buffer.from(video), 1]);
+});
+
+test("an idempotency key is one start for ever, also for another process, and for no other request", async () => {
+  const { folder, baseUrl, posts } = await createWorld(honest());
+  const journal = join(folder, "journal.jsonl");
+  const create = () => createClient({ baseUrl, apiKey, journal });
+  const how = { idempotencyKey: "order-17" };
+  const both = await Promise.all([create().start(request, how), create().start(request, how)]);
+  expect(both.map(({ id }) => id)).toEqual([both[0]?.id, both[0]?.id]);
+  expect(await create().start(request, how)).toEqual({ ...both[0], isEarlier: true });
+  expect(posts().map(({ headers }) => headers["idempotency-key"])).toEqual(["order-17"]);
+  const other = await failureOf(create().start({ ...request, prompt: "a bear" }, how));
+  expect([other.code, other.message]).toEqual(["usage", expect.stringContaining("used for another request")]);
+  expect((await failureOf(create().start(request, { idempotencyKey: "a b" }))).code).toBe("usage");
+  expect(posts()).toHaveLength(1);
+});
+
+test("a key whose start is unclear sends nothing again; one that was never sent, or refused, does", async () => {
+  const answers: Answer[] = [
+    (_, response) => send(response, 402, { error: "no credits" }),
+    (_, response) => void response.socket?.resetAndDestroy(),
+  ];
+  const { folder, baseUrl, posts } = await createWorld((call, response) => {
+    if (call.method === "GET") return send(response, 404, { error: "not found" });
+    answers.shift()?.(call, response);
+  });
+  const journal = join(folder, "journal.jsonl");
+  const start = (url = baseUrl) =>
+    failureOf(createClient({ baseUrl: url, apiKey, journal }).start(request, { idempotencyKey: "order-18" }));
+  expect((await start()).code).toBe("credits");
+  for (let i = 0; i < 2; i++) expect(await start()).toMatchObject({ code: "unknown", attempt: "order-18" });
+  expect(posts()).toHaveLength(2);
+});
+
+/** A service that loses its first reply to a start, and then says of its keys what `lifetime` is. */
+function forgetful(lifetime: () => string | undefined): Answer {
+  const next = honest();
+  let starts = 0;
+  return (call, response) => {
+    const seconds = lifetime();
+    if (seconds !== undefined) response.setHeader("Idempotency-Key-Lifetime", seconds);
+    if (call.method === "POST" && starts++ === 0) return void response.socket?.resetAndDestroy();
+    next(call, response);
+  };
+}
+
+test("an unclear start with a key is sent again to a service that says it knows the key, and has its id then", async () => {
+  const { client, posts } = await createWorld(forgetful(() => "86400"));
+  const { id } = await client.start(request, { idempotencyKey: "order-19" });
+  expect(id).toBe("1b4e28ba-2fa1-41d2-883f-0016d3cca427");
+  expect(posts().map(({ headers }) => headers["idempotency-key"])).toEqual(["order-19", "order-19"]);
+});
+
+test.each([
+  ["another process has left it unclear", "86400", undefined],
+  ["it knows keys no longer than that", "600", "unknown"],
+])("a start whose key is unclear in the journal, and %s", async (_, seconds, code) => {
+  let lifetime: string | undefined;
+  const { folder, baseUrl, posts } = await createWorld(forgetful(() => lifetime));
+  const start = () =>
+    createClient({ baseUrl, apiKey, journal: join(folder, "journal.jsonl") }).start(request, {
+      idempotencyKey: "order-20",
+    });
+  expect((await failureOf(start())).code).toBe("unknown");
+  expect(posts()).toHaveLength(1);
+  lifetime = seconds;
+  if (code !== undefined) expect((await failureOf(start())).code).toBe(code);
+  else expect(await start()).toMatchObject({ attempt: "order-20", id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427" });
+  expect(posts()).toHaveLength(code === undefined ? 2 : 1);
+  if (code === undefined) expect((await start()).isEarlier).toBe(true);
+});
+
+test("a start that is sent again with its key, and refused, stays unclear", async () => {
+  const answers: Answer[] = [
+    (_, response) => void response.socket?.resetAndDestroy(),
+    (_, response) => send(response, 402, { error: "no credits" }),
+  ];
+  const { client, posts } = await createWorld((call, response) => {
+    response.setHeader("Idempotency-Key-Lifetime", "86400");
+    if (call.method === "GET") return send(response, 404, { error: "not found" });
+    (answers.shift() ?? answers[0] ?? ((_, last) => send(last, 402, { error: "no credits" })))(call, response);
+  });
+  const error = await failureOf(client.start(request, { idempotencyKey: "order-21" }));
+  expect(error).toMatchObject({ code: "unknown", attempt: "order-21" });
+  expect(new Set(posts().map(({ headers }) => headers["idempotency-key"]))).toEqual(new Set(["order-21"]));
+}, 60_000);
+
+test("a video as bytes, and to a stream that gets nothing before it is whole", async () => {
+  const { client } = await createWorld(honest());
+  const { id } = await client.start(request);
+  const { bytes, status } = await client.download(id, { to: "bytes" });
+  expect([Buffer.from(bytes), status]).toEqual([Buffer.from(video), "completed"]);
+  const received: Uint8Array[] = [];
+  let isClosed = false;
+  const to = new WritableStream<Uint8Array>({
+    write: (chunk) => void received.push(chunk),
+    close() {
+      isClosed = true;
+    },
+  });
+  await client.download(id, { to });
+  expect([Buffer.concat(received), isClosed]).toEqual([Buffer.from(video), true]);
+});
+
+test("a stream that breaks is `output`, and a video that is cut reaches no stream", async () => {
+  const { client } = await createWorld(honest());
+  const { id } = await client.start(request);
+  const broken = new WritableStream({
+    write: () => {
+      throw new Error("gone");
+    },
+  });
+  expect((await failureOf(client.download(id, { to: broken }))).code).toBe("output");
+
+  const cutting = await createWorld((call, response) => {
+    if (!call.url.endsWith(".mp4")) return honest()(call, response);
+    response.writeHead(200, { "Content-Length": video.length }).write(video.subarray(0, 10));
+    response.destroy();
+  });
+  const written: unknown[] = [];
+  const to = new WritableStream({ write: (chunk) => void written.push(chunk) });
+  const how = { timeoutMs: 3_000, intervalMs: 1_000 };
+  await failureOf(
+    cutting.client.download(
+      (await cutting.client.start(request)).id,
+      { to },
+      { ...how, signal: AbortSignal.timeout(4_000) },
+    ),
+  );
+  expect(written).toEqual([]);
+});
+
+test("an error has the request's name and its reply's headers, without cookies", async () => {
+  const { client } = await createWorld((_, response) => {
+    response.setHeader("X-Request-Id", "req-7").setHeader("Set-Cookie", "a=canary");
+    send(response, 400, { error: "no such model" });
+  });
+  const error = await failureOf(client.start(request));
+  expect(error).toMatchObject({ code: "rejected", httpStatus: 400, requestId: "req-7" });
+  expect(JSON.stringify(error.headers)).not.toContain("canary");
+});
+
+test("close ends what is under way, and lets go of it", async () => {
+  const { client, folder, baseUrl } = await createWorld((call, response) =>
+    call.method === "POST" ? honest()(call, response) : send(response, 200, { id: "x", status: "processing" }),
+  );
+  const journal = join(folder, "journal.jsonl");
+  const other = createClient({ baseUrl, apiKey, journal });
+  const following = failureOf(other.generate(request));
+  while ((await client.status("x").catch(() => undefined)) && (await other.generations.list()).length === 0);
+  await other.close();
+  expect((await following).name).toBe("AbortError");
+  expect((await failureOf(other.status("x"))).name).toBe("AbortError");
+  expect(readdirSync(folder).filter((name) => name.includes("lease"))).toEqual([]);
+});
+
+test("what was left is listed, and gone on with", async () => {
+  const { client, folder, baseUrl, posts } = await createWorld(honest());
+  expect((await failureOf(client.generations.list())).code).toBe("usage");
+  const create = () => createClient({ baseUrl, apiKey, journal: join(folder, "journal.jsonl") });
+  const { id, attempt } = await create().start(request);
+  expect(await create().generations.list()).toMatchObject([{ id, attempt, status: "processing", request }]);
+  expect(await create().generations.get(id)).toMatchObject({ attempt });
+  expect(await create().generations.get("another")).toBeUndefined();
+  expect(await create().generations.resume()).toEqual([{ id, attempt, file: undefined, error: undefined }]);
+  expect(await create().generations.resume()).toEqual([]);
+  expect(posts()).toHaveLength(1);
+});
+
+test("images are paths, addresses and bytes; what the service may not know goes into extra", async () => {
+  const { client, folder, posts } = await createWorld(honest());
+  const png = Buffer.from("\x89PNG\r\n\x1a\nrest", "latin1");
+  writeFileSync(join(folder, "fox.png"), png);
+  const address = `data:image/png;base64,${png.toString("base64")}`;
+  for (const image of [png, join(folder, "fox.png"), new URL("https://images.example/fox.png")])
+    await client.start({ ...request, duration: 5, images: [image], extra: { seed: 7 } });
+  const sent = { ...request, duration: 5, seed: 7 };
+  const images = [address, address, "https://images.example/fox.png"];
+  expect(posts().map(({ body }) => JSON.parse(body))).toEqual(images.map((imageUrl) => ({ ...sent, imageUrl })));
+  const bad = [{ imageURL: "x" }, { duration: "5" }, { images: [Buffer.from("text")] }, { aspectRatio: "wide" }];
+  for (const fields of bad) {
+    const typed = { ...request, ...fields } as unknown as GenerationRequest;
+    expect((await failureOf(client.start(typed))).code).toBe("usage");
+  }
+  expect(posts()).toHaveLength(3);
+});
+
+test("a fetch of the program's own: what it rejects with counts as sent, unless it says that it was not", async () => {
+  const { baseUrl, posts, folder } = await createWorld(honest());
+  const withFetch = (fetch: typeof globalThis.fetch) => createClient({ baseUrl, apiKey, fetch });
+  const done = await withFetch(fetch).generate(request, { output: `${folder}/` });
+  expect([readFileSync(done.file ?? ""), posts()[0]?.headers.authorization]).toEqual([
+    Buffer.from(video),
+    `Bearer ${apiKey}`,
+  ]);
+  const reject = (sent: boolean | undefined) => () =>
+    Promise.reject(Object.assign(new Error("ECONNREFUSED"), { sent }));
+  expect((await failureOf(withFetch(reject(undefined)).start(request))).code).toBe("unknown");
+  const signal = AbortSignal.timeout(300);
+  expect(await failureOf(withFetch(reject(false)).start(request, { signal }))).toMatchObject({
+    ...{ name: "AbortError", message: expect.stringContaining("Nothing was sent") },
+  });
+  expect(posts()).toHaveLength(1);
+});
+
+test("address, key and journal are those of the environment", async () => {
+  const { baseUrl, folder, posts } = await createWorld(honest());
+  for (const [name, value] of Object.entries({ VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey, VIDGEN_HOME: folder }))
+    vi.stubEnv(name, value);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const { attempt } = await createClient({ journal: true }).start(request);
+  expect(posts()[0]?.headers.authorization).toBe(`Bearer ${apiKey}`);
+  expect(readFileSync(join(folder, "journal.jsonl"), "utf8")).toContain(attempt);
+  vi.unstubAllEnvs();
+});
+
+test("a callback is read when its signature is good, in the web's form and in Node's", async () => {
+  const secret = `whsec_${Buffer.from("a secret of 24 bytes or so").toString("base64")}`;
+  const body = JSON.stringify({ id: "x", status: "completed", video_url: "https://media.example/x.mp4" });
+  const sign = (date: Date) => ({
+    "Webhook-Id": "msg_1",
+    "Webhook-Timestamp": String(Math.floor(date.getTime() / 1_000)),
+    "Webhook-Signature": new Webhook(secret).sign("msg_1", date, body),
+  });
+  const headers = sign(new Date());
+  const event = { id: "x", status: "completed", videoUrl: "https://media.example/x.mp4", webhookId: "msg_1" };
+  const request = new Request("http://app.example/", { method: "POST", headers, body });
+  expect(await verifyCallback(request, secret)).toMatchObject(event);
+  expect(await verifyCallback({ headers, body: Buffer.from(body) }, secret)).toMatchObject(event);
+  const old = sign(new Date(Date.now() - 6 * 60_000));
+  const forged = [
+    { headers, body: body.replace("x.mp4", "y.mp4") },
+    { headers: old, body },
+    { headers: {}, body },
+  ];
+  for (const each of forged) expect((await failureOf(verifyCallback(each, secret))).code).toBe("auth");
+  expect((await failureOf(verifyCallback({ headers, body }, "no secret!"))).code).toBe("usage");
 });

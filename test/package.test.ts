@@ -1,11 +1,21 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { whileServing } from "./soak/serve.ts";
 
 // The package as npm packs it, installed in an empty folder. npm asks the registry for a dependency only when its cache has none.
 
@@ -23,17 +33,18 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function run(command: string, argv: string[], cwd = folder) {
-  const { NODE_EXTRA_CA_CERTS: _, ...env } = process.env;
-  return promisify(execFile)(command, argv, { cwd, env: { ...env, VIDGEN_HOME: join(folder, "home") } });
+function run(command: string, argv: string[], cwd = folder, variables: Record<string, string> = {}) {
+  const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;
+  const env = { ...inherited, VIDGEN_HOME: join(folder, "home"), ...variables };
+  return promisify(execFile)(command, argv, { cwd, env });
 }
 
 const tool = (name: string) => join(root, "node_modules", name);
 
-test("depends on its WebAssembly packages alone, and nothing runs a script when it is installed", () => {
+test("depends on its WebAssembly packages and undici alone, and nothing runs a script when it is installed", () => {
   const { packages } = JSON.parse(readFileSync(join(folder, "node_modules/.package-lock.json"), "utf8"));
   const names = Object.keys(packages).map((path) => path.replace("node_modules/", ""));
-  const own = ["@cwasm/webp", "@resvg/resvg-wasm", "h264-mp4-encoder", "node-sqlite3-wasm", "vidgen"];
+  const own = ["@cwasm/webp", "@resvg/resvg-wasm", "h264-mp4-encoder", "node-sqlite3-wasm", "undici", "vidgen"];
   expect(names).toEqual(["@canvas/image-data", ...own]);
   expect(Object.values(packages)).not.toContainEqual(expect.objectContaining({ hasInstallScript: true }));
   // `prepare` counts as one: npm warns about it at each installation.
@@ -84,9 +95,57 @@ test("gives the library, with types that need no other package, not even Node's"
   for (const name of ["use.ts", "use.cts"]) writeFileSync(join(folder, name), `${code}${wrong}export { id, no };\n`);
   const flags = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom"];
   await run(process.execPath, [tool("typescript/bin/tsc"), ...flags, "use.ts", "use.cts"]);
-  const both = `import("vidgen").then(({ VidgenError }) => console.log(VidgenError.name, VidgenError === require("vidgen").VidgenError))`;
-  expect((await run(process.execPath, ["-e", both])).stdout).toBe("VidgenError true\n");
 });
+
+test("import and require give one library, and nothing else happens", async () => {
+  const script = `
+    const { basename } = require("node:path");
+    const isOwn = (name) => name !== "__zod_globalConfig";
+    const state = () =>
+      JSON.stringify([process.getActiveResourcesInfo(), process.eventNames(), Object.keys(globalThis).filter(isOwn)]);
+    const before = state();
+    const required = require("vidgen");
+    const afterRequire = state();
+    import("vidgen").then(async (imported) => {
+      const { VidgenError } = imported;
+      const names = Object.keys(required).every((name) => imported[name] === required[name]);
+      const { vidgen } = await import("vidgen/ai-sdk");
+      console.log(before === afterRequire, names, new imported.VidgenError("bug", "x") instanceof required.VidgenError);
+      console.log(Object.keys(required).sort().join(), Object.keys(imported).sort().join(), vidgen("ray-3").modelId);
+      console.log(Object.keys(require.cache).map((file) => basename(file)).join());
+    });`;
+  const names = "VidgenError,createClient,defaultModel,models,verifyCallback";
+  const { stdout } = await run(process.execPath, ["-e", script]);
+  expect(stdout).toBe(`true true true\n${names} ${names} ray-3\nindex.cjs\n`);
+});
+
+test("the programs of its page do what they say, in strict TypeScript, as ES modules and in CommonJS", async () => {
+  const programs = [...read("src/docs/library.md").matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)];
+  const place = join(folder, "programs");
+  mkdirSync(place);
+  const written = programs.map(([, language, code = ""], index) => {
+    const name = `program-${index}`;
+    writeFileSync(join(place, `${name}.${language === "js" ? "cjs" : "ts"}`), code);
+    return { name, isTyped: language === "ts" };
+  });
+  // What the one for the AI SDK needs besides.
+  mkdirSync(join(folder, "node_modules/@types"));
+  for (const name of ["ai", "@ai-sdk", "@types/node"])
+    symlinkSync(tool(name), join(folder, "node_modules", name), "junction");
+  const typed = written.filter(({ isTyped }) => isTyped).map(({ name }) => name);
+  const flags = ["--strict", "--module", "nodenext", "--target", "es2022", "--lib", "es2022,dom", "--skipLibCheck"];
+  await run(process.execPath, [tool("typescript/bin/tsc"), ...flags, ...typed.map((name) => `${name}.ts`)], place);
+  await whileServing(join(place, "served"), [], async ({ base_url, api_key }) => {
+    const variables = { VIDGEN_BASE_URL: base_url, VIDGEN_API_KEY: api_key };
+    for (const { name, isTyped } of written) {
+      const { stdout } = await run(process.execPath, [`${name}.${isTyped ? "js" : "cjs"}`], place, variables);
+      expect(stdout, name).toMatch(/^[0-9a-f-]{36}( .*\.mp4)?$/m);
+    }
+  });
+  const videos = ["fox.mp4", "snow.mp4", ...readdirSync(join(place, "clips")).map((file) => `clips/${file}`)];
+  expect(videos).toHaveLength(3);
+  for (const video of videos) expect(readFileSync(join(place, video)).toString("latin1", 4, 8)).toBe("ftyp");
+}, 90_000);
 
 test("brings the notices of what it holds", () => {
   const notices = read("dist/THIRD_PARTY_NOTICES.txt");
@@ -99,7 +158,9 @@ test("publint and arethetypeswrong find nothing", async () => {
   const [tarball = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
   await run(process.execPath, [tool("publint/src/cli.js"), "run", join(folder, tarball), "--strict"]);
   const attw = tool("@arethetypeswrong/cli/dist/index.js");
-  await run(process.execPath, [attw, join(folder, tarball)]);
+  await run(process.execPath, [attw, join(folder, tarball), "--exclude-entrypoints", "ai-sdk"]);
+  // The package ai is ESM alone.
+  await run(process.execPath, [attw, join(folder, tarball), "--entrypoints", "ai-sdk", "--profile", "esm-only"]);
 });
 
 function read(path: string): string {

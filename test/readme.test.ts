@@ -127,15 +127,33 @@ function namesOf({ short, long }: { short: string | null; long: string | null })
   return [short, long];
 }
 
-test("the CI recipes run the vidgen of the lock file, and give the key to no other step", () => {
-  const ci = readPage("ci").text;
-  const recipes = [...ci.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, recipe = ""]) => recipe);
-  for (const recipe of recipes) {
-    expect(recipe).toMatch(/^ {6}- run: npm ci --ignore-scripts$/m);
-    expect(recipe).not.toContain("npx");
-    const steps = recipe.split(/^ {6}- /m).filter((step) => step.includes("VIDGEN_API_KEY"));
-    expect(steps).toEqual([expect.stringMatching(/^run: node_modules\/.bin\/vidgen (generate|batch) /)]);
+const recipes = [...readPage("ci").text.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, recipe = ""]) => recipe);
+
+/** The steps of a workflow, or of an action, that have the text. */
+function stepsWith(text: string, workflow: string): string[] {
+  return workflow.split(/^ +- (?=run|uses|id)/m).filter((step) => step.includes(text));
+}
+
+test("the CI recipes run the vidgen of a commit or of the lock file, and give the key to no other step", () => {
+  const [action, batch, lockFile, ...others] = recipes;
+  for (const recipe of [action, batch]) {
+    const uses = /^uses: you\/vidgen\/\.github@[0-9a-f]{40}\n {8}with:\n(?: {10}\w.*\n){3,4}$/;
+    expect(stepsWith("VIDGEN_API_KEY", recipe ?? "")).toEqual([expect.stringMatching(uses)]);
   }
-  expect(recipes).toHaveLength(2);
-  expect(ci).toContain(`vidgen-${packageJson.version}.tgz`);
+  expect(lockFile).toMatch(/^ {6}- run: npm ci --ignore-scripts$/m);
+  expect(stepsWith("VIDGEN_API_KEY", lockFile ?? "")).toEqual([
+    expect.stringMatching(/^run: node_modules\/.bin\/vidgen generate /),
+  ]);
+  expect(others).toEqual([]);
+  expect(recipes.join()).not.toContain("npx");
+  expect(readPage("ci").text).toContain(`vidgen-${packageJson.version}.tgz`);
+});
+
+test("the container is started with flags that serve has", async () => {
+  const serve = (await help()).commands.find(({ name }: { name: string }) => name === "serve");
+  const read = (file: string) => readFileSync(new URL(`.github/${file}`, root), "utf8");
+  const lines = `${read("Containerfile")}${read("compose.yaml")}`.match(/^(ENTRYPOINT|CMD| +command:).*/gm) ?? [];
+  expect(lines).toHaveLength(4);
+  const used = lines.join().match(/--[a-z-]+/g) ?? [];
+  expect(serve.flags.flatMap(namesOf)).toEqual(expect.arrayContaining(used));
 });

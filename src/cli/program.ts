@@ -16,6 +16,7 @@ const commands = {
   login: async () => (await import("./commands/login.ts")).addLogin,
   logout: async () => (await import("./commands/logout.ts")).addLogout,
   serve: async () => (await import("./commands/serve.ts")).addServe,
+  accounts: async () => (await import("./commands/accounts.ts")).addAccounts,
   listen: async () => (await import("./commands/listen.ts")).addListen,
   mcp: async () => (await import("./commands/mcp.ts")).addMcp,
   doctor: async () => (await import("./commands/doctor.ts")).addDoctor,

@@ -111,5 +111,7 @@ function unwritableJournal(error: VidgenError): Journal {
     throw error;
   };
   const writing = { append: refuse, lock: refuse, hold: refuse, isHeld: refuse, forget: refuse };
-  return { path: "", ...writing, entries: async () => [], entriesOf: async () => [], findLast: async () => undefined };
+  const nothing = async () => [];
+  const reading = { entries: nothing, entriesOf: nothing, attemptsOf: nothing, findLast: async () => undefined };
+  return { path: "", ...writing, ...reading };
 }

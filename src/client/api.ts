@@ -14,7 +14,11 @@ export type Api = {
   status(id: string, signal: AbortSignal): Promise<Reply>;
   /** POST /api/cancel, which `vidgen serve` has and the interface has not: safe to repeat. Rejects as `fetch` does. */
   cancel(id: string, signal: AbortSignal): Promise<Reply>;
+  /** /accounts, which `vidgen serve` has for its owner: reads without a body. Rejects as `fetch` does. */
+  accounts(path: string, request: AccountsRequest): Promise<Reply>;
 };
+
+export type AccountsRequest = { body?: object | undefined; key?: string | undefined; signal: AbortSignal };
 
 /** The service's endpoints over `fetch`. The key goes to `baseUrl` and nowhere else: redirects are not followed. */
 export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io["fetch"] }): Api {
@@ -31,11 +35,16 @@ export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io[
     start: (request, attempt, signals) => send("/api/generate", { ...signals, ...startInit(request, attempt) }),
     status: (id, signal) => send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal }),
     cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}`, { method: "POST", signal }),
+    accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),
   };
 }
 
 /** The start request as it is sent, the key left out. */
 export function startInit(request: StartRequest, attempt: string) {
-  const headers = { "Content-Type": "application/json", "Idempotency-Key": attempt };
-  return { method: "POST", headers, body: JSON.stringify(request) };
+  return postInit(request, attempt);
+}
+
+function postInit(body: object, key: string | undefined) {
+  const headers = { "Content-Type": "application/json", ...(key !== undefined && { "Idempotency-Key": key }) };
+  return { method: "POST", headers, body: JSON.stringify(body) };
 }

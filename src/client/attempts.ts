@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { VidgenError } from "../errors.ts";
+import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { isLoopback } from "./credentials.ts";
 import { type Entry, isOpen } from "./history.ts";
@@ -21,7 +21,13 @@ export type Choice =
   /** A live process is starting it, or one elsewhere may have ended: another look tells. */
   | { kind: "wait"; entry: Entry }
   /** `dismissed` are passed over for good; `older` is still open, but too old to be resumed. */
-  | { kind: "new"; dismissed: Entry[]; older?: StartedEntry | undefined };
+  | {
+      kind: "new";
+      dismissed: Entry[];
+      older?: StartedEntry | undefined;
+      /** It may have been charged already, and the service knows its key. */
+      mayBeCharged?: boolean;
+    };
 
 export type Wanted = {
   /** As the journal keeps it. */
@@ -34,6 +40,8 @@ export type Wanted = {
   isPreview?: boolean | undefined;
   now: Date;
   isHeld(holder: string): Promise<boolean | "unsure">;
+  /** Whether the service has said that it knows the key of an unclear start. */
+  keepsKeys?: boolean | undefined;
 };
 
 /** How long an interrupted run is the same run. */
@@ -82,6 +90,27 @@ export async function chooseAttempt(entries: readonly Entry[], wanted: Wanted): 
     .map(({ entry }) => entry)
     .find(isStarted);
   return { kind: "new", dismissed, older };
+}
+
+/**
+ * Chooses from the attempts with the name that a program gave its start, newest first: it stands for one start for ever, whatever has become of
+ * that. One that certainly was not charged may be sent again. Throws `unknown` as `chooseAttempt` does, and `usage` for another request.
+ */
+export async function chooseNamed(
+  entries: readonly Entry[],
+  { request, isHeld, keepsKeys }: Pick<Wanted, "request" | "isHeld" | "keepsKeys">,
+): Promise<Choice> {
+  const entry = entries.find(({ dismissed }) => !dismissed);
+  if (entry === undefined) return { kind: "new", dismissed: [] };
+  const { attempt, id, status } = entry;
+  if (!isDeepStrictEqual(entry.request, request))
+    throw usage(`The idempotency key ${attempt} was used for another request. Nothing was sent.`);
+  if (id !== undefined && status !== "refused" && status !== "unknown")
+    return { kind: "resume", entry: { ...entry, id } };
+  if (status === "unsent" || (status === "refused" && id === undefined)) return { kind: "new", dismissed: [] };
+  if (status === "starting" && !(await hasEnded(entry, isHeld))) return { kind: "wait", entry };
+  if (keepsKeys) return { kind: "new", dismissed: [], mayBeCharged: true };
+  throw unclearError(entry);
 }
 
 /** A preview is not the same as a real video; where one of them is not known they may be the same. */

@@ -3,6 +3,7 @@ import type { Io } from "../io.ts";
 import {
   type Choice,
   chooseAttempt,
+  chooseNamed,
   type Earlier,
   hasRecent,
   isHeldBy,
@@ -10,7 +11,7 @@ import {
   type Wanted,
 } from "./attempts.ts";
 import type { Claim, ClaimOptions, Claims } from "./claims.ts";
-import type { Entry, JournalLine } from "./history.ts";
+import type { JournalLine } from "./history.ts";
 import type { FileIdentity } from "./identity.ts";
 import type { Hold, Journal } from "./journal.ts";
 import type { StartRequest } from "./schema.ts";
@@ -19,6 +20,11 @@ import { isExistsError } from "./target.ts";
 export type BeginOptions = Pick<ClaimOptions, "overwrite"> & {
   /** Where the video is to be saved, as it was typed. */
   outputPath?: string | undefined;
+  /**
+   * The name of the attempt, and its Idempotency-Key: up to 255 letters, digits and `_.:~+/=@-`. With a journal it stands for one start for
+   * ever, whatever `earlier` says; without, another one each time.
+   */
+  idempotencyKey?: string | undefined;
   /** The caller does not wait for the generation, so a later run does not resume it. */
   noWait?: boolean | undefined;
   /** The results file of the batch, and the row, that it is started for; and the file that has the row, where there is one. */
@@ -40,6 +46,10 @@ type Begun = {
 /** A new attempt, which is written down and is to be sent. */
 export type NewAttempt = Begun & {
   kind: "new";
+  /** Whether a program has named it: the name is its key, for ever. */
+  isNamed: boolean;
+  /** Whether an earlier request with its key may have been charged, and the service knows its keys. */
+  mayBeCharged?: boolean | undefined;
   /** An attempt at the same that is still open, but too old to be resumed. */
   older: StartedEntry | undefined;
 };
@@ -63,7 +73,11 @@ type BeginDependencies = {
   journal: Omit<Journal, "path">;
   /** Those of this service. */
   entries: Journal["entries"];
+  /** Those of this service and account. */
+  attemptsOf: Journal["attemptsOf"];
   claims: Claims;
+  /** Whether the service has said that it knows the key of an unclear start. */
+  keepsKeys?: boolean | undefined;
   onNote(text: string): void;
 };
 
@@ -82,11 +96,14 @@ const waitingNote =
  * been charged, `not_found` when the service has lost the generation of one, `output` when the place or the journal cannot be written, or
  * the signal's reason.
  */
-export function begin(
+export async function begin(
   request: StartRequest,
   options: Options & { earlier: Earlier },
   io: BeginIo,
 ): Promise<NewAttempt | ResumedAttempt> {
+  const { idempotencyKey } = options;
+  if (idempotencyKey !== undefined && !/^[\w.:~+/=@-]{1,255}$/.test(idempotencyKey))
+    throw usage("The idempotency key must be 1 to 255 letters, digits or _.:~+/=@-.");
   return underLock(options, io, async (locked) => {
     const { record, recordedPath: outputPath, earlier, mcp, isPreview } = options;
     const wanted = {
@@ -97,8 +114,12 @@ export function begin(
       isPreview,
       now: io.date(),
       isHeld: options.journal.isHeld,
+      keepsKeys: options.keepsKeys,
     };
-    const choice = await choose(wanted, options.entries);
+    const choice =
+      idempotencyKey === undefined
+        ? await choose(wanted, options.entries)
+        : await chooseNamed(await options.attemptsOf(idempotencyKey), wanted);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "resume") return resume(request, choice.entry, { ...options, ...locked });
     return startAnew(request, choice, { ...options, ...locked }, io);
@@ -140,12 +161,12 @@ async function underLock<Result>(
  */
 async function startAnew(
   request: StartRequest,
-  { dismissed, older }: { dismissed: readonly Entry[]; older?: StartedEntry | undefined },
+  { dismissed, older, mayBeCharged }: Omit<Choice & { kind: "new" }, "kind">,
   options: Options & Locked,
   io: BeginIo,
 ): Promise<NewAttempt | undefined> {
   const { journal, claims, outputPath, hold, overwrite, batch } = options;
-  const [attempt, at] = [io.uuid(), io.date().toISOString()];
+  const [attempt, at] = [options.idempotencyKey ?? io.uuid(), io.date().toISOString()];
   const claiming = { overwrite, id: undefined, entry: undefined, words: request, resume: true, hold };
   const target = outputPath === undefined ? undefined : await claims.claim(outputPath, claiming);
   if (outputPath !== undefined && !target) return undefined;
@@ -176,7 +197,8 @@ async function startAnew(
     await target?.release();
     throw error;
   }
-  return { kind: "new", attempt, at, older, target, release: releaseBoth(target, hold) };
+  const isNamed = options.idempotencyKey !== undefined;
+  return { kind: "new", attempt, isNamed, mayBeCharged, at, older, target, release: releaseBoth(target, hold) };
 }
 
 /** Claims an earlier attempt, so that no other process resumes it, unless its video is saved already. */

@@ -2,6 +2,7 @@ import { resolve } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io, Machine } from "../io.ts";
+import type { Accounts } from "./accounts.ts";
 import { createApi } from "./api.ts";
 import type { Earlier } from "./attempts.ts";
 import { type BeginOptions, begin, beginNew, type NewAttempt, type ResumedAttempt } from "./begin.ts";
@@ -16,6 +17,7 @@ import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
 import { pollUntilAnswered } from "./poll.ts";
 import { type Prices, readPrices } from "./price.ts";
+import { backoffMs } from "./retry.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
 import { type End, type StartOptions, start } from "./start.ts";
@@ -100,6 +102,8 @@ export type Client = {
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /** Cancels a generation, where its service can, and writes it down as failed. Rejects as `cancel` does. */
   cancel(id: string, options: { signal: AbortSignal }): Promise<Cancelled>;
+  /** The accounts of a `vidgen serve`, for its owner's key. */
+  accounts(options: { signal: AbortSignal }): Promise<Accounts>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
   follow(id: string, options: ClientFollowOptions): Promise<Completed>;
   /** Claims the place for a video before anything is paid: a file, a folder or a template. Rejects with `output` where it cannot be written. */
@@ -118,6 +122,16 @@ export type Client = {
 
 /** For this long after a generation has completed its video may be downloaded, however little of the time to wait is left. */
 const downloadMs = 5 * 60_000;
+
+/** No generation has this id. */
+const noGeneration = "00000000-0000-4000-8000-000000000000";
+
+/** By so much the clocks of a client and a service may differ. */
+const clockErrorSeconds = 600;
+
+/** How often an unclear start is sent again with its key, within some 8 s: a later call may go on with it. */
+const settleLimit = 4;
+const lookMs = 10_000;
 
 /** How many generations that nobody follows a client remembers to have started, and how many doubts it has told. */
 const maxRemembered = 1_000;
@@ -140,8 +154,35 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   /** The doubts that were told: the same request may be started a thousand times. */
   const doubted = new Map<string, true>();
 
+  /**
+   * Whether the service says that a start with the key of one that was sent at this time (ISO 8601) is the same start: it is asked now, for
+   * nothing, since another service may have been at this address.
+   */
+  async function keepsKey(at: string, signal: AbortSignal): Promise<boolean> {
+    const limit = io.limit(lookMs, signal, new Error("no answer"));
+    const asked = api.status(noGeneration, limit.signal).finally(limit.clear);
+    const reply = await asked.catch(() => undefined);
+    const seconds = Number(reply?.headers?.["idempotency-key-lifetime"] ?? 0);
+    return (io.date().getTime() - Date.parse(at)) / 1_000 < seconds - clockErrorSeconds;
+  }
+
   async function sendUntilKnown(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {
-    const { attempt, at } = begun;
+    const end = await sendOnce(request, begun, how);
+    if (!begun.isNamed) return end;
+    let settled = end;
+    for (let failures = 0; settled.kind === "unknown" && failures < settleLimit; failures++) {
+      const isWaitedFor = await io.sleep(backoffMs(failures, io.random()), how.signal).then(
+        () => true,
+        () => false,
+      );
+      if (!isWaitedFor || !(await keepsKey(begun.at, how.signal))) return end;
+      settled = await sendOnce(request, { ...begun, mayBeCharged: true }, how);
+    }
+    return settled;
+  }
+
+  async function sendOnce(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {
+    const { attempt, at, mayBeCharged } = begun;
     for (const doubt of how.tellsDoubts === false ? [] : findDoubts(request)) {
       if (!doubted.has(doubt)) onNote(`${doubt} Sent as typed.`);
       remember(doubted, doubt, true);
@@ -151,7 +192,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const isOther = (entry: Entry) => !isPaidBy(account, entry) || !isDeepStrictEqual(entry.request, record);
     const isForeign = async (id: string) =>
       (await entriesOf(id)).some((entry) => entry.attempt !== attempt && isOther(entry));
-    const end = await start(api, request, { ...how, leave, attempt, isForeign, journal, onNote }, io);
+    const end = await start(api, request, { ...how, leave, attempt, mayBeCharged, isForeign, journal, onNote }, io);
     if (end.kind !== "accepted") return { ...end, error: explainKey(end.error) };
     const { generation, remaining_credits } = end.started;
     const entry = { attempt, at, base_url: service, account, request: record, remaining_credits };
@@ -174,12 +215,21 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const record = redactValue(recordOf(request), redact);
     const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
     const known = { baseUrl: service, account, record, recordedPath, isPreview: isPreview(request.model) };
-    return { ...how, ...known, journal, entries, claims, onNote };
+    return { ...how, ...known, journal, entries, attemptsOf, claims, onNote };
   };
+
+  /** Whether the error is that of a name whose start is unclear, and the service tells by the name what has become of it. */
+  async function isSettled(error: unknown, { idempotencyKey, signal }: BeginOptions): Promise<boolean> {
+    if (idempotencyKey === undefined || asVidgenError(error).attempt !== idempotencyKey) return false;
+    const oldest = (await attemptsOf(idempotencyKey)).at(-1);
+    return oldest !== undefined && keepsKey(oldest.at, signal);
+  }
 
   const isOurs = (entry: Entry) => entry.base_url === service;
   const entries: Journal["entries"] = async (goOn) => (await journal.entries(goOn)).filter(isOurs);
   const entriesOf = async (id: string) => (await journal.entriesOf(id)).filter(isOurs);
+  const attemptsOf = async (name: string) =>
+    (await journal.attemptsOf(name)).filter((entry) => isOurs(entry) && isPaidBy(account, entry));
   const find = async (id: string) => fresh.get(id) ?? (await entriesOf(id))[0];
   /** Appends a line about what has happened already, so a failure to write is only a note. */
   const record = (line: JournalLine) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
@@ -305,7 +355,11 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     isPreview,
     redact,
     async begin(request, how) {
-      const begun = await begin(request, { ...forBegin(request, how), earlier: how.earlier }, io);
+      const options = { ...forBegin(request, how), earlier: how.earlier };
+      const begun = await begin(request, options, io).catch(async (error) => {
+        if (!(await isSettled(error, how))) throw error;
+        return begin(request, { ...options, keepsKeys: true }, io);
+      });
       return begun.kind === "resumed" ? begun : ready(request, begun);
     },
     beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
@@ -316,6 +370,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       fresh.delete(id);
       return cancelled;
     },
+    accounts: async (how) => (await import("./accounts.ts")).createAccounts(api, how, io),
     follow: followAndRecord,
     claim,
     async download(id, output, how) {

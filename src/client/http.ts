@@ -53,7 +53,8 @@ export function createFetch(env: Io["env"], { nodeVersion = "" } = {}): Io["fetc
 
 async function loadAgents(env: Io["env"], nodeVersion: string) {
   if (nodeVersion.startsWith("20.")) keepParserUnoptimized();
-  const { Agent, EnvHttpProxyAgent, Pool } = await import("undici");
+  // By its file: Bun has a module of its own under the name "undici", without what is needed here.
+  const { Agent, EnvHttpProxyAgent, Pool } = await import("undici/index.js");
   // Loaded before there is a body: what came of one is lost when it breaks off before it is read.
   const { decodeBody } = await import("./content-coding.ts");
   const clientFactory = (proxy: URL, options: object) => failOnce(new Pool(proxy, options));

@@ -14,20 +14,23 @@ type ReadOptions = {
 
 /**
  * The images of a request as they are sent: addresses as they are, and a local file, named by a path or a `file:` URL, as a `data:` URL,
- * which is an assumption about the service. Throws `usage` for a file that is no PNG, JPEG or WebP, or cannot be read, for a word that is
+ * which is an assumption about the service; so are the bytes of one. Throws `usage` for a file that is no PNG, JPEG or WebP, or cannot be read, for a word that is
  * neither an address nor a file, and for more than 20 MB of files in all.
  */
-export async function readImages(images: readonly string[], { onNote }: ReadOptions = {}): Promise<string[]> {
+export async function readImages(
+  images: readonly (string | Uint8Array)[],
+  { onNote }: ReadOptions = {},
+): Promise<string[]> {
   const files: string[] = [];
   let size = 0;
   const sent: string[] = [];
   for (const image of images) {
-    if (/^(https?|data):/i.test(image)) {
+    if (typeof image === "string" && /^(https?|data):/i.test(image)) {
       sent.push(image);
       continue;
     }
-    const { format, bytes } = await readLocal(image, size);
-    files.push(image);
+    const { format, bytes } = typeof image === "string" ? await readLocal(image, size) : checkBytes(image, size);
+    files.push(typeof image === "string" ? image : "An image");
     size += bytes.length;
     sent.push(`data:image/${format};base64,${bytes.toString("base64")}`);
   }
@@ -52,13 +55,9 @@ async function readLocal(image: string, before: number): Promise<{ format: Forma
       if (stats.isDirectory()) throw refuse("it is a folder");
       if (!stats.isFile()) throw refuse(noFile);
       if (stats.size === 0) throw refuse("it is empty");
-      const total = before + stats.size;
-      if (total > maxBytes)
-        throw refuse(`with it the images have ${formatBytes(total)}, and may have ${maxBytes / 1_000_000} MB in all`);
+      checkTotal(before + stats.size, refuse);
       const bytes = await file.readFile();
-      const format = formatOf(bytes);
-      if (format === undefined) throw refuse("it is not a PNG, JPEG or WebP");
-      return { format, bytes };
+      return { format: checkFormat(bytes, refuse), bytes };
     } finally {
       await file.close();
     }
@@ -66,6 +65,26 @@ async function readLocal(image: string, before: number): Promise<{ format: Forma
     if (error instanceof VidgenError) throw error;
     throw refuse(systemReason(error, { ENOENT: "it is neither a file nor an http(s) URL", ENXIO: noFile }));
   }
+}
+
+type Refuse = (reason: string) => VidgenError;
+
+function checkBytes(image: Uint8Array, before: number): { format: Format; bytes: Buffer } {
+  const refuse = (reason: string) => usage(`Cannot use the bytes of an image: ${reason}.`);
+  checkTotal(before + image.byteLength, refuse);
+  const bytes = Buffer.from(image);
+  return { format: checkFormat(bytes, refuse), bytes };
+}
+
+function checkTotal(total: number, refuse: Refuse): void {
+  if (total <= maxBytes) return;
+  throw refuse(`with it the images have ${formatBytes(total)}, and may have ${maxBytes / 1_000_000} MB in all`);
+}
+
+function checkFormat(bytes: Buffer, refuse: Refuse): Format {
+  const format = formatOf(bytes);
+  if (format === undefined) throw refuse("it is not a PNG, JPEG or WebP");
+  return format;
 }
 
 const noFile = "it is a pipe, a socket or a device";

@@ -19,6 +19,8 @@ export type Journal = {
   entries(goOn?: (part: Entry[]) => boolean): Promise<Entry[]>;
   /** The attempts that have a generation of this id, at any service, newest first. Reads the whole file, but only lines that name them. */
   entriesOf(id: string): Promise<Entry[]>;
+  /** Those of an attempt's name, newest first: a name that a program gave may begin several that were not sent. As `entriesOf` reads it. */
+  attemptsOf(name: string): Promise<Entry[]>;
   /** The newest line that `isWanted` accepts. */
   findLast<Wanted extends DatedLine>(isWanted: (line: DatedLine) => line is Wanted): Promise<Wanted | undefined>;
   /**
@@ -65,6 +67,28 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       cause: error,
     });
   };
+  /** The entries of the attempts that one line is wanted of. Each such line has one of `words` in it. */
+  const findEntries = async (words: string[], isWanted: (line: DatedLine & { attempt: string }) => boolean) => {
+    // A batch asks at each start, and the answer is nearly always no.
+    const isNamed = await Promise.all(paths.map((each) => holdsAny(each, words, disk)));
+    if (!isNamed.includes(true)) return [];
+    const attempts = new Set<string>();
+    const named = new Set(words);
+    for (const source of sources(words))
+      for await (const lines of source)
+        for (const line of lines) {
+          if (!("attempt" in line) || !isWanted(line)) continue;
+          attempts.add(line.attempt);
+          named.add(line.attempt);
+          if ("id" in line && line.id !== undefined) named.add(line.id);
+        }
+    if (attempts.size === 0) return [];
+    const fold = createFolding();
+    const entries: Entry[] = [];
+    for (const source of sources([...named]))
+      for await (const lines of source) entries.push(...lines.flatMap((line) => fold(line) ?? []));
+    return entries.filter(({ attempt }) => attempts.has(attempt));
+  };
   return {
     path,
     async append(line) {
@@ -81,23 +105,9 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
         }
       return entries;
     },
-    async entriesOf(id) {
-      const ids = [...new Set([id, id.toLowerCase(), id.toUpperCase()])];
-      // A batch asks at each start, and the answer is nearly always no.
-      const isNamed = await Promise.all(paths.map((each) => holdsAny(each, ids, disk)));
-      if (!isNamed.includes(true)) return [];
-      const attempts = new Set<string>();
-      for (const source of sources(ids))
-        for await (const lines of source)
-          for (const line of lines)
-            if ("attempt" in line && "id" in line && isSameId(line.id ?? "", id)) attempts.add(line.attempt);
-      if (attempts.size === 0) return [];
-      const fold = createFolding();
-      const entries: Entry[] = [];
-      for (const source of sources([...ids, ...attempts]))
-        for await (const lines of source) entries.push(...lines.flatMap((line) => fold(line) ?? []));
-      return entries.filter(({ attempt }) => attempts.has(attempt));
-    },
+    entriesOf: (id) =>
+      findEntries([id, id.toLowerCase(), id.toUpperCase()], (line) => "id" in line && isSameId(line.id ?? "", id)),
+    attemptsOf: (name) => findEntries([name], ({ attempt }) => attempt === name),
     async findLast(isWanted) {
       for (const source of sources())
         for await (const lines of source) {
@@ -210,6 +220,7 @@ export const noJournal: Omit<Journal, "path"> = {
   append: async () => {},
   entries: async () => [],
   entriesOf: async () => [],
+  attemptsOf: async () => [],
   findLast: async () => undefined,
   lock: (work) => work({ confirm: async () => {} }),
   hold: async () => ({

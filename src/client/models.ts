@@ -8,7 +8,7 @@ export type Model = {
   images?: { min: number; max: number };
 };
 
-export const models: readonly Model[] = [
+const known = [
   { id: "sora-2", characteristic: "flagship, cinematic quality" },
   { id: "veo-3.1", characteristic: "fast variant, native audio" },
   { id: "kling-2.6", characteristic: "high fidelity, audio support" },
@@ -17,7 +17,12 @@ export const models: readonly Model[] = [
   { id: "ray-3", characteristic: "fast creative generation" },
   { id: "seedance", characteristic: "fast and efficient" },
   { id: "minimax", characteristic: "ultra-realistic humans" },
-];
+] as const satisfies readonly Model[];
+
+/** The models that the interface lists. */
+export type KnownModel = (typeof known)[number]["id"];
+
+export const models: readonly Model[] = known;
 
 /** The longest video of the local service, in seconds; what others take, the interface does not say. */
 export const maxLocalSeconds = 60;

@@ -40,8 +40,10 @@ async function isText(file: Reader): Promise<boolean> {
 }
 
 async function readBox(file: Reader, at: number, end: number): Promise<{ type: string; size: number } | undefined> {
-  const header = new DataView(new ArrayBuffer(16));
-  const { bytesRead } = await file.read(header, 0, 16, at);
+  // Deno reads into no DataView.
+  const bytes = new Uint8Array(16);
+  const header = new DataView(bytes.buffer);
+  const { bytesRead } = await file.read(bytes, 0, 16, at);
   if (bytesRead < 8) return undefined;
   const type = String.fromCharCode(...[4, 5, 6, 7].map((i) => header.getUint8(i)));
   const short = header.getUint32(0);

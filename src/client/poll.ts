@@ -2,7 +2,7 @@ import { doctorHint, systemCode, VidgenError } from "../errors.ts";
 import type { Clock } from "../io.ts";
 import type { Api } from "./api.ts";
 import { isRecord } from "./json.ts";
-import { describeFailure, describeReply, type Reply, refusal } from "./reply.ts";
+import { describeFailure, describeReply, errorCode, type Reply, refusal } from "./reply.ts";
 import { freeRetryMs, isFinalConnectFailure, isTransient, type RetryIo, retryAfterMs } from "./retry.ts";
 import { errorText, type Generation, normalizeGeneration, readGeneration, saysNo } from "./schema.ts";
 
@@ -10,7 +10,7 @@ import { errorText, type Generation, normalizeGeneration, readGeneration, saysNo
 export type PollResult =
   | { kind: "generation"; generation: Generation }
   | { kind: "refused"; error: VidgenError }
-  | { kind: "trouble"; reason: string; isFinal?: boolean; httpStatus?: number; retryAfterMs?: number | undefined };
+  | { kind: "trouble"; reason: string; isFinal?: boolean; reply?: Reply; retryAfterMs?: number | undefined };
 
 /** A poll that takes longer counts as trouble. */
 const pollLimitMs = 30_000;
@@ -53,7 +53,8 @@ export async function pollUntilAnswered(
     if (result.isFinal || clock.now() + waitMs > end) {
       throw new VidgenError("network", `No usable response from the service: ${result.reason}. Nothing was charged.`, {
         id,
-        httpStatus: result.httpStatus,
+        httpStatus: result.reply?.status,
+        headers: result.reply?.headers,
         hint: doctorHint,
       });
     }
@@ -67,17 +68,21 @@ type Asked = { id: string; baseUrl: string; now: Date };
 function readPoll(reply: Reply, { id, baseUrl, now }: Asked): PollResult {
   const { status } = reply;
   if (status === 404 && isRecord(reply.json)) {
-    const message = `The service has no generation ${id}.`;
-    return { kind: "refused", error: new VidgenError("not_found", message, { id, httpStatus: 404 }) };
+    const why = errorCode(reply.json) === "removed" ? `: ${errorText(reply.json)}` : "";
+    const message = `The service has no generation ${id}${why}.`;
+    return {
+      kind: "refused",
+      error: new VidgenError("not_found", message, { id, httpStatus: 404, headers: reply.headers }),
+    };
   }
   // A 404 that is not the service's own JSON is that of a gateway, as during a deploy: it says nothing about the generation.
   if (isTransient(status) || status === 404) {
     const after = retryAfterMs(reply.retryAfter, now);
-    return { kind: "trouble", reason: describeReply(reply), httpStatus: status, retryAfterMs: after };
+    return { kind: "trouble", reason: describeReply(reply), reply, retryAfterMs: after };
   }
   const generation = status < 300 && reply.cut === undefined ? readGeneration(reply.json, id) : undefined;
   if (generation) return { kind: "generation", generation: normalizeGeneration(generation, baseUrl) };
   const saysWhy = saysNo(reply.json) && errorText(reply.json) !== undefined;
   if (status >= 300 || saysWhy) return { kind: "refused", error: refusal(reply).with({ id }) };
-  return { kind: "trouble", reason: `an unusable response (HTTP ${status})`, httpStatus: status };
+  return { kind: "trouble", reason: `an unusable response (HTTP ${status})`, reply };
 }

@@ -8,6 +8,8 @@ import { errorText } from "./schema.ts";
 export type Reply = {
   status: number;
   retryAfter: string | null;
+  /** Some of them, by their names in small letters. */
+  headers?: Readonly<Record<string, string>>;
   text: string;
   /** The body as JSON; `undefined` when it is none. */
   json: unknown;
@@ -15,10 +17,25 @@ export type Reply = {
   cut?: unknown;
 };
 
+/** What a report to the service's operator needs; never a cookie. */
+const toldHeaders = [
+  "x-request-id",
+  "idempotency-key-lifetime",
+  "retry-after",
+  "date",
+  "server",
+  "via",
+  "content-type",
+  "cf-ray",
+  "traceparent",
+];
+
 export async function readReply(response: HttpResponse): Promise<Reply> {
   const { status, headers } = response;
   const { text, cut } = await readText(response, maxReplyBytes);
-  return { status, retryAfter: headers.get("Retry-After"), text, json: parseJson(text), cut };
+  const told = toldHeaders.map((name) => [name, headers.get(name)]).filter(([, value]) => value !== null);
+  const retryAfter = headers.get("Retry-After");
+  return { status, retryAfter, headers: Object.fromEntries(told), text, json: parseJson(text), cut };
 }
 
 /** Reads a body of at most `maxBytes`. When it breaks off or is longer, `cut` is the error, and the text so far is kept. */
@@ -41,20 +58,20 @@ export async function readText(response: HttpResponse, maxBytes: number): Promis
 /** The error for a reply that refuses the request, by its HTTP status and its text. */
 export function refusal(reply: Reply): VidgenError {
   const said = describeReply(reply);
-  const httpStatus = reply.status;
+  const { status: httpStatus, headers } = reply;
   if (lacksCredits(reply)) {
     const hint = "Add credits to your account, then try again; `vidgen list` shows the credits left after each start.";
-    return new VidgenError("credits", `Not enough credits: ${said}`, { httpStatus, hint });
+    return new VidgenError("credits", `Not enough credits: ${said}`, { httpStatus, headers, hint });
   }
   if (httpStatus === 401 || httpStatus === 403) {
     const hint = "Use a key that is valid for this service.";
-    return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, hint });
+    return new VidgenError("auth", `The service rejected the API key: ${said}`, { httpStatus, headers, hint });
   }
   if (httpStatus >= 300 && httpStatus < 400) {
     const hint = "Check the base URL: vidgen does not follow redirects with a key.";
-    return new VidgenError("rejected", `The service redirects to another URL: ${said}`, { httpStatus, hint });
+    return new VidgenError("rejected", `The service redirects to another URL: ${said}`, { httpStatus, headers, hint });
   }
-  return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus });
+  return new VidgenError("rejected", `The service refused the request: ${said}`, { httpStatus, headers });
 }
 
 /** Whether a reply says that the account is out of credits. */
@@ -74,7 +91,7 @@ const shortages = [
   /\binsufficient quota\b/i,
 ];
 
-function errorCode(json: unknown): string | undefined {
+export function errorCode(json: unknown): string | undefined {
   if (!isRecord(json)) return undefined;
   return typeof json.code === "string" ? json.code : errorCode(json.error);
 }

@@ -18,6 +18,11 @@ export type StartOptions = {
   leave: AbortSignal;
   /** Whether the id belongs to another request, or to another account: a gateway may replay a reply. */
   isForeign(id: string): Promise<boolean>;
+  /**
+   * Whether it is sent again because an earlier request with the same key may have been charged, to a service that knows its keys: see
+   * `keepsKey` in `client.ts`. Then it has its id, or stays unknown.
+   */
+  mayBeCharged?: boolean | undefined;
   /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
   retriesNotNow?: boolean | undefined;
   onNote(text: string): void;
@@ -56,7 +61,9 @@ const interruptLimitMs = 10_000;
  */
 export async function start(api: Api, request: StartRequest, options: StartOptions, io: StartIo): Promise<End> {
   const { attempt, journal } = options;
-  const end = await startUntilKnown(api, request, options, io).then((end) => unlessForeign(end, options));
+  const end = await startUntilKnown(api, request, options, io)
+    .then((end) => unlessForeign(end, options))
+    .then((end) => unlessCharged(end, options));
   // The outcome is reported even where the journal can no longer be written.
   await journal.append(outcomeLine(end, attempt)).catch((error) => options.onNote(asVidgenError(error).message));
   // A process that ends after an unknown outcome, however it ends, ends with exit 6.
@@ -70,6 +77,12 @@ async function unlessForeign(end: End, { attempt, isForeign }: StartOptions): Pr
   const { id } = end.started.generation;
   if (!(await isForeign(id).catch(() => false))) return end;
   return unknownOutcome(`it named generation ${id}, which another request has started`, attempt);
+}
+
+/** What the second request says tells of the first one only when it gives its id. */
+function unlessCharged(end: End, { attempt, mayBeCharged }: StartOptions): End {
+  if (!mayBeCharged || end.kind === "accepted" || end.kind === "unknown") return end;
+  return unknownOutcome(`it was sent again with the same key: ${end.error.message}`, attempt);
 }
 
 function outcomeLine(end: End, attempt: string): JournalLine {
@@ -152,7 +165,7 @@ function createAnswerLimit(options: StartOptions, clock: Clock) {
  * whatever the status, the outcome has it.
  */
 export function classify(reply: Reply, attempt: string, now: Date): SendOutcome {
-  const { status } = reply;
+  const { status, headers } = reply;
   const { started, saysNo } = readStartReply(reply.text);
   const id = started?.generation.id;
   const isSuccess = status >= 200 && status < 300;
@@ -162,14 +175,15 @@ export function classify(reply: Reply, attempt: string, now: Date): SendOutcome 
     return { kind: "not now", reason, httpStatus: status, waitMs: retryAfterMs(reply.retryAfter, now) };
   if (status >= 400 && status < 500 && status !== 408 && !(isNotNow(status) && started))
     return refusedOutcome(reply, id);
-  if (id !== undefined) return unknownOutcome(`${reason}, though with an id`, attempt, { httpStatus: status, id });
-  if (!isSuccess) return unknownOutcome(reason, attempt, { httpStatus: status });
+  if (id !== undefined)
+    return unknownOutcome(`${reason}, though with an id`, attempt, { httpStatus: status, headers, id });
+  if (!isSuccess) return unknownOutcome(reason, attempt, { httpStatus: status, headers });
   if (reply.cut !== undefined) {
     const cut = `the response was cut off: ${describeFailure(reply.cut)}`;
-    return unknownOutcome(cut, attempt, { httpStatus: status });
+    return unknownOutcome(cut, attempt, { httpStatus: status, headers });
   }
   if (saysNo && errorText(reply.json) !== undefined) return refusedOutcome(reply);
-  return unknownOutcome(`a response without an id: ${describeValues(reply)}`, attempt, { httpStatus: status });
+  return unknownOutcome(`a response without an id: ${describeValues(reply)}`, attempt, { httpStatus: status, headers });
 }
 
 function refusedOutcome(reply: Reply, id?: string): Final {
@@ -177,8 +191,12 @@ function refusedOutcome(reply: Reply, id?: string): Final {
   const hint = "See `vidgen generate --help` for the flags and `vidgen models` for the models.";
   const explained = error.hint === undefined ? error.with({ hint }) : error;
   if (id === undefined) return { kind: "refused", error: explained };
-  const { code, message, httpStatus } = explained;
-  const named = new VidgenError(code, `${message} It named generation ${id} all the same.`, { httpStatus, id });
+  const { code, message, httpStatus, headers } = explained;
+  const named = new VidgenError(code, `${message} It named generation ${id} all the same.`, {
+    httpStatus,
+    headers,
+    id,
+  });
   return { kind: "refused", error: named.with({ hint: `\`vidgen status ${id}\` shows whether there is one.` }) };
 }
 
@@ -187,16 +205,16 @@ function wasSent(error: unknown): boolean {
   return !(error instanceof RequestError) || error.sent;
 }
 
-type UnknownDetails = { httpStatus?: number; id?: string };
+type UnknownDetails = { httpStatus?: number; headers?: Reply["headers"]; id?: string };
 
 /** The outcome of a start that may have been charged. `id` is that of a generation which the answer named without accepting the start. */
 export function unknownOutcome(reason: string, attempt: string, details: UnknownDetails = {}): Final {
-  const { httpStatus, id } = details;
+  const { httpStatus, headers, id } = details;
   const named = id === undefined ? "" : ` It named generation ${id}.`;
   const message = `The request was sent, but got no usable response: ${reason}. It may have been charged (attempt ${attempt}).${named}`;
   const fetches = id === undefined ? "`vidgen wait <id>` fetches it" : `\`vidgen wait ${id}\` fetches it`;
   const hint = `Check your account for it before retrying; ${fetches}. \`vidgen list --status unknown\` shows the attempt, which was not sent again.`;
-  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, id, hint, attempt }) };
+  return { kind: "unknown", error: new VidgenError("unknown", message, { httpStatus, headers, id, hint, attempt }) };
 }
 
 /** The end of a start that is interrupted between two requests. A request that was sent before was answered with "not now". */

@@ -23,8 +23,9 @@ import type { Pace } from "./jobs/end.ts";
 import { openFolder } from "./media/folder.ts";
 import type { MediaStore } from "./media/media-store.ts";
 import { createOutbound } from "./outbound/outbound.ts";
+import { linkOf } from "./page/link.ts";
 import { createSessions } from "./page/session.ts";
-import { createService, type Service } from "./service.ts";
+import { createService, type Service, type ServiceOptions } from "./service.ts";
 import { openStore } from "./store/sqlite/sqlite-store.ts";
 import type { Store } from "./store/store.ts";
 
@@ -39,6 +40,9 @@ type CommonOptions = {
   hasDirectives?: boolean;
   /** Whether a failure of the service gives back what was paid; it does unless told otherwise. */
   hasRefunds?: boolean;
+  /** Whether a store that has addresses of its own answers for its videos. */
+  hasRedirects?: boolean;
+  keep?: ServiceOptions["keep"];
   /** The address to listen on, and whether only this machine reaches it. */
   host: string;
   isLoopback: boolean;
@@ -50,11 +54,17 @@ type CommonOptions = {
   /** The addresses under which they do, when these are others, as behind a proxy. Without a slash at the end. */
   publicUrls?: { api?: string | undefined; media?: string | undefined };
   pace: Pace;
+  /** How the page writes the program's name in commands to type; "vidgen" unless given. */
+  program?: string | undefined;
   /** Whether the local account gets a new key in place of those that it had. */
   rotate?: boolean;
   /** Whether there is a page for a browser. */
   hasPage?: boolean;
+  /** Whether the owner can read figures at /metrics, and where anybody can without a key. */
+  hasMetrics?: boolean;
+  metricsAt?: { host: string; port: number } | undefined;
   onDelivery(event: DeliveryEvent): void;
+  onEnd?: ServiceOptions["onEnd"];
   /** Called with a line for the operator about a problem that no response shows. */
   onNote(text: string): void;
   onRequest?: ListenOptions["onRequest"];
@@ -85,6 +95,8 @@ export type RunningService = Pick<Service, "api" | "media" | "settled"> & {
   address: Address;
   /** The link that opens the page signed in; valid for a day. */
   pageUrl: string | undefined;
+  /** The address of the figures that wants no key. */
+  metricsUrl: string | undefined;
   /** Aborts when another process has taken over the folder; the service closes by itself then. */
   lost: AbortSignal;
   /** Waits up to `graceMs` for unfinished replies, stops rendering, and releases what it holds. */
@@ -134,11 +146,18 @@ export async function openService(options: OpenOptions, io: Io): Promise<Running
     const address = { ...credentials, ...opened.urls };
     const has_real_models = options.engines?.some(({ isSimulation }) => !isSimulation) ?? false;
     const engines = options.engines?.map(announceEngine);
-    await writeAnnouncement(folder, { ...address, has_real_models, engines, is_command: options.isCommand });
+    await writeAnnouncement(folder, {
+      ...address,
+      has_real_models,
+      engines,
+      has_page: options.hasPage,
+      is_command: options.isCommand,
+    });
     // Another process that has taken over the folder has announced itself there.
     steps.push(async () => void (lost.aborted || (await writeAnnouncement(folder, credentials))));
     await service.start(options.resume);
-    return { ...service, kind: "running", address, pageUrl: opened.pageUrl, lost, close };
+    const { pageUrl, metricsUrl } = opened;
+    return { ...service, kind: "running", address, pageUrl, metricsUrl, lost, close };
   } catch (error) {
     await close(0);
     throw error;
@@ -162,14 +181,14 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const first = { account, webhookSecret: createSecret(), pageSecret: createKey() };
     const { isFirst, ...secrets } = await initialize(first);
     if (options.rotate) await replaceLocalKey(store, api_key);
-    const { service, urls, pageUrl } = await openParts(options, { steps, store, videos, secrets }, io);
+    const { service, urls, pageUrl, metricsUrl } = await openParts(options, { steps, store, videos, secrets }, io);
     await service.start("all");
     const address = {
       ...urls,
       api_key: isFirst || options.rotate ? api_key : null,
       webhook_secret: secrets.webhookSecret,
     };
-    return { ...service, kind: "running", address, pageUrl, lost: new AbortController().signal, close };
+    return { ...service, kind: "running", address, pageUrl, metricsUrl, lost: new AbortController().signal, close };
   } catch (error) {
     await close(0);
     throw error;
@@ -185,13 +204,14 @@ type Opening = {
 
 /** Opens the parts of the service and listens, and adds to `steps` how to close each of them. */
 async function openParts(options: CommonOptions, { steps, secrets, ...state }: Opening, io: Io) {
-  const { host, name, ports, publicUrls = {} } = options;
+  const { name, ports, metricsAt, publicUrls = {} } = options;
   const { webhookSecret, pageSecret } = secrets;
   const sessions = options.hasPage ? createSessions(pageSecret) : undefined;
   let mediaUrl = "";
   const service = createService({
     ...state,
     pace: options.pace,
+    program: options.program,
     engines: options.engines ?? [createPreviewEngine()],
     isCommand: options.isCommand,
     creditsPer: options.creditsPer ?? new Map(),
@@ -203,7 +223,11 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
     publicUrl: publicUrls.api,
     mediaUrl: () => mediaUrl,
     hasRefunds: options.hasRefunds ?? true,
+    hasRedirects: options.hasRedirects,
+    keep: options.keep,
     onDelivery: options.onDelivery,
+    onEnd: options.onEnd,
+    createMetrics: options.hasMetrics ? (await import("./metrics.ts")).createMetrics : undefined,
     onNote: options.onNote,
     onTrouble: reporter(options),
   });
@@ -211,7 +235,11 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
   const open: Listening[] = [];
   steps.push(async (graceMs) => void (await Promise.all(open.map((listening) => listening.close(graceMs)))));
   steps.push(async () => service.endStreams());
-  const listenAt = async (handler: Handler, port: number, publicUrl: string | undefined) => {
+  const listenAt = async (
+    handler: Handler,
+    port: number,
+    { host, publicUrl }: { host: string; publicUrl?: string | undefined },
+  ) => {
     const { withReplies } = options;
     const onRequest = (event: RequestEvent) => event.isRoutine || options.onRequest?.(event);
     const names = [name, publicUrl && authorityOf(publicUrl)].filter((each) => each !== undefined);
@@ -220,10 +248,13 @@ async function openParts(options: CommonOptions, { steps, secrets, ...state }: O
     open.push(listening);
     return publicUrl ?? namedUrl(listening, name);
   };
-  mediaUrl = await listenAt(service.media, ports.media, publicUrls.media);
-  const base_url = await listenAt(service.api, ports.api, publicUrls.api);
-  const pageUrl = sessions && `${base_url}/?token=${sessions.token(io.date())}`;
-  return { service, urls: { base_url, media_url: mediaUrl }, pageUrl };
+  const { host } = options;
+  mediaUrl = await listenAt(service.media, ports.media, { host, publicUrl: publicUrls.media });
+  const base_url = await listenAt(service.api, ports.api, { host, publicUrl: publicUrls.api });
+  const metricsUrl =
+    service.metrics && metricsAt && `${await listenAt(service.metrics, metricsAt.port, metricsAt)}/metrics`;
+  const pageUrl = sessions && linkOf(base_url, pageSecret, io.date());
+  return { service, urls: { base_url, media_url: mediaUrl }, pageUrl, metricsUrl };
 }
 
 function announceEngine({ name, upstreamModel, models }: Engine) {

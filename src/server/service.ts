@@ -1,19 +1,21 @@
 import type { Clock } from "../io.ts";
-import { createApp } from "./api/app.ts";
+import { createApp, createMetricsApp } from "./api/app.ts";
 import { createHealth } from "./api/health.ts";
 import type { Handler } from "./api/message.ts";
 import type { DeliveryEvent } from "./callbacks/delivery.ts";
 import { createCallbackSender } from "./callbacks/sender.ts";
 import { createSigner } from "./callbacks/signature.ts";
 import type { Engine } from "./engines/engine.ts";
-import type { Pace } from "./jobs/end.ts";
+import type { Ended, Pace } from "./jobs/end.ts";
 import { createQueue } from "./jobs/queue.ts";
 import { createMedia } from "./media/media.ts";
 import type { MediaStore } from "./media/media-store.ts";
+import type { createMetrics, Metrics } from "./metrics.ts";
 import type { Outbound } from "./outbound/outbound.ts";
 import { createChanges } from "./page/events.ts";
 import { createPage } from "./page/page.tsx";
 import type { Sessions } from "./page/session.ts";
+import { createRetention, type Keep } from "./retention.ts";
 import type { Store } from "./store/store.ts";
 import type { OnTrouble } from "./trouble.ts";
 
@@ -27,11 +29,17 @@ export type ServiceOptions = {
   /** Whether a failure of the service gives back what was paid. */
   hasRefunds: boolean;
   videos: MediaStore;
+  /** How long what has ended is kept; for ever unless told otherwise. */
+  keep?: Keep | undefined;
+  /** Whether a store that has addresses of its own answers for its videos. */
+  hasRedirects?: boolean | undefined;
   pace: Pace;
   /** Sends callbacks and fetches images. */
   outbound: Outbound;
   /** Signs the callbacks. */
   webhookSecret: string;
+  /** How the page writes the program's name in commands to type; "vidgen" unless given. */
+  program?: string | undefined;
   /** Who may look at the page; without it, there is no page. */
   sessions?: Sessions | undefined;
   /** The folder of the page's script, style and icon; by default, beside the program. */
@@ -41,6 +49,10 @@ export type ServiceOptions = {
   publicUrl?: string | undefined;
   mediaUrl(): string;
   onDelivery(event: DeliveryEvent): void;
+  /** Called for each generation that has ended here. */
+  onEnd?: ((ended: Ended) => void) | undefined;
+  /** Counts what happens, for /metrics; without it, nothing does. */
+  createMetrics?: typeof createMetrics | undefined;
   onTrouble: OnTrouble;
   /** Called with a line for the owner. */
   onNote(text: string): void;
@@ -52,6 +64,8 @@ export type Service = {
   api: Handler;
   /** Answers at {media_url}. */
   media: Handler;
+  /** Answers /metrics without a key. */
+  metrics: Handler | undefined;
   /** Sends callbacks that are due, and resumes generations that have not ended: all, or each once it is polled. */
   start(resume: "all" | "polled"): Promise<void>;
   /** Resolves when every callback that is due now was attempted; a retry that is due later does not count. */
@@ -67,7 +81,13 @@ export function createService(options: ServiceOptions): Service {
   const changes = createChanges();
   const health = createHealth(options);
   const sign = createSigner(webhookSecret);
-  const queue = createQueue({ ...options, get: outbound.get });
+  const onEnd = (ended: Ended) => {
+    metrics?.onEnd(ended);
+    options.onEnd?.(ended);
+  };
+  const onCreate: Metrics["onCreate"] = (...created) => metrics?.onCreate(...created);
+  const queue = createQueue({ ...options, get: outbound.get, onEnd, onCreate });
+  const metrics = options.createMetrics?.({ ...options, queue });
   const sender = createCallbackSender({
     store,
     clock,
@@ -77,14 +97,24 @@ export function createService(options: ServiceOptions): Service {
     random: Math.random,
     onDelivery(event) {
       store.publish({ kind: "callback", id: event.generation });
+      metrics?.onDelivery(event);
       onDelivery(event);
     },
   });
-  const page = sessions && createPage({ ...options, queue, changes, sign, sessions });
+  const page = sessions && createPage({ ...options, queue, changes, sign, sessions, metrics });
+  const retention = options.keep && createRetention({ ...options, keep: options.keep });
   let stopListening = () => {};
   return {
-    api: createApp({ ...options, queue, beside: page ? [health.routes, page] : [health.routes] }),
+    api: createApp({
+      ...options,
+      queue,
+      metrics,
+      onEnd,
+      onStart: (...start) => metrics?.onStart(...start),
+      beside: page ? [health.routes, page] : [health.routes],
+    }),
     media: createMedia(options),
+    metrics: metrics && createMetricsApp(metrics, onTrouble),
     async start(resume) {
       stopListening = store.listen((change) => {
         queue.onChange(change);
@@ -93,6 +123,7 @@ export function createService(options: ServiceOptions): Service {
       });
       queue.start(resume);
       void sender.wake();
+      void retention?.wake();
     },
     settled: sender.settled,
     endStreams() {
@@ -101,7 +132,7 @@ export function createService(options: ServiceOptions): Service {
     },
     async close() {
       stopListening();
-      await Promise.all([queue.close(), sender.close()]);
+      await Promise.all([queue.close(), sender.close(), retention?.close()]);
     },
   };
 }

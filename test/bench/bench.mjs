@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { measureDownload } from "./download.mjs";
 import { measureFollow } from "./follow.mjs";
 import { measureInstall } from "./install.mjs";
+import { measureLibrary } from "./library.mjs";
 import { startServer } from "./measure.mjs";
 import { measurePage } from "./page.mjs";
 import { measureStartup } from "./startup.mjs";
@@ -14,6 +15,7 @@ const parts = {
   startup: measureStartup,
   download: measureDownload,
   follow: measureFollow,
+  library: measureLibrary,
   install: measureInstall,
   page: measurePage,
 };

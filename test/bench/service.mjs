@@ -22,8 +22,14 @@ function* pieces() {
   for (let left = size - start.length; left > 0; left -= piece.length) yield piece.subarray(0, left);
 }
 
+let started = 0;
 const server = createServer((request, response) => {
   const { host } = request.headers;
+  if (request.method === "POST") {
+    const data = { id: `started-${++started}`, status: "processing", remaining_credits: 1 };
+    response.writeHead(200, { "Content-Type": "application/json" });
+    return void request.resume().on("end", () => response.end(JSON.stringify({ message: "success", data })));
+  }
   const { pathname, searchParams } = new URL(request.url, `http://${host}`);
   if (pathname === "/video.mp4") {
     response.writeHead(200, { "Content-Type": "video/mp4", "Content-Length": size });

@@ -1,6 +1,6 @@
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { bin, createMachine, serve } from "./machine.ts";
 
 // The local service over processes: who owns its state, and what of it outlives them.
@@ -119,6 +119,38 @@ test.each(["while a serve runs", "before any runs"])("--key-for %s makes an acco
   expect((await server.post("/accounts", { name: "more" }, key)).status).toBe(403);
 });
 
+test.each(["while a serve runs", "while none runs"])(
+  "--backup %s saves a copy that serve goes on from",
+  async (when) => {
+    const machine = await createMachine();
+    const isRunning = when === "while a serve runs";
+    const stop = async ({ child, ended }: Awaited<ReturnType<typeof serve>>) => {
+      child.kill("SIGTERM");
+      await ended;
+    };
+    const first = await serve(machine, "--credits", "100");
+    const { id } = (await first.start({})).body.data;
+    if (!isRunning) await stop(first);
+    expect(await machine.vidgen("serve", "--backup", "copy.db")).toMatchObject({ code: 0, stdout: "copy.db\n" });
+    const copy = join(machine.folder, "copy.db");
+    expect(statSync(copy).mode & 0o777).toBe(0o600);
+    const again = await machine.vidgen("serve", "--backup", "copy.db");
+    expect(again).toMatchObject({ code: 9, stderr: expect.stringContaining("copy.db already exists") });
+    const after = isRunning ? (await first.start({ prompt: "after the copy" })).body.data.id : undefined;
+    if (isRunning) await stop(first);
+
+    const home = join(machine.folder, "home");
+    const [database] = readdirSync(home, { recursive: true }).filter((name) => String(name).endsWith("service.db"));
+    copyFileSync(copy, join(home, String(database)));
+    rmSync(join(home, `${database}-wal`), { force: true });
+    const second = await serve(machine, "--credits", "50");
+    expect((await second.status(id)).http).toBe(200);
+    expect((await second.start({})).body.remaining_credits).toBe(40);
+    if (after) expect((await second.status(after)).http).toBe(404);
+    expect(readdirSync(machine.folder).sort()).toEqual(["copy.db", "home"]);
+  },
+);
+
 test.each([
   ["--key-for", "local"],
   ["--key-for", "a b"],
@@ -174,6 +206,34 @@ test.each([
   const { port, search } = new URL(address.page_url ?? address.base_url);
   const link = `http://127.0.0.1:${port}/${search}`;
   expect([address.page_url !== null, (await fetch(link)).status]).toEqual([hasPage, hasPage ? 200 : 404]);
+});
+
+test.each([
+  ["exec", "npx vidgen"],
+  ["run-script", "vidgen"],
+])("the commands on the page of a serve that npm called by %s say %s", async (npm_command, program) => {
+  vi.stubEnv("npm_command", npm_command);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const { address } = await serve(await createMachine());
+  const link = await fetch(address.page_url ?? "");
+  const headers = { Cookie: link.headers.get("Set-Cookie")?.split(";")[0] ?? "" };
+  const text = await (await fetch(address.base_url, { headers })).text();
+  expect(text).toContain(`<code>${program} generate `);
+});
+
+test("serve --link prints a fresh link to the page of the service that runs, and says why there is none", async () => {
+  const machine = await createMachine();
+  const link = () => machine.vidgen("serve", "--link");
+  expect(await link()).toMatchObject({ code: 2, stderr: expect.stringContaining("does not run") });
+  await serve(machine);
+  const { code, stdout } = await link();
+  expect([code, (await fetch(stdout.trim())).status]).toEqual([0, 200]);
+  const without = await createMachine();
+  await serve(without, "--no-page");
+  expect(await without.vidgen("serve", "--link")).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("has no page"),
+  });
 });
 
 test("serve warns that the page is not encrypted where other machines reach it", async () => {

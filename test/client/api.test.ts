@@ -98,6 +98,7 @@ test("a reply is read to its end", async () => {
   expect(await createTestClient({ answer }).client.status("a", signal)).toEqual({
     status: 429,
     retryAfter: "7",
+    headers: expect.objectContaining({ "retry-after": "7" }),
     text: '{"error":"later"}',
     json: { error: "later" },
   });
@@ -126,6 +127,7 @@ test("of a body that breaks off, the text so far is kept and `cut` says why", as
   expect(await createTestClient({ answer }).client.start({ prompt: "a", model: "b" }, "c", signals)).toEqual({
     status: 200,
     retryAfter: null,
+    headers: expect.any(Object),
     text: '{"data":{"id":"1b4e28ba","sta',
     json: undefined,
     cut,

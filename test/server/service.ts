@@ -6,7 +6,8 @@ import { onTestFinished } from "vitest";
 import { models } from "../../src/client/models.ts";
 import type { Clock } from "../../src/io.ts";
 import { hashKey } from "../../src/server/api/accounts.ts";
-import { createApp } from "../../src/server/api/app.ts";
+import { createApp, createRoutes } from "../../src/server/api/app.ts";
+import { createHealth } from "../../src/server/api/health.ts";
 import type { Handler } from "../../src/server/api/message.ts";
 import { deliveryLine } from "../../src/server/callbacks/delivery.ts";
 import { type CallbackSender, createCallbackSender } from "../../src/server/callbacks/sender.ts";
@@ -21,6 +22,7 @@ import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
 import { tinyMp4 } from "../mp4.ts";
+import { createDescribed } from "./api/described.ts";
 import { aPng } from "./jobs/pictures.ts";
 
 export const baseUrl = "https://api.video.example";
@@ -50,12 +52,17 @@ export type ServiceOptions = {
   get?: Get;
   pace?: Pace;
   hasRefunds?: boolean;
+  /** The address behind a proxy. */
+  publicUrl?: string;
   /** Whoever listens at the callback addresses. */
   receive?: Post;
 };
 
 export type TestService = {
+  /** Every reply of it is compared with its own description. */
   api: Handler;
+  /** The paths that it answers. */
+  routes: string[];
   media: Handler;
   clock: Clock;
   store: Store;
@@ -154,9 +161,11 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     if (!isKilled()) await Promise.all([queue.close(), callbacks.close()]);
     if (!options.store) await store.close();
   });
-  const api = createApp({
+  const appOptions = {
     store,
+    videos,
     queue,
+    metrics: { read: async () => ({ text: "", contentType: "text/plain" }) },
     clock,
     engines,
     mediaUrl: () => mediaUrl,
@@ -165,10 +174,14 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     creditsPer: new Map(Object.entries(options.creditsPer ?? {})),
     hasDirectives: options.hasDirectives ?? false,
     webhookSecret: secret,
-  });
+    publicUrl: options.publicUrl,
+    beside: [createHealth({ store, videos, engines, clock }).routes],
+  };
+  const api = createDescribed(createApp(appOptions), baseUrl);
 
   const service: TestService = {
     api,
+    routes: createRoutes(appOptions).routes.map(({ path }) => path),
     clock,
     folder,
     store,
@@ -227,9 +240,10 @@ export async function readStart(response: Response): Promise<StartReply> {
   return (await response.json()) as StartReply;
 }
 
-/** The service's way to say no: `{"error":{"code","message"}}`. */
+/** The service's way to say no, without its `type`: `{"error":{"code","message","type"}}`. */
 export async function readError(response: Response): Promise<{ code: string; message: string }> {
-  return ((await response.json()) as { error: { code: string; message: string } }).error;
+  const { error } = (await response.json()) as { error: { code: string; message: string } };
+  return { code: error.code, message: error.message };
 }
 
 /** The store as that of another machine, which cannot be reached while `isAway`. */

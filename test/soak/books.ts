@@ -18,6 +18,8 @@ export type Books = {
   /** Generations by their state; "killed" for one that failed because processes ended. */
   states: Map<string, string>;
   prompts: string[];
+  /** The ETag of each kept video, by its prompt. */
+  etags: Map<string, string>;
   deliveries: { id: string; generation: string; isDelivered: boolean; isDue: boolean }[];
   /** What does not add up, in words. */
   faults: string[];
@@ -78,7 +80,13 @@ export function toBooks([generations = [], own = [], debits = [], deliveries = [
     states: new Map(
       generations.map(({ id, status, result }) => [String(id), isKilled(String(result)) ? "killed" : String(status)]),
     ),
-    prompts: generations.map(({ asked }) => JSON.parse(String(asked)).request.prompt),
+    prompts: generations.map(promptOf),
+    etags: new Map(
+      generations.flatMap((row) => {
+        const { media } = JSON.parse(String(row.result));
+        return media ? [[promptOf(row), media.etag]] : [];
+      }),
+    ),
     deliveries: deliveries.map(({ id, generation, next_at, successes }) => ({
       id: String(id),
       generation: String(generation),
@@ -91,6 +99,8 @@ export function toBooks([generations = [], own = [], debits = [], deliveries = [
     ],
   };
 }
+
+const promptOf = ({ asked }: Row): string => JSON.parse(String(asked)).request.prompt;
 
 /** What failed because processes ended is given back, and nothing else. */
 function isWronglyPaid({ status, result, price, paid }: Row): boolean {

@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { kinds } from "../../src/server/engines/videos/kinds.ts";
 import { type Goal, portion } from "../faults/goal.ts";
 import type { Random } from "../faults/random.ts";
 import { pause } from "../faults/wire.ts";
@@ -8,7 +7,7 @@ import { inFolder, side } from "../faults/work.ts";
 import type { Call, FakeOptions } from "../server/engines/videos/fakes/fake.ts";
 import { readBooks } from "./books.ts";
 import { cost } from "./crashes.ts";
-import { type KindId, model, videoOf } from "./engines-network.ts";
+import { type KindId, kindIds, model, videoOf } from "./engines-network.ts";
 import { type EngineServer, listenAsEngine } from "./engines-server.ts";
 import { type Client, createClient, findPort, type Serving, serve, startedId } from "./serve.ts";
 
@@ -31,7 +30,7 @@ export const enginesKilled: Goal = {
       const rounds: Round[] = [];
       for (let done = 0; done < kills; done += killsPerRound) {
         const round = random.fork(rounds.length);
-        const kind = kinds[rounds.length % kinds.length]?.id ?? "sglang";
+        const kind = kindIds[rounds.length % kindIds.length] ?? "sglang";
         const times = Math.min(killsPerRound, kills - done);
         rounds.push(await runRound(kind, times, { home, flags, random: round }));
       }
@@ -60,7 +59,7 @@ async function runRound(kind: KindId, times: number, { home, flags, random }: Ro
   try {
     const client = createClient(await serving.started, count);
     const starting = Array.from({ length: count }, (_, index) =>
-      startOne(client, `fox ${random.between(0, 1e9)}${index} at dusk`, random.between(0, 500 * times)),
+      startOne(client, { prompt: `fox ${random.between(0, 1e9)}${index} at dusk` }, random.between(0, 500 * times)),
     );
     for (let left = times; left > 0; left--) {
       await live(serving, random);
@@ -118,18 +117,23 @@ async function trickle(reply: Response, random: Random): Promise<Response> {
 type Started = { id: string; prompt: string };
 
 /** Starts one as a client does that tries again with the same key, whatever becomes of the service. */
-async function startOne(client: Client, prompt: string, afterMs: number): Promise<Started> {
+export async function startOne(
+  client: Client,
+  body: { prompt: string; duration?: number },
+  afterMs: number,
+): Promise<Started> {
+  const { prompt } = body;
   await pause(afterMs);
   for (;;) {
-    const answer = await client.start({ prompt, model }, prompt).catch(() => undefined);
+    const answer = await client.start({ ...body, model }, prompt).catch(() => undefined);
     if (answer) return { id: startedId(answer), prompt };
     await pause(50);
   }
 }
 
-type Ended = Started & { status: string; error: string };
+export type Ended = Started & { status: string; error: string };
 
-async function untilEnded(client: Client, started: Started[]): Promise<Ended[]> {
+export async function untilEnded(client: Client, started: Started[]): Promise<Ended[]> {
   const end = performance.now() + endLimitMs;
   const ended: Ended[] = [];
   await side(started, 4, async ({ id, prompt }) => {

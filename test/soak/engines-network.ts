@@ -1,6 +1,6 @@
 import { unlessAborted } from "../../src/client/http.ts";
 import type { Clock, FetchInit, HttpResponse, Io } from "../../src/io.ts";
-import { kinds } from "../../src/server/engines/videos/kinds.ts";
+import type { kinds } from "../../src/server/engines/videos/kinds.ts";
 import type { Random } from "../faults/random.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { type Fake, ioFetch, type Job, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
@@ -15,10 +15,8 @@ import { createComfyUiFake, operationOf } from "./engines-others.ts";
 /** The model that every engine of these proofs serves. */
 export const model = "wan-2.5";
 
-/** The kinds of `/v1/videos`, and those of other protocols. */
-export const kindIds = [...kinds.map(({ id }) => id), "ai-sdk", "comfyui"] as const;
-
-export type KindId = (typeof kindIds)[number];
+/** The kinds of `/v1/videos` that others have written, and those of other protocols. A service before another one has a goal of its own. */
+export type KindId = Exclude<(typeof kinds)[number]["id"], "vidgen"> | "ai-sdk" | "comfyui";
 
 /** The fakes, for the options that all of them take; the bucket is SGLang's alone. */
 export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fake> = {
@@ -30,6 +28,8 @@ export const fakes: Record<KindId, (options: Omit<SglangOptions, "model">) => Fa
   "ai-sdk": createSglang,
   comfyui: createComfyUiFake,
 };
+
+export const kindIds = Object.keys(fakes) as KindId[];
 
 /**
  * A create that went out, as the network saw it: "unclear" unless the service got the whole reply, and that tells a job or refuses the

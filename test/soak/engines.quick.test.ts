@@ -1,4 +1,5 @@
 import { prove } from "../faults/goal.ts";
+import { chain } from "./chain.ts";
 import { engines } from "./engines.ts";
 import { enginesBroken } from "./engines-broken.ts";
 import { enginesDelay, enginesHeld } from "./engines-held.ts";
@@ -6,4 +7,5 @@ import { enginesKilled } from "./engines-killed.ts";
 import { idleEngine } from "./idle-engine.ts";
 
 // The same code as `npm run soak`, with smaller numbers.
-for (const goal of [engines, enginesBroken, enginesKilled, enginesHeld, enginesDelay, idleEngine]) prove(goal, 0.03);
+for (const goal of [engines, enginesBroken, enginesKilled, chain, enginesHeld, enginesDelay, idleEngine])
+  prove(goal, 0.03);

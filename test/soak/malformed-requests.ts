@@ -79,7 +79,19 @@ const requestLines = fc
 const methods = fc
   .tuple(
     fc.constantFrom("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "SEARCH", "PURGE", "QUERY", "M-SEARCH"),
-    fc.constantFrom("/api/generate", "/api/generation-status?id=<%i>", "/accounts", "/"),
+    fc.constantFrom(
+      "/api/generate",
+      "/api/generation-status?id=<%i>",
+      "/accounts",
+      "/accounts/credits",
+      "/accounts/limits",
+      "/accounts/rotate",
+      "/accounts/revoke",
+      "/metrics",
+      "/",
+      "/v1/videos",
+      "/v1/models",
+    ),
     fc.boolean(),
   )
   .map(([method, path, hasBody]) => {
@@ -319,9 +331,72 @@ const bodies = fc.oneof(
   fc.integer({ min: 1, max: 100_000 }).map((depth) => `${'{"prompt":'.repeat(depth / 10)}1${"}".repeat(depth / 10)}`),
 );
 
-const jsons = bodies.map((body) => ({
-  text: lines(start, "Host: <%h>", key, json, `Content-Length: ${body.length}`) + body,
+const create = "POST /v1/videos HTTP/1.1";
+const jsons = fc.tuple(fc.constantFrom(start, create), bodies).map(([line, body]) => ({
+  text: lines(line, "Host: <%h>", key, json, `Content-Length: ${body.length}`) + body,
 }));
+
+const boundary = "x".repeat(30);
+const part = (name: string, value: string) =>
+  `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+const foxForm = `${part("prompt", fox.prompt)}${part("model", fox.model)}--${boundary}--\r\n`;
+const file = 'input_reference"; filename="a.png';
+
+const formBodies = fc.oneof(
+  fc.nat(foxForm.length - 5).map((length) => foxForm.slice(0, length)),
+  fc.string({ unit: "binary" }).map(utf8),
+  fc
+    .constantFrom(
+      ...["prompt", "model", file, 'seed"; filename="a', "size", "seconds", "input_reference", "callback_url"],
+    )
+    .chain((name) => token.map((value) => `${part(name, value)}${foxForm}`)),
+);
+
+const forms = fc.tuple(formBodies, fc.constantFrom(boundary, boundary, `${boundary}y`, "")).map(([body, named]) => ({
+  text:
+    lines(
+      ...[create, "Host: <%h>", key, `Content-Type: multipart/form-data; boundary=${named}`],
+      `Content-Length: ${body.length}`,
+    ) + body,
+}));
+
+const nobody = fc.oneof(token, fc.string({ unit: "binary" }), fc.constantFrom("local ", "../local", "__proto__"));
+const noName = fc.constantFrom("", " ", "a b", "local", "x".repeat(65), null, 1, [], {}, undefined);
+const noNumber = fc.constantFrom(-1, 0.5, 1e300, "5", true, [], {}, ["5"]);
+
+/** What the owner may not ask for, by the end of the path. */
+const accountChanges: Record<string, Arbitrary<unknown>> = {
+  "": fc.oneof(
+    noName.map((name) => ({ name, credits: 5 })),
+    noNumber.map((credits) => ({ name: "ci", credits })),
+  ),
+  "/credits": fc.oneof(
+    nobody.map((account) => ({ account, amount: 5 })),
+    fc.constantFrom(0, null, undefined, 0.5, 1e300, "5", true).map((amount) => ({ account: "local", amount })),
+    fc.constantFrom(-1e12, Number.MAX_SAFE_INTEGER).map((amount) => ({ account: "local", amount })),
+  ),
+  "/limits": fc.oneof(
+    nobody.map((account) => ({ account, max_running: 1 })),
+    noNumber.map((max_running) => ({ account: "local", max_running })),
+    fc.constantFrom(0, 1_000_001).map((max_per_hour) => ({ account: "local", max_per_hour })),
+  ),
+  "/rotate": fc.oneof(nobody, noName).map((account) => ({ account })),
+  "/revoke": fc.constantFrom("local", 1, null, [], {}, undefined).map((revoke) => ({ revoke })),
+};
+
+const accounts = fc
+  .constantFrom(...Object.keys(accountChanges))
+  .chain((path) =>
+    fc.tuple(
+      fc.constant(path),
+      fc.oneof((accountChanges[path] as Arbitrary<unknown>).map((body) => JSON.stringify(body)).map(utf8), bodies),
+      fc.constantFrom("", "Idempotency-Key: 1", `Idempotency-Key: ${"x".repeat(256)}`),
+    ),
+  )
+  .map(([path, body, line]) => {
+    const head = ["Host: <%h>", key, json, `Content-Length: ${body.length}`, ...(line === "" ? [] : [line])];
+    return { text: lines(`POST /accounts${path} HTTP/1.1`, ...head) + body };
+  });
 
 const types = fc
   .oneof(
@@ -358,6 +433,8 @@ const kinds: [name: string, weight: number, arbitrary: Arbitrary<Omit<Malformed,
   ["framing", 16, framing],
   ["smuggling", 8, smuggling],
   ["JSON", 24, jsons],
+  ["forms", 10, forms],
+  ["accounts", 10, accounts],
   ["types", 6, types],
   ["sizes", 1, sizes],
   ["pipelined", 10, pipelined],

@@ -74,7 +74,7 @@ export function readReplies(text: string): { replies: Reply[]; rest: string } {
 export function errorCode({ head, body }: Pick<Reply, "head" | "body">): string | undefined {
   try {
     const { error, ...others } = JSON.parse(body);
-    const isPlain = Object.keys(others).length === 0 && Object.keys(error).join() === "code,message";
+    const isPlain = Object.keys(others).length === 0 && Object.keys(error).join() === "code,message,type";
     const isTyped = /\r\ncontent-type: application\/json\r\n/i.test(head);
     return isPlain && isTyped && /^[a-z]\w*$/i.test(error.code) && error.message.length > 0 ? error.code : undefined;
   } catch {

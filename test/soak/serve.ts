@@ -24,7 +24,12 @@ const startLimitMs = 30_000;
 
 /** Starts `vidgen serve` with its state in a folder. */
 export function serve(home: string, ...flags: string[]): Serving {
-  const env = { PATH: process.env.PATH ?? "", HOME: home, VIDGEN_HOME: home };
+  return serveWith({}, home, ...flags);
+}
+
+/** The same with further variables, such as the key of an engine. */
+export function serveWith(variables: Record<string, string>, home: string, ...flags: string[]): Serving {
+  const env = { PATH: process.env.PATH ?? "", HOME: home, VIDGEN_HOME: home, ...variables };
   const child = spawn(process.execPath, [bin, "serve", "--json", ...flags], { env });
   const closed = once(child, "close");
   const ended = closed.then(([code]) => `ended with code ${code}: ${stderr}`);

@@ -2,11 +2,13 @@
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { dirname } from "node:path";
 import process from "node:process";
 import { systemIo } from "../../src/cli/system.ts";
 import { createApp } from "../../src/server/api/app.ts";
 import { listen } from "../../src/server/api/listen.ts";
 import { createPreviewEngine } from "../../src/server/engines/preview/preview.ts";
+import { openFolder } from "../../src/server/media/folder.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { StoredGeneration } from "../../src/server/store/store.ts";
 
@@ -31,6 +33,7 @@ async function startService() {
     creditsPer: new Map(),
     hasDirectives: true,
     hasRefunds: true,
+    videos: await openFolder({ folder: dirname(database) }),
     clock: io,
     webhookSecret: "",
     mediaUrl: () => "http://127.0.0.1:1",

@@ -1,18 +1,20 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { usage, VidgenError } from "../../errors.ts";
+import { formatBytes } from "../../client/bytes.ts";
+import { systemCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { RequestEvent } from "../../server/api/log.ts";
 import type { DeliveryEvent } from "../../server/callbacks/delivery.ts";
 import type { Engine } from "../../server/engines/engine.ts";
-import type { RunningService, SharedService } from "../../server/serve.ts";
-import { collectValues, readNumber, withDetails } from "../command.ts";
+import type { OpenOptions, RunningService, SharedService } from "../../server/serve.ts";
+import { collectValues, readNumber, readTime, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
 import { type EngineCheck, readCreditsPer, readEngineSettings, usualEngineTimeout } from "../engines.ts";
 import { findServiceFolder } from "../local.ts";
 import { readAddresses } from "../serve/addresses.ts";
 import { databaseError, findDatabase } from "../serve/database.ts";
 import { folderError, launchOwn, launchShared } from "../serve/launch.ts";
-import { noteLimits, printAddress, printChecks } from "../serve/report.ts";
+import { type AddressOptions, noteLimits, printAddress, printChecks } from "../serve/report.ts";
+import { jsonText, programName } from "../terminal/output.ts";
 import { redactBody } from "../terminal/trace.ts";
 
 export function addServe(program: CommandUnknownOpts, context: Context): void {
@@ -21,6 +23,7 @@ export function addServe(program: CommandUnknownOpts, context: Context): void {
 
 function declare(program: CommandUnknownOpts) {
   const pace = new Option("--pace <pace>", "how long a generation takes");
+  const log = new Option("--log <format>", "what is logged: lines for people, or a JSON document a line, without keys");
   const command = program
     .command("serve")
     .summary("run the local service")
@@ -30,6 +33,10 @@ function declare(program: CommandUnknownOpts) {
     .option("--host <name>", "address to listen on", "127.0.0.1")
     .option("--port <number>", "port of the API; 0 for any free port", "8787")
     .option("--media-port <number>", "port of the videos; 0 for any free port", "8788")
+    .option(
+      "--metrics-port <[host:]number>",
+      "port on which Prometheus reads /metrics without a key; only this machine unless a host is named",
+    )
     .option("--allow-remote", "allow connections from other machines")
     .option(
       "--allow-network <network>",
@@ -48,16 +55,31 @@ function declare(program: CommandUnknownOpts) {
       "with --database, where the videos are kept: a folder, or s3://bucket/prefix (default: a folder of this machine)",
     )
     .option(
+      "--media-redirect",
+      "with --media s3://..., answer for a video by a redirect to a presigned address of the store",
+    )
+    .option("--keep <time>", "remove videos so long after they were made, such as 30d (default: never)")
+    .option(
+      "--keep-records <time>",
+      "remove what is known of a generation so long after its end, such as 1y, with its Idempotency-Key (default: never)",
+    )
+    .option(
       "--credits <number>",
       "set the account's credits (default: at least 1000); with --database, when it is made",
     )
     .option("--key-for <account>", "create another account, print its API key, and exit")
     .option("--revoke <key or account>", "make a key, or all keys of an account, useless, and exit")
+    .option("--backup <file>", "save a copy of the embedded database as a new file, while it runs or not, and exit")
     .option("--rotate", "begin with a new API key of one's own; the one before works no more")
     .addOption(pace.choices(["fast", "realistic"] as const).default("fast" as const))
+    .addOption(log.choices(["text", "json"] as const).default("text" as const))
     .option("--webhook-log", "print each callback as it is sent")
     .option("--page", "serve the page in a browser (default: only for this machine)")
     .option("--no-page", "serve no page")
+    .option(
+      "--link",
+      "print a fresh link to the page of the service that runs, and exit; with --database, at --public-url",
+    )
     .option(
       "--engine <[model=]kind[:url][#upstream-model]>",
       "what makes the videos of a model, or of all others: an address, vllm-omni:<address>, preview, ...; may be repeated",
@@ -85,6 +107,7 @@ function declare(program: CommandUnknownOpts) {
       "vidgen serve --engine wan-2.5=http://gpu-1:8091 --engine preview",
       "vidgen serve --port 0 --media-port 0 --json",
       "vidgen serve --key-for ci",
+      "vidgen serve --link",
     ],
     after: "Words in a prompt, such as [fail], simulate failures for tests: vidgen help directives",
   });
@@ -99,22 +122,29 @@ type Options = Omit<Flags, "database"> & { database: string | undefined };
 const graceMs = 3_000;
 
 /** Runs the local service until Ctrl-C or SIGTERM. Prints its address once it listens; with `--key-for` a key, and ends. */
-async function serve(flags: Flags, context: Context): Promise<void> {
-  const database = findDatabase(flags.database, context.io, context.output);
+async function serve(flags: Flags, given: Context): Promise<void> {
+  const { io } = given;
+  const database = findDatabase(flags.database, io, given.output);
   const options = { ...flags, database };
-  if (options.keyFor !== undefined) return printKey(options.keyFor, options, context);
-  if (options.revoke !== undefined) return revoke(options.revoke, options, context);
+  if (options.keyFor !== undefined) return printKey(options.keyFor, options, given);
+  if (options.revoke !== undefined) return revoke(options.revoke, options, given);
+  if (options.backup !== undefined) return backup(options.backup, options, given);
+  if (options.link) return printLink(options, given);
   if (database === undefined && options.media !== undefined)
     throw usage("--media needs --database: the embedded database keeps its videos beside it.");
+  if (options.mediaRedirect && !options.media?.startsWith("s3://"))
+    throw usage("--media-redirect needs --media s3://bucket/prefix: a folder has no address to redirect to.");
+  const log = await createLog(options, given);
+  const context = { ...given, output: { ...given.output, note: log.onNote } };
   const engines = await openEngines(options, context);
-  const service = await open(options, engines, context);
+  const service = await open(options, { engines, log }, context);
   try {
     // A process that makes no videos may not reach the engines.
     const used = engines.filter(({ concurrency }) => concurrency > 0);
-    const checks = await startChecks(used, context.io);
+    const checks = await startChecks(used, io);
     if (database !== undefined) noteLimits({ media: options.media, engines: used }, context);
-    await printAddress(service, checks, options, context);
-    await Promise.all([printChecks(checks, used, context), waitForStop(service, context.io)]);
+    await printAddress(service, checks, { ...options, ...log }, context);
+    await Promise.all([printChecks(checks, used, context), waitForStop(service, io)]);
   } finally {
     await service.close(graceMs);
   }
@@ -134,10 +164,18 @@ async function startChecks(engines: Engine[], io: Io): Promise<Promise<EngineChe
 
 type Service = RunningService | SharedService;
 
-async function open(options: Options, engines: Engine[], context: Context): Promise<Service> {
+type Log = Pick<OpenOptions, "onRequest" | "onDelivery" | "onEnd" | "onNote"> & Pick<AddressOptions, "tell">;
+
+/** What is said of what happens: lines for people, or with `--log json` nothing but documents. */
+async function createLog(options: Options, { io, output }: Context): Promise<Log> {
   const { deliveryLine, isGivenUp } = await import("../../server/callbacks/delivery.ts");
   const { requestLine } = await import("../../server/api/log.ts");
-  const { output } = context;
+  if (options.log === "json") {
+    const { createJsonLog } = await import("../../server/json-log.ts");
+    const write = (document: object) =>
+      void (output.quiet || io.stderr.write(`${jsonText(document, output.redact)}\n`));
+    return createJsonLog(write, io);
+  }
   const onDelivery = (event: DeliveryEvent) => {
     if (options.webhookLog || isGivenUp(event)) output.note(deliveryLine(event));
   };
@@ -147,6 +185,15 @@ async function open(options: Options, engines: Engine[], context: Context): Prom
     for (const [mark, body] of [[">", event.requestBody] as const, ["<", event.replyBody] as const])
       if (body !== undefined) output.trace(`${mark} ${redactBody(body)}`);
   };
+  return { onDelivery, onRequest, onNote: output.note };
+}
+
+async function open(
+  options: Options,
+  { engines, log }: { engines: Engine[]; log: Log },
+  context: Context,
+): Promise<Service> {
+  const { output } = context;
   const addresses = readAddresses(options);
   const settings = {
     ...addresses,
@@ -155,13 +202,15 @@ async function open(options: Options, engines: Engine[], context: Context): Prom
     creditsPer: readCreditsPer(options.creditsPer ?? [], engines),
     hasDirectives: options.directives ?? false,
     hasRefunds: options.refunds,
+    hasRedirects: options.mediaRedirect ?? false,
     pace: options.pace,
+    program: programName(context.io.env),
     rotate: options.rotate ?? false,
     credits: readCredits(options),
+    keep: readKeep(options),
     hasPage: options.page ?? addresses.isLoopback,
-    onDelivery,
-    onNote: output.note,
-    onRequest,
+    ...log,
+    hasMetrics: true,
     withReplies: output.verbose,
   };
   const { database } = options;
@@ -183,6 +232,21 @@ function readCredits({ credits }: Pick<Options, "credits">): number | undefined 
   return credits === undefined ? undefined : readNumber(credits, "--credits", { most: Number.MAX_SAFE_INTEGER });
 }
 
+function readKeep({ keep, keepRecords }: Options): OpenOptions["keep"] {
+  const [videosMs, recordsMs] = [keepTime(keep, "--keep"), keepTime(keepRecords, "--keep-records")];
+  if (videosMs !== undefined && recordsMs !== undefined && recordsMs < videosMs)
+    throw usage("--keep-records must not be shorter than --keep: a video goes with its record.");
+  return videosMs === undefined && recordsMs === undefined ? undefined : { videosMs, recordsMs };
+}
+
+function keepTime(text: string | undefined, flag: string): number | undefined {
+  if (text === undefined) return undefined;
+  const ms = readTime(text, flag);
+  // A number alone is seconds, and was meant as days.
+  if (ms < 3_600_000) throw usage(`${flag} must be at least 1h, such as 30d; "${text}" is less.`);
+  return ms;
+}
+
 async function printKey(name: string, { database, ...options }: Options, { io, output }: Context): Promise<void> {
   const { findNameFault, makeKey, makeSharedKey } = await import("../../server/api/accounts.ts");
   const fault = findNameFault(name, { isShared: database !== undefined });
@@ -202,6 +266,20 @@ async function printKey(name: string, { database, ...options }: Options, { io, o
   await output.result(made.api_key, made);
   output.note(`The account ${name} has ${made.credits} credits. This key is shown only once.`);
   if (made.webhook_secret !== null) output.note(`Its callbacks are signed with ${made.webhook_secret}`);
+}
+
+async function printLink({ database, publicUrl, ...options }: Options, { io, output }: Context): Promise<void> {
+  const { makeLink, makeSharedLink } = await import("../../server/page/link.ts");
+  const make = async () => {
+    if (database === undefined) return makeLink((await findServiceFolder(io)).folder, io);
+    const { publicUrls, host, ports } = readAddresses({ ...options, publicUrl });
+    return makeSharedLink(database, publicUrls.api ?? `http://${host}:${ports.api}`, io).catch((error) => {
+      throw databaseError(error);
+    });
+  };
+  const page_url = await make();
+  await output.result(page_url, { page_url });
+  output.note("For a day, anyone with this link is signed in.");
 }
 
 async function revoke(text: string, { database }: Options, { io, output }: Context): Promise<void> {
@@ -229,6 +307,21 @@ async function revoke(text: string, { database }: Options, { io, output }: Conte
   const since = database === undefined ? "from now on" : "by all processes within 5 s";
   output.note(
     `${revoked === 1 ? "One key is" : `${revoked} keys are`} refused ${since}. Credits and generations stay.`,
+  );
+}
+
+async function backup(file: string, { database }: Options, { io, output }: Context): Promise<void> {
+  if (database !== undefined) throw usage("--backup copies the embedded database; a PostgreSQL is copied by pg_dump.");
+  const { saveBackup } = await import("../../server/backup.ts");
+  const { folder } = await findServiceFolder(io);
+  const { size } = await saveBackup(folder, file, io).catch((error) => {
+    if (systemCode(error) === "EEXIST")
+      throw new VidgenError("output", `${file} already exists.`, { hint: "Choose another name: nothing was copied." });
+    throw folderError(error, folder);
+  });
+  await output.result(file, { file, size });
+  output.note(
+    `A copy of ${formatBytes(size)}. Videos and keys are not in it: ${folder} has them in videos and service.json.`,
   );
 }
 

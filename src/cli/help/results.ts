@@ -106,6 +106,9 @@ const row = object({
 const openRow = object({ row: text, line: whole, attempt: text, id: textOrNull, status: text, file: textOrNull });
 const shards = object({ of: whole, missing: z.array(whole), double: z.array(whole) });
 const engine = object({ engine: text, models: z.array(text), kind: textOrNull, error: textOrNull });
+const limits = { max_running: whole.nullable(), max_per_hour: whole.nullable() };
+const accounts = z.array(object({ account: text, credits: whole, keys: whole, ...limits }));
+const madeKey = { account: text, api_key: text, webhook_secret: textOrNull, credits: whole };
 const check = object({ name: text, state: z.enum(["pass", "warn", "fail"]), says: text, fix: textOrNull });
 
 /** Each line of `listen`: the first one, and then one a callback. */
@@ -176,13 +179,24 @@ export const results: Readonly<Record<string, z.ZodType>> = {
   ),
   login: object({ ok: z.boolean(), base_url: text }),
   logout: object({ ok: z.boolean(), base_url: text, was_saved: z.boolean() }),
-  serve: object({
-    base_url: text,
-    media_url: text,
-    api_key: text,
-    webhook_secret: text,
-    engines: z.array(engine),
-  }),
+  serve: z.union([
+    object({
+      base_url: text,
+      media_url: text,
+      api_key: text,
+      webhook_secret: text,
+      metrics_url: textOrNull.optional(),
+      engines: z.array(engine),
+    }),
+    object({ page_url: text }),
+  ]),
+  accounts,
+  "accounts list": accounts,
+  "accounts create": object(madeKey),
+  "accounts credits": object({ account: text, amount: z.number().int(), credits: whole, replayed: z.boolean() }),
+  "accounts limit": object({ account: text, ...limits }),
+  "accounts rotate": object({ ...madeKey, revoked: whole }),
+  "accounts revoke": object({ revoked: whole }),
   listen: z.union([listening, received]),
   doctor: object({ ok: z.boolean(), checks: z.array(check) }),
   completion: object({ shell: text, script: text }),

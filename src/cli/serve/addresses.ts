@@ -8,6 +8,7 @@ type AddressFlags = {
   host: string;
   port: string;
   mediaPort: string;
+  metricsPort?: string | undefined;
   allowRemote?: true | undefined;
   name?: string | undefined;
   publicUrl?: string | undefined;
@@ -23,6 +24,7 @@ export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlag
       `On ${host}, other machines on the network could reach the service.`,
       "Add --allow-remote to allow that: anyone with a key can use it, and anyone with a link can see the videos.",
     );
+  const metricsAt = flags.metricsPort === undefined ? undefined : readMetricsPort(flags.metricsPort, allowRemote);
   if (name !== undefined && !/^[\w.-]+$/.test(name) && !isIP(name))
     throw usage(`--name must be a host name without a port, not "${name}".`);
   const publicUrls = readPublicUrls(flags);
@@ -37,7 +39,19 @@ export function readAddresses({ host, name, allowRemote, ...flags }: AddressFlag
   };
   const names = [...(name === undefined ? [] : [inUrl(name)]), ...hostsOf(publicUrls)];
   // With a name, as of a tunnel or a proxy, others reach even a service on loopback: it must not call this machine for them.
-  return { host, name, ports, publicUrls, isLoopback: isOwn && names.every(isLoopback) };
+  return { host, name, ports, metricsAt, publicUrls, isLoopback: isOwn && names.every(isLoopback) };
+}
+
+/** `[host:]port`: only this machine reads the figures unless another host is named. */
+function readMetricsPort(text: string, allowRemote: true | undefined): { host: string; port: number } {
+  const [, named = "127.0.0.1", digits = ""] = /^(?:(.+):)?(.*)$/s.exec(text) ?? [];
+  const host = named.replace(/^\[(.*)\]$/, "$1");
+  if (!isLoopback(inUrl(host)) && !allowRemote)
+    throw usage(
+      `On ${host}, other machines on the network could read the figures without a key.`,
+      "Add --allow-remote to allow that, or let Prometheus read /metrics at the API's address with the owner's key.",
+    );
+  return { host, port: readNumber(digits, "--metrics-port", { most: 65_535 }) };
 }
 
 function readPublicUrls({ publicUrl, publicMediaUrl }: Pick<AddressFlags, "publicUrl" | "publicMediaUrl">) {

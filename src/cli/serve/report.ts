@@ -10,15 +10,21 @@ type Engines = readonly { name: string; models: readonly string[]; isSimulation:
 type ReportedService = {
   address: { base_url: string; media_url: string; api_key: string | null; webhook_secret: string };
   pageUrl: string | undefined;
+  metricsUrl: string | undefined;
 };
 
-type AccessFlags = { host: string; allowRemote?: true | undefined };
+export type AddressOptions = {
+  host: string;
+  allowRemote?: true | undefined;
+  /** Writes an event to a log for programs, which gets no key and no link that signs in. */
+  tell?: ((event: string, fields: object) => void) | undefined;
+};
 
 /** Prints the service's address, and what its owner has to know. With `--json` the one document waits for the checks. */
 export async function printAddress(
   service: ReportedService,
   checks: Promise<EngineCheck>[],
-  { host, allowRemote }: AccessFlags,
+  { host, allowRemote, tell }: AddressOptions,
   { io, output }: Context,
 ): Promise<void> {
   const { base_url, media_url, api_key, webhook_secret } = service.address;
@@ -26,14 +32,22 @@ export async function printAddress(
   if (api_key !== null) output.reveal(api_key);
   const page_url = service.pageUrl ?? null;
   const engines = output.json ? await Promise.all(checks) : [];
-  await output.result(base_url, { base_url, media_url, api_key, webhook_secret, page_url, engines });
-  if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
+  const metrics_url = service.metricsUrl ?? null;
+  const urls = { base_url, media_url, metrics_url };
+  await output.result(base_url, { ...urls, api_key, webhook_secret, page_url, engines });
+  if (tell) {
+    for (const secret of [api_key ?? "", webhook_secret]) output.hide(secret);
+    tell("listening", urls);
+    if (!output.json) output.note("The API key is not in this log: --json prints it on stdout.");
+  } else if (!output.json && !output.quiet) io.stderr.write(exportLines(base_url, api_key));
   if (api_key === null)
     output.note(
       "An earlier process has made the account and its key. For another key, with the same database: vidgen serve --key-for local",
     );
-  if (page_url !== null) output.note(`See it in a browser; for a day, anyone with this link is signed in: ${page_url}`);
-  output.note(`Callbacks are signed with ${webhook_secret}`);
+  if (page_url !== null && !tell)
+    output.note(`See it in a browser; for a day, anyone with this link is signed in: ${page_url}`);
+  if (!tell) output.note(`Callbacks are signed with ${webhook_secret}`);
+  if (metrics_url !== null) output.note(`Prometheus reads its figures at ${metrics_url}`);
   if (allowRemote && !isLoopback(host))
     output.note(
       "Other machines on the network can reach this service, without encryption: anyone with a key can use it, and anyone with a link can see the videos.",
@@ -42,7 +56,7 @@ export async function printAddress(
     output.note(
       "The page's link goes over the network unencrypted, too: anyone with it sees the generations of all accounts.",
     );
-  output.note("Press Ctrl-C to stop.");
+  if (!tell) output.note("Press Ctrl-C to stop.");
 }
 
 function exportLines(baseUrl: string, apiKey: string | null): string {

@@ -210,7 +210,7 @@ function showsLinks(env: Io["env"]): boolean {
  * JSON on one line, unless it is indented, that also escapes control characters which JSON allows. Strings are redacted before they are
  * encoded: encoding changes a secret with a quote in it.
  */
-function jsonText(document: unknown, redact: (text: string) => string, indent = 0): string {
+export function jsonText(document: unknown, redact: (text: string) => string, indent = 0): string {
   const escaped = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`;
   return JSON.stringify(redactValue(document, redact), undefined, indent).replace(
     /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,

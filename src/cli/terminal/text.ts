@@ -16,7 +16,7 @@ export function wrapWords(text: string, columns: number): string {
 }
 
 /** A command is not broken: it would be run in two halves when it is copied. */
-const words = /(?:(?<=: )|^ *)(?:npx |printf .*\| )?vidgen .*|\S*`[^`]*`\S*|\S+/g;
+const words = /(?:(?<=: )|^ *)(?:npx |printf .*\| )?vidgen .*|[^\s`]*`[^`]*`\S*|\S+/g;
 
 function wrapLine(line: string, columns: number): string {
   if (line.length <= columns) return line;

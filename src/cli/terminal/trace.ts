@@ -65,9 +65,13 @@ function cutBody(text: string): string {
 
 /** A body without the keys, and the parts of its addresses, that may be secrets; JSON may escape a slash. */
 export function redactBody(body: string): string {
-  return body
-    .replace(/("[\w-]*(?:key|secret|token|password|authorization)"\s*:\s*")(?:[^"\\]|\\.)*/gi, "$1[left out]")
-    .replace(/(https?:(?:\\?\/){2})[^\s"@/?#]*@/gi, "$1...@")
-    .replace(/(https?:(?:\\?\/){2}[^\s"?#]*\?)[^\s"]*/gi, "$1...")
-    .replace(/(data:[^\s",]*,)[^\s"]*/gi, "$1...");
+  return (
+    body
+      .replace(/("[\w-]*(?:key|secret|token|password|authorization)"\s*:\s*")(?:[^"\\]|\\.)*/gi, "$1[left out]")
+      .replace(/(https?:(?:\\?\/){2})[^\s"@/?#]*@/gi, "$1...@")
+      .replace(/(https?:(?:\\?\/){2}[^\s"?#]*\?)[^\s"]*/gi, "$1...")
+      .replace(/(data:[^\s",]*,)[^\s"]*/gi, "$1...")
+      // A key that `vidgen serve` has made, wherever it stands.
+      .replace(/\bvgs_[0-9a-f]{8,}/g, "[left out]")
+  );
 }

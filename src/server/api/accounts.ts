@@ -1,11 +1,13 @@
 import { hash, randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import type { MiddlewareHandler } from "hono";
+import { HTTPException } from "hono/http-exception";
+import { usage } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { acquireFolder, localAccount, readAnnouncement } from "../announcement.ts";
 import { secretOf } from "../callbacks/signature.ts";
 import { openStore } from "../store/sqlite/sqlite-store.ts";
-import type { Store } from "../store/store.ts";
+import type { NewAccount, Store } from "../store/store.ts";
 import { type ApiContext, type ApiEnv, readJson, refuse } from "./message.ts";
 
 /** What a new account has. */
@@ -53,8 +55,7 @@ export async function replaceLocalKey(
   creditsOf?: (had: number | undefined) => number,
 ): Promise<void> {
   const keyHash = hashKey(apiKey);
-  await store.addAccount({ name: localAccount, keyHash, ...(creditsOf && { creditsOf }) });
-  await store.removeKeys({ account: localAccount, except: keyHash });
+  await store.addAccount({ name: localAccount, keyHash, isOnlyKey: true, ...(creditsOf && { creditsOf }) });
 }
 
 /** Lets nobody but the owner of the service go on. */
@@ -66,14 +67,21 @@ export const requireOwner: MiddlewareHandler<ApiEnv> = async (c, next) => {
 
 export type AccountOptions = { store: Store; webhookSecret: string };
 
-/** POST /accounts: `{"name","credits"}` makes a further account, whose key is in the reply. */
+/**
+ * GET /accounts lists the accounts. POST /accounts: `{"name","credits"}` makes a further account, whose key is in the reply. One that exists gets a
+ * further key, unless `"new":true` or `credits` say that it is not to: then it is refused.
+ */
 export function createAccountRoute({ store, webhookSecret }: AccountOptions): (c: ApiContext) => Promise<Response> {
   return async (c) => {
-    const { name, credits } = Object((await readJson(c)).json) as Record<string, unknown>;
+    if (c.req.method === "GET") return c.json({ accounts: await store.accounts() });
+    const { name, credits, new: isNew } = Object((await readJson(c)).json) as Record<string, unknown>;
     const fault = findNameFault(name) ?? findCreditsFault(credits);
     if (fault !== undefined) throw refuse(400, "invalid_account", fault);
     return c.json(
-      await addAccount({ store, webhookSecret }, { name: String(name), credits: credits as number | undefined }),
+      await addAccount(
+        { store, webhookSecret },
+        { name: String(name), credits: credits as number | undefined, isNew: isNew === true },
+      ),
     );
   };
 }
@@ -127,7 +135,7 @@ export async function makeKey(
   try {
     const store = await openStore(join(folder, "service.db"));
     const webhookSecret = (await readAnnouncement(folder))?.webhook_secret;
-    return await addAccount({ store, webhookSecret }, account).finally(store.close);
+    return await addAccount({ store, webhookSecret }, account).catch(explainRefusal).finally(store.close);
   } finally {
     await acquired.lease.release();
   }
@@ -142,8 +150,20 @@ export async function makeSharedKey(
   const { openPostgres } = await import("../store/postgres/postgres.ts");
   const opened = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
   const { store } = opened;
-  const add = async () => addAccount({ store, webhookSecret: await opened.webhookSecret() }, account);
-  return add().finally(store.close);
+  const add = async () => addAccount({ store, webhookSecret: (await opened.secrets()).webhookSecret }, account);
+  return add().catch(explainRefusal).finally(store.close);
+}
+
+/** What the API refuses, as the error of a command. */
+function explainRefusal(error: unknown): never {
+  throw error instanceof HTTPException ? existsError(error.message) : error;
+}
+
+function existsError(message: string) {
+  return usage(
+    `Refused: ${message}.`,
+    "`vidgen accounts credits <account> <amount>` adds credits; --key-for without --credits adds a key.",
+  );
 }
 
 async function askRunning<Reply>(folder: string, path: string, body: object, { fetch }: Io): Promise<Reply> {
@@ -151,19 +171,38 @@ async function askRunning<Reply>(folder: string, path: string, body: object, { f
   if (base_url === undefined) throw new Error("the running service does not respond yet; try again");
   const headers = { Authorization: `Bearer ${api_key}`, "Content-Type": "application/json" };
   const reply = await fetch(`${base_url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  const text = await reply.text();
+  if (reply.status === 409) throw existsError(JSON.parse(text).error.message);
   if (reply.status >= 300) throw new Error(`the running service refused: HTTP ${reply.status}`);
-  return JSON.parse(await reply.text()) as Reply;
+  return JSON.parse(text) as Reply;
 }
 
+type AccountMaker = { store: Pick<Store, "addAccount">; webhookSecret: string | undefined };
+
+/**
+ * Makes an account with its key, or gives one that exists a further key. Rejects with a refusal, and changes nothing, when one exists that
+ * `isNew` or is to have these credits: what it has may be paid for.
+ */
 async function addAccount(
-  { store, webhookSecret }: { store: Store; webhookSecret: string | undefined },
-  { name, credits }: { name: string; credits: number | undefined },
+  maker: AccountMaker,
+  { name, credits, isNew = false }: { name: string; credits?: number | undefined; isNew?: boolean },
 ): Promise<AccountKey> {
+  const creditsOf = (had: number | undefined) => {
+    if (had !== undefined && (isNew || credits !== undefined))
+      throw refuse(409, "account_exists", `the account ${name} exists, with ${had} credits; nothing was changed`);
+    return had ?? credits ?? usualCredits;
+  };
+  const { made } = await addKey(maker, { name, creditsOf });
+  return made;
+}
+
+/** Gives an account a new key; see `NewAccount`. */
+export async function addKey({ store, webhookSecret }: AccountMaker, account: Omit<NewAccount, "keyHash">) {
   const api_key = createKey();
-  const creditsOf = (had = usualCredits) => credits ?? had;
-  const webhook_secret = webhookSecret === undefined ? null : secretOf(webhookSecret, name);
-  const balance = await store.addAccount({ name, keyHash: hashKey(api_key), creditsOf });
-  return { account: name, api_key, webhook_secret, credits: balance };
+  const { credits, removed } = await store.addAccount({ ...account, keyHash: hashKey(api_key) });
+  const webhook_secret = webhookSecret === undefined ? null : secretOf(webhookSecret, account.name);
+  const made: AccountKey = { account: account.name, api_key, webhook_secret, credits };
+  return { made, removed };
 }
 
 function findCreditsFault(credits: unknown): string | undefined {

@@ -2,6 +2,7 @@ import type { Clock } from "../../io.ts";
 import { newDelivery } from "../callbacks/delivery.ts";
 import type { Engine } from "../engines/engine.ts";
 import { describe } from "../engines/upstream/upstream.ts";
+import type { Ended } from "../jobs/end.ts";
 import type { GenerationEnd, Store, StoredGeneration } from "../store/store.ts";
 import { type ApiContext, refuse } from "./message.ts";
 import { findOwnGeneration } from "./own-generation.ts";
@@ -14,10 +15,11 @@ export type CancelOptions = {
   /** Whether a generation that was not made gives back what was paid. */
   hasRefunds: boolean;
   mediaUrl(): string;
+  onEnd?(ended: Ended): void;
 };
 
 /** The `error` of a generation that was cancelled. */
-const cancelledError = "cancelled";
+export const cancelledError = "cancelled";
 
 /** How long an engine may take to stop a job. */
 const engineLimitMs = 45_000;
@@ -26,40 +28,48 @@ const engineLimitMs = 45_000;
 const maxLooks = 3;
 
 /**
- * POST /api/cancel?id=, which the interface does not have: ends a generation as `failed`, with the error "cancelled", and gives back what was
- * paid, or answers 409 and changes nothing. Cancelling it again answers the same. `credits_returned` is what came back.
+ * POST /api/cancel?id=, which the interface does not have: ends a generation as `cancelOwn` does. `credits_returned` is what came back.
  */
 export function createCancelRoute(options: CancelOptions): (c: ApiContext) => Promise<Response> {
-  const { store, mediaUrl } = options;
   return async (c) => {
-    let isStopped = false;
-    for (let looks = 0; looks < maxLooks; looks++) {
-      const generation = await findOwnGeneration(c, store);
-      const { id, status, error } = generation;
-      if (status === "failed" && (isStopped || error === cancelledError)) {
-        const entries = await store.ledger({ generation: id, limit: 10 });
-        const credits_returned = entries.reduce((sum, { amount }) => sum + Math.max(0, amount), 0);
-        return c.json({ ...statusBody(generation, mediaUrl()), credits_returned });
-      }
-      if (status !== "processing") {
-        const how = status === "failed" ? `failed: ${error}` : "completed";
-        throw refuse(409, "already_ended", `not cancelled: it has ${how}`);
-      }
-      const engine = await stopUpstream(generation, options);
-      isStopped ||= engine !== null;
-      const date = options.clock.date();
-      const end: GenerationEnd = {
-        status: "failed",
-        error: cancelledError,
-        media: null,
-        cost: null,
-        completed_at: date.toISOString(),
-        isRefunded: options.hasRefunds,
-      };
-      await store.cancel(id, { end, engine, delivery: newDelivery({ ...generation, ...end }, mediaUrl(), date) });
-    }
-    throw refuseGoing("it has just been started");
+    const generation = await cancelOwn(c, options);
+    const entries = await options.store.ledger({ generation: generation.id, limit: 10 });
+    const credits_returned = entries.reduce((sum, { amount }) => sum + Math.max(0, amount), 0);
+    return c.json({ ...statusBody(generation, options.mediaUrl()), credits_returned });
   };
+}
+
+/**
+ * Ends the generation that a request names as `failed`, with the error "cancelled", and gives back what was paid. Throws a 409, and changes
+ * nothing, when it cannot be stopped. Resolves with the same when it was cancelled before.
+ */
+export async function cancelOwn(c: ApiContext, options: CancelOptions): Promise<StoredGeneration> {
+  const { store, mediaUrl } = options;
+  let isStopped = false;
+  for (let looks = 0; looks < maxLooks; looks++) {
+    const generation = await findOwnGeneration(c, store);
+    const { id, status, error } = generation;
+    if (status === "failed" && (isStopped || error === cancelledError)) return generation;
+    if (status !== "processing") {
+      const how = status === "failed" ? `failed: ${error}` : "completed";
+      throw refuse(409, "already_ended", `not cancelled: it has ${how}`);
+    }
+    const engine = await stopUpstream(generation, options);
+    isStopped ||= engine !== null;
+    const date = options.clock.date();
+    const end: GenerationEnd = {
+      status: "failed",
+      error: cancelledError,
+      media: null,
+      cost: null,
+      completed_at: date.toISOString(),
+      isRefunded: options.hasRefunds,
+    };
+    const ended = { ...generation, ...end };
+    const isEnded = await store.cancel(id, { end, engine, delivery: newDelivery(ended, mediaUrl(), date) });
+    if (isEnded) options.onEnd?.({ generation: ended, reason: "cancelled", isRefunded: end.isRefunded });
+  }
+  throw refuseGoing("it has just been started");
 }
 
 /** Has the engine stop that a generation was submitted to, and resolves with its name; with `null` when it was submitted to none. */

@@ -66,9 +66,9 @@ function answer(c: ApiContext, body: { status: string }): Response {
 const limitMs = 3_000;
 
 /** Returns whether a check passes in time. All who ask within `ms` share one check. */
-function createCheck(
+export function createCheck(
   ms: number,
-  clock: HealthOptions["clock"],
+  clock: Pick<Clock, "now" | "limit">,
   check: (signal: AbortSignal) => Promise<unknown>,
 ): () => Promise<boolean> {
   const run = async () => {

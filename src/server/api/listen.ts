@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, isIP, Server as NetServer, type Socket } from "node:net";
@@ -6,8 +7,9 @@ import { setImmediate } from "node:timers/promises";
 import { getRequestListener, type HttpBindings } from "@hono/node-server";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Clock } from "../../io.ts";
+import { readTraceparent } from "../trace.ts";
 import { createFence, type Fence } from "./fence.ts";
-import type { RequestEvent, RequestLog } from "./log.ts";
+import { type RequestEvent, type RequestLog, readRequestId } from "./log.ts";
 import { answerMalformed, type Exchange } from "./malformed.ts";
 import { errorResponse, type Handler, refuse } from "./message.ts";
 
@@ -110,7 +112,10 @@ function serveRequests(server: Server, handler: Handler, serving: Serving): void
     if (outgoing.socket === null) await once(outgoing, "socket");
     // `answerMalformed` has refused the request, because its body is malformed.
     if (!socket.writable) return;
-    const [start, log] = [clock.now(), { about: [] }];
+    const requestId = readRequestId(incoming.headers["x-request-id"]) ?? randomUUID();
+    const log: RequestLog = { about: [], requestId, traceparent: readTraceparent(incoming.headers.traceparent) };
+    const start = clock.now();
+    outgoing.setHeader("X-Request-Id", requestId);
     logs.set(outgoing, log);
     outgoing.once("close", () => {
       const { method = "", url: path = "" } = incoming;

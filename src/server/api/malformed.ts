@@ -1,6 +1,7 @@
 import { type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../io.ts";
+import { errorBody } from "./message.ts";
 
 /** The reply to a request; `number` counts the requests of the connection, from 1. */
 export type Exchange = { outgoing: ServerResponse; number: number };
@@ -55,7 +56,7 @@ function replyTo({ code }: NodeJS.ErrnoException): string {
 
 /** Returns the service's error as HTTP text, for a socket without a `ServerResponse`. */
 function rawReply(status: number, code: string, message: string): string {
-  const body = JSON.stringify({ error: { code, message } });
+  const body = JSON.stringify(errorBody(status, code, message));
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     ...["Connection: close", "Content-Type: application/json", `Content-Length: ${Buffer.byteLength(body)}`],

@@ -21,15 +21,27 @@ export type Handler = (request: Request, bindings?: Bindings) => Promise<Respons
 export type ApiContext = Context<ApiEnv>;
 export type ApiEnv = { Bindings: Bindings; Variables: { account: string } };
 
-/** Returns the error that refuses a request. Its reply is `{"error":{"code","message"}}`: the interface shows none (section 7). */
+/** Returns the error that refuses a request. Its reply is `{"error":{"code","message","type"}}`: the interface shows none (section 7). */
 export function refuse(
   status: number,
   code: string,
   message: string,
   headers: Record<string, string> = {},
 ): HTTPException {
-  const res = Response.json({ error: { code, message } }, { status, headers });
+  const res = Response.json(errorBody(status, code, message), { status, headers });
   return new HTTPException(status as ContentfulStatusCode, { message, res });
+}
+
+const errorTypes: Record<number, string> = {
+  401: "authentication_error",
+  403: "permission_error",
+  429: "rate_limit_error",
+};
+
+/** The body of every refusal; `type` is for clients of `/v1/videos`. */
+export function errorBody(status: number, code: string, message: string) {
+  const type = status >= 500 ? "server_error" : (errorTypes[status] ?? "invalid_request_error");
+  return { error: { code, message, type } };
 }
 
 /** For replies with HTTP 503, in seconds. */
@@ -78,14 +90,26 @@ export type JsonBody = { text: string; json: unknown };
 
 /** Returns a request's JSON. Throws a refusal when it is not JSON or has more than `usualBodyBytes`. */
 export async function readJson(c: ApiContext): Promise<JsonBody> {
-  return parseJson(c, await readBody(c, usualBodyBytes));
+  return parseJson(c, await readBody(c, { maxBytes: usualBodyBytes }));
 }
 
-/** Reads a body that is said to be JSON. Throws a refusal when it has more than `maxBytes`, and when `share` gets no room for it. */
-export async function readBody({ req }: ApiContext, maxBytes: number, share?: Share): Promise<Uint8Array> {
-  if (!/^application\/json\s*(;|$)/i.test(req.header("Content-Type") ?? "")) {
-    throw refuse(415, "unsupported_media_type", "the body must be application/json");
-  }
+export type BodyOptions = {
+  maxBytes: number;
+  /** The media types that it may have. */
+  types?: readonly string[];
+  /** What it may take of the memory for large bodies. */
+  share?: Share;
+};
+
+const jsonType = "application/json";
+
+/** Reads a body. Throws a refusal when it is said to be of another type, has more than `maxBytes`, or `share` gets no room for it. */
+export async function readBody(
+  { req }: ApiContext,
+  { maxBytes, types = [jsonType], share }: BodyOptions,
+): Promise<Uint8Array> {
+  if (!types.includes(bodyType(req)))
+    throw refuse(415, "unsupported_media_type", `the body must be ${types.join(" or ")}`);
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of req.raw.body ?? []) {
@@ -99,6 +123,12 @@ export async function readBody({ req }: ApiContext, maxBytes: number, share?: Sh
   if (length > maxBytes) throw refuse(400, "body_too_large", `the body is larger than ${maxBytes / 1_000_000} MB`);
   share?.settle();
   return Buffer.concat(chunks);
+}
+
+/** The media type of a body, such as "application/json". */
+export function bodyType(req: ApiContext["req"]): string {
+  const [type = ""] = (req.header("Content-Type") ?? "").split(";");
+  return type.trim().toLowerCase();
 }
 
 /** Returns the JSON that was read. Throws a refusal when it is none. */

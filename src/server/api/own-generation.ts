@@ -2,14 +2,19 @@ import { isUuid } from "../../client/id.ts";
 import type { Store, StoredGeneration } from "../store/store.ts";
 import { type ApiContext, refuse } from "./message.ts";
 
-/** Finds the generation that the query parameter `id` names. Throws a refusal when the account has none with this id. */
+/**
+ * Finds the generation that the path, or else the query parameter `id`, names. Throws a refusal when the account has none with this id, or has
+ * removed it.
+ */
 export async function findOwnGeneration(c: ApiContext, store: Pick<Store, "generation">): Promise<StoredGeneration> {
-  const id = c.req.query("id");
+  const id = c.req.param("id") ?? c.req.query("id");
   if (!id) throw refuse(400, "invalid_id", "the query parameter id is missing");
   c.env.log?.about.push(id.slice(0, 8));
+  if (c.env.log) c.env.log.id = id;
   // Only ids of this form are looked up: SQLite would end another one at its first NUL.
   const generation = isUuid(id) ? await store.generation(id) : undefined;
   // Another account's id is answered like one that does not exist, so that the reply does not reveal it.
   if (generation?.account !== c.var.account) throw refuse(404, "not_found", "there is no generation with this id");
+  if (generation.removed_at) throw refuse(404, "removed", `this generation was removed at ${generation.removed_at}`);
   return generation;
 }

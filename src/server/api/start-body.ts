@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { findModel, maxLocalSeconds } from "../../client/models.ts";
+import { findModel, maxLocalSeconds, models } from "../../client/models.ts";
 import { type Engine, type ExtraValue, optionalExtras, otherExtras } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
 import { refuse } from "./message.ts";
@@ -20,13 +20,17 @@ const bodySchema = z.object({
   prompt: z
     .string()
     .refine(isShortText, shortText)
-    .refine((value) => value.trim() !== "", "must not be empty"),
-  model: z.string(),
+    .refine((value) => value.trim() !== "", "must not be empty")
+    .meta({ description: `What the video shows. At most ${maxTextBytes / 1_000} kB.` }),
+  model: z
+    .string()
+    .meta({ description: "One of those that this service serves.", examples: models.map(({ id }) => id) }),
   aspectRatio: z
     .string()
     .regex(/^\d{1,4}(\.\d{1,4})?:\d{1,4}(\.\d{1,4})?$/, 'must be a ratio such as "16:9"')
     .refine(isSaneRatio, "must be between 1:4 and 4:1")
-    .default("16:9"),
+    .default("16:9")
+    .meta({ description: "Width to height, between 1:4 and 4:1; 16:9 unless the model has another." }),
   duration: z
     .union([z.number(), z.string().regex(/^\d+(\.\d+)?$/, notSeconds)], { error: notSeconds })
     .transform(Number)
@@ -34,28 +38,50 @@ const bodySchema = z.object({
       (seconds) => seconds > 0 && seconds <= maxLocalSeconds,
       `must be more than 0 and at most ${maxLocalSeconds} seconds`,
     )
-    .default(5),
-  resolution: z.enum(["480p", "720p", "1080p"], { error: "must be 480p, 720p or 1080p" }).default("480p"),
-  imageUrl: imageUrl.optional(),
-  imageUrls: z.array(imageUrl).optional(),
-  callback_url: httpUrl.nullish(),
+    .default(5)
+    .meta({
+      description: `Seconds, more than 0 and at most ${maxLocalSeconds}; 5 unless the model has another length.`,
+    }),
+  resolution: z
+    .enum(["480p", "720p", "1080p"], { error: "must be 480p, 720p or 1080p" })
+    .default("480p")
+    .meta({ description: "The shorter side in pixels; 480p unless the model has another." }),
+  imageUrl: imageUrl
+    .optional()
+    .meta({ description: "An image to start from: an http(s) or data: address of a PNG, JPEG or WebP." }),
+  imageUrls: z
+    .array(imageUrl)
+    .optional()
+    .meta({ description: "Several, for models that take them; kling-1.6-elements takes 2 to 4." }),
+  callback_url: httpUrl.nullish().meta({ description: "Where the result is POSTed to: see the webhook." }),
 });
 
-const optionalExtra = z.union([z.number(), z.string().refine(isShortText, shortText)], {
-  error: "must be a number or a text",
-});
-const otherExtra = z
+/** JSON.stringify ends with an error some thousand levels deep. */
+const maxDepth = 100;
+
+export const optionalExtra = z
+  .union([z.number(), z.string().refine(isShortText, shortText)], { error: "must be a number or a text" })
+  .meta({ description: "Passed on to a real model, and ignored by one that does not know it." });
+export const otherExtra = z
   .union([z.number(), z.boolean(), z.string(), z.array(z.unknown()), z.record(z.string(), z.unknown())], {
     error: "must not be null",
   })
+  .transform(readObject)
+  .refine((value) => isShallow(value, maxDepth), { error: "is nested too deeply", abort: true })
   .refine((value) => isShortText(JSON.stringify(value)), shortText)
-  .transform(readObject);
+  .meta({ description: "Passed on to a real model." });
 const extrasSchema = z.object(
   Object.fromEntries([
     ...optionalExtras.map((name) => [name, optionalExtra.optional()] as const),
     ...otherExtras.map((name) => [name, otherExtra.optional()] as const),
   ]),
 );
+
+/** All that a start may have. */
+export const startSchema = bodySchema.extend(extrasSchema.shape);
+
+/** What a client calls fields of the interface, where it has other names for them. */
+export type FieldNames = { readonly [field: string]: string };
 
 export type StartRequest = Pick<StoredGeneration, "request" | "callback_url">;
 
@@ -66,11 +92,14 @@ export type StartReaderOptions = {
 };
 
 /** Returns the reader of a start's body. It throws a 400 that says what is wrong with which field. */
-export function createStartReader({ engines, hasDirectives }: StartReaderOptions): (json: unknown) => StartRequest {
+export function createStartReader({
+  engines,
+  hasDirectives,
+}: StartReaderOptions): (json: unknown, names?: FieldNames) => StartRequest {
   const served = [...new Set(engines.flatMap(({ models }) => models))].join(", ");
   const modelsText = `model must be one of ${served}; \`vidgen serve --engine\` adds others`;
-  return (json) => {
-    const body = parse(bodySchema, json);
+  return (json, names = {}) => {
+    const body = parse(bodySchema, json, names);
     const { callback_url, imageUrl: image, imageUrls = [], ...rest } = body;
     const able = engines.filter(({ models }) => models.includes(rest.model));
     if (able.length === 0) throw refuse(400, "invalid_model", modelsText);
@@ -78,11 +107,11 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
     const real = able.filter(({ isSimulation }) => !isSimulation);
     const isReal = real.length > 0;
     const maxOfEngines = Math.max(...(isReal ? real : able).map(({ maxImages }) => maxImages));
-    checkImages(rest.model, images.length, maxOfEngines);
+    checkImages(rest.model, images.length, { maxOfEngines, name: names.imageUrls ?? "imageUrls" });
     const request = {
       ...rest,
       images,
-      extras: parse(extrasSchema, json) as Record<string, ExtraValue>,
+      extras: parse(extrasSchema, json, names) as Record<string, ExtraValue>,
       isReal,
       // A provider's model may have other defaults, and not take ours.
       ...(isReal && { unset: defaulted.filter((name) => !(name in (json as object))) }),
@@ -95,7 +124,7 @@ export function createStartReader({ engines, hasDirectives }: StartReaderOptions
 const defaulted = ["aspectRatio", "duration", "resolution"] as const;
 
 /** vLLM-Omni's documentation has objects as JSON texts; other servers take them as they are. */
-function readObject(value: ExtraValue): ExtraValue {
+export function readObject<Value>(value: Value): Value {
   if (typeof value !== "string" || !/^\s*[{[]/.test(value)) return value;
   try {
     return JSON.parse(value);
@@ -104,12 +133,19 @@ function readObject(value: ExtraValue): ExtraValue {
   }
 }
 
-function parse<Schema extends z.ZodType>(schema: Schema, json: unknown): z.infer<Schema> {
+/** Returns what the schema makes of a value from outside. Throws a 400 that says what is wrong with which field. */
+export function parse<Schema extends z.ZodType>(
+  schema: Schema,
+  json: unknown,
+  names: FieldNames = {},
+): z.infer<Schema> {
   const parsed = schema.safeParse(json, { error: (issue) => typeMessage(issue) });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  const field = issue?.path.join(".") || "the body";
-  throw refuse(400, `invalid_${issue?.path[0]?.toString() ?? "body"}`, `${field} ${issue?.message}`);
+  const [first = "", ...rest] = issue?.path.map(String) ?? [];
+  const name = names[first] ?? first;
+  const field = [name, ...rest].join(".") || "the body";
+  throw refuse(400, `invalid_${name || "body"}`, `${field} ${issue?.message}`);
 }
 
 function typeMessage(issue: { code?: string | undefined; input?: unknown; expected?: unknown }): string | undefined {
@@ -119,15 +155,24 @@ function typeMessage(issue: { code?: string | undefined; input?: unknown; expect
 }
 
 /** Interface section 8: `kling-1.6-elements` wants 2 to 4 images. Of the others it says nothing; they take what their engines take. */
-function checkImages(model: string, count: number, maxOfEngines: number): void {
+function checkImages(
+  model: string,
+  count: number,
+  { maxOfEngines, name }: { maxOfEngines: number; name: string },
+): void {
   const { min, max } = findModel(model)?.images ?? { min: 0, max: maxOfEngines };
   if (count >= min && count <= max) return;
-  const wanted = max === 1 ? "at most 1 image here" : `${min} to ${max} images in imageUrls`;
-  throw refuse(400, "invalid_imageUrls", `${model} takes ${wanted}, not ${count}`);
+  const wanted = max === 1 ? "at most 1 image here" : `${min} to ${max} images in ${name}`;
+  throw refuse(400, `invalid_${name}`, `${model} takes ${wanted}, not ${count}`);
 }
 
 function isShortText(value: string): boolean {
   return Buffer.byteLength(value) <= maxTextBytes;
+}
+
+function isShallow(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.values(value).every((inner) => isShallow(inner, levels - 1));
 }
 
 function isHttpUrl(value: string): boolean {

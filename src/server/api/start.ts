@@ -1,11 +1,21 @@
 import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
+import { HTTPException } from "hono/http-exception";
 import type { Clock } from "../../io.ts";
 import { createBudget, createCapacity } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
-import type { StartOutcome, Store, StoredGeneration, StoredRequest } from "../store/store.ts";
-import { type ApiContext, parseJson, readBody, refuse, streamResponse, usualBodyBytes } from "./message.ts";
-import { createStartReader, type StartReaderOptions, type StartRequest } from "./start-body.ts";
+import type { Idempotency, Limited, StartOutcome, Store, StoredGeneration, StoredRequest } from "../store/store.ts";
+import { readTraceparent } from "../trace.ts";
+import {
+  type ApiContext,
+  type JsonBody,
+  parseJson,
+  readBody,
+  refuse,
+  streamResponse,
+  usualBodyBytes,
+} from "./message.ts";
+import { createStartReader, type FieldNames, type StartReaderOptions, type StartRequest } from "./start-body.ts";
 
 /** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
 const usualCost = 10;
@@ -20,55 +30,100 @@ const maxLargeBytes = 200_000_000;
 const maxLargeBodies = 4;
 
 export type StartOptions = StartReaderOptions & {
-  store: Pick<Store, "start">;
+  store: Pick<Store, "start" | "findStart">;
   /** The credits that a start costs, by model. */
   creditsPer: ReadonlyMap<string, number>;
   clock: Pick<Clock, "date">;
+  /** Called once for each generation that was started here. */
+  onStart?(generation: StoredGeneration, cost: number): void;
 };
 
-/** POST /api/generate (interface 4.1). An Idempotency-Key that comes again with the same body gets the same reply, and nothing is charged. */
-export function createStartRoute(options: StartOptions): (c: ApiContext) => Promise<Response> {
+type Started = StartOutcome & { kind: "started" };
+
+/** A start, and what a new one is to go through. */
+type Accepted = { outcome: Started; directives?: Directives };
+
+/** How one of the APIs writes a start and its reply. */
+export type StartFormat = {
+  /** The media types of its bodies. */
+  types: readonly string[];
+  /** Returns the fields of a body by the interface's names, and the text that tells a repeated one from another. Throws a refusal. */
+  read(c: ApiContext, bytes: Uint8Array): JsonBody | Promise<JsonBody>;
+  /** What it calls the interface's fields. */
+  names?: FieldNames;
+  reply(started: Started): object;
+};
+
+/** POST /api/generate (interface 4.1). */
+export const generateFormat: StartFormat = { types: ["application/json"], read: parseJson, reply: startBody };
+
+/**
+ * Returns what makes the routes that start a generation: there is no other way to start one. An Idempotency-Key that comes again with the same body
+ * gets the same reply, and nothing is charged.
+ */
+export function createStartRoutes(
+  options: StartOptions,
+): (format: StartFormat) => (c: ApiContext) => Promise<Response> {
   /** The starts that were answered with the one 429 that their prompt asks for. */
   const refusedOnce = new Set<string>();
   const largeBodies = createCapacity(maxLargeBodies);
   const readStart = createStartReader(options);
   const takeShare = createBudget(maxLargeBytes);
-  const accept = async (c: ApiContext, bytes: Uint8Array) => {
+  type Asked = Pick<JsonBody, "json"> & { names: FieldNames | undefined; idempotency: Idempotency | undefined };
+  const start = async (c: ApiContext, { json, names, idempotency }: Asked): Promise<Accepted> => {
     const { account } = c.var;
-    const { text, json } = parseJson(c, bytes);
-    const { request, callback_url } = readStart(json);
+    const { request, callback_url } = readStart(json, names);
     await checkLimits(request, options.engines);
     c.env.log?.about.push(request.model);
     const directives = readDirectives(request);
     const cost = options.creditsPer.get(request.model) ?? usualCost;
     if (directives.noCredits) throw notEnoughCredits(cost);
     refuseAsAsked(directives, hash("sha256", `${account} ${request.prompt}`), refusedOnce);
-    const key = c.req.header("Idempotency-Key");
-    const generation = newGeneration(account, { request, callback_url }, options.clock.date());
-    const idempotency = key === undefined ? undefined : { key, body: text };
+    const traceparent = readTraceparent(c.req.header("traceparent"));
+    const asked = { request: traceparent === undefined ? request : { ...request, traceparent }, callback_url };
+    const generation = newGeneration(account, asked, options.clock.date());
     const outcome = await options.store.start(generation, cost, idempotency);
     if (outcome.kind === "no credits") throw notEnoughCredits(cost);
+    if (outcome.kind === "limited") throw tooMany(outcome);
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
-    const body = startBody(outcome);
-    c.env.log?.about.push(body.data.id.slice(0, 8));
-    if (outcome.replayed) return { body };
-    return { body, directives };
+    if (outcome.replayed) return { outcome };
+    options.onStart?.(generation, cost);
+    return { outcome, directives };
+  };
+  const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Accepted> => {
+    const { text, json } = await format.read(c, bytes);
+    const key = c.req.header("Idempotency-Key");
+    const idempotency = key === undefined ? undefined : { key, body: text };
+    const accepted = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
+      // What was started with this key stays its answer, also when it would be refused now: the engines or their limits may have changed.
+      if (!(error instanceof HTTPException) || !idempotency) throw error;
+      const earlier = await options.store.findStart(c.var.account, idempotency);
+      if (earlier?.kind !== "started") throw error;
+      return { outcome: earlier };
+    });
+    const { id, request } = accepted.outcome.generation;
+    c.env.log?.about.push(id.slice(0, 8));
+    if (c.env.log) Object.assign(c.env.log, { id, model: request.model });
+    return accepted;
   };
   /** A client that sends slowly takes no more room than what it has sent. */
-  const acceptLarge = async (c: ApiContext) => {
+  const acceptLarge = async (c: ApiContext, format: StartFormat) => {
     const share = takeShare();
     try {
-      const bytes = await readBody(c, maxBodyBytes, share);
-      return await largeBodies(1, () => accept(c, bytes));
+      const bytes = await readBody(c, { maxBytes: maxBodyBytes, types: format.types, share });
+      return await largeBodies(1, () => accept(c, bytes, format));
     } finally {
       share.release();
     }
   };
-  return async (c) => {
-    const { body, directives } = await (mayBeLarge(c) ? acceptLarge(c) : accept(c, await readBody(c, maxBodyBytes)));
+  const acceptSmall = async (c: ApiContext, format: StartFormat) =>
+    accept(c, await readBody(c, { maxBytes: maxBodyBytes, types: format.types }), format);
+  return (format) => async (c) => {
+    const { outcome, directives } = await (mayBeLarge(c) ? acceptLarge : acceptSmall)(c, format);
+    const body = format.reply(outcome);
     if (directives?.hang) await untilDisconnected(c.req.raw.signal);
-    return directives?.cut ? cutResponse(body, c) : c.json(body);
+    return directives?.cut ? cutResponse(body, outcome.generation.id, c) : c.json(body);
   };
 }
 
@@ -115,8 +170,20 @@ function notEnoughCredits(cost: number) {
   return refuse(402, "insufficient_credits", message);
 }
 
+function tooMany({ limit, max, retryAfterSeconds }: Limited) {
+  const headers = { "Retry-After": String(retryAfterSeconds) };
+  if (limit === "max_running")
+    return refuse(
+      429,
+      "too_many_running",
+      `this account may have ${max} unfinished at once; nothing was charged`,
+      headers,
+    );
+  return refuse(429, "too_many_starts", `this account may start ${max} an hour; nothing was charged`, headers);
+}
+
 /** The start response envelope (interface 2.3). */
-function startBody({ generation, remaining_credits }: StartOutcome & { kind: "started" }) {
+function startBody({ generation, remaining_credits }: Started) {
   const { id, created_at, request } = generation;
   const data = { id, status: "processing", model: request.model, prompt: request.prompt, created_at };
   return { success: true, data, remaining_credits };
@@ -128,9 +195,8 @@ async function untilDisconnected(signal: AbortSignal): Promise<void> {
 }
 
 /** `[cut]`: the reply breaks off after its id. */
-function cutResponse(body: ReturnType<typeof startBody>, c: ApiContext): Promise<Response> {
+function cutResponse(body: object, id: string, c: ApiContext): Promise<Response> {
   const text = JSON.stringify(body);
-  const { id } = body.data;
   const pieces = async function* () {
     yield Buffer.from(text.slice(0, text.indexOf(id) + id.length + 1));
     throw new Error("cut, as the prompt asked for");

@@ -2,6 +2,7 @@ import type { Clock } from "../../io.ts";
 import { insist } from "../insist.ts";
 import type { Post } from "../outbound/outbound.ts";
 import type { Delivery, Store } from "../store/store.ts";
+import { traceHeaders } from "../trace.ts";
 import type { OnTrouble } from "../trouble.ts";
 import { type DeliveryEvent, stripControls } from "./delivery.ts";
 import type { Signer } from "./signature.ts";
@@ -10,7 +11,7 @@ export type AttemptOptions = {
   post: Post;
   sign: Signer;
   store: Pick<Store, "recordAttempt">;
-  clock: Pick<Clock, "limit" | "date" | "sleep">;
+  clock: Pick<Clock, "limit" | "date" | "now" | "sleep">;
   /** Aborts when the service stops. */
   signal: AbortSignal;
   onTrouble: OnTrouble;
@@ -27,6 +28,7 @@ export type AttemptOptions = {
 export async function makeAttempt(delivery: Delivery, options: AttemptOptions): Promise<void> {
   const { clock, store, onDelivery } = options;
   const signedAt = clock.date();
+  const startedMs = clock.now();
   const result = await send(delivery, options, signedAt).catch(() => undefined);
   if (!result) return;
   const { outcome, reply, isDelivered, isFinal, retryAfter } = result;
@@ -34,12 +36,13 @@ export async function makeAttempt(delivery: Delivery, options: AttemptOptions): 
   const date = clock.date();
   const nextMs = isFinal ? null : nextDelayMs({ attempts, retryAfter, date, random: options.random() });
   const next_at = nextMs === null ? null : new Date(date.getTime() + nextMs).toISOString();
-  const attempt = { at: signedAt.toISOString(), outcome, delivered: isDelivered, reply };
+  const ms = Math.round(clock.now() - startedMs);
+  const attempt = { at: signedAt.toISOString(), outcome, delivered: isDelivered, reply, ms };
   const record = () => store.recordAttempt(delivery.id, attempt, next_at);
   // What was answered is recorded also while the service stops.
   await record().catch(() => insist(record, options).catch(() => {}));
-  const { generation, url } = delivery;
-  onDelivery({ generation, url, attempt: attempts, isDelivered, nextMs, outcome });
+  const { generation, account, url, traceparent } = delivery;
+  onDelivery({ generation, account, traceparent, url, attempt: attempts, isDelivered, nextMs, outcome });
 }
 
 /** The outcome of an attempt in words with the reply's text, and what the next one depends on; `isFinal` when there is no retry. */
@@ -61,7 +64,7 @@ async function send(
 ): Promise<Result> {
   const timeout = clock.limit(replyTimeoutMs, signal, new Error("no response within 15 s"));
   const { url, body } = delivery;
-  const headers = { "Content-Type": "application/json", ...sign(delivery, signedAt) };
+  const headers = { "Content-Type": "application/json", ...traceHeaders(delivery), ...sign(delivery, signedAt) };
   try {
     const { status, retryAfter, text = "" } = await post(url, { headers, body, signal: timeout.signal });
     const isDelivered = status >= 200 && status < 300;

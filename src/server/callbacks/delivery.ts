@@ -1,22 +1,26 @@
 import { randomBytes } from "node:crypto";
 import { statusBody } from "../api/status-body.ts";
 import type { Delivery, StoredGeneration } from "../store/store.ts";
+import type { Traced } from "../trace.ts";
 
 /**
  * Returns the result callback of a generation that has ended (interface section 6), due at once; `undefined` when the start named no callback
  * address. The body is a snapshot of the status reply with `completed_at`.
  */
 export function newDelivery(generation: StoredGeneration, mediaUrl: string, date: Date): Delivery | undefined {
-  const { account, callback_url: url, completed_at } = generation;
+  const { account, callback_url: url, completed_at, request } = generation;
   if (url === null) return undefined;
   const id = `msg_${randomBytes(16).toString("hex")}`;
   const body = JSON.stringify({ ...statusBody(generation, mediaUrl), completed_at });
-  return { id, generation: generation.id, account, url, body, attempts: 0, next_at: date.toISOString() };
+  const { traceparent } = request;
+  const delivery = { id, generation: generation.id, account, url, body, attempts: 0, next_at: date.toISOString() };
+  return traceparent === undefined ? delivery : { ...delivery, traceparent };
 }
 
 /** The outcome of one attempt to deliver a callback. */
-export type DeliveryEvent = {
+export type DeliveryEvent = Traced & {
   generation: string;
+  account: string;
   url: string;
   /** Counted from 1. */
   attempt: number;

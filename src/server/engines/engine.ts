@@ -1,5 +1,7 @@
+import type { Traced } from "../trace.ts";
+
 /** What a generation asks of an engine, with the service's defaults filled in. */
-export type RenderRequest = {
+export type RenderRequest = Traced & {
   prompt: string;
   model: string;
   /** Width to height, as in "16:9". */

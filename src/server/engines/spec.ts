@@ -95,11 +95,11 @@ function readSdkSpec(text: string): EngineSpec {
 /** Throws `usage` for a model that needs more images than the engine takes. */
 function checkImages(model: string | undefined, { title, maxImages }: { title: string; maxImages: number }): void {
   const { min = 0, max } = findModel(model ?? "")?.images ?? {};
-  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => id);
+  const able = kinds.filter((other) => maxImagesOf(other) >= min).map(({ id }) => `--engine ${model}=${id}:<address>`);
   if (min > maxImages)
     throw usage(
       `--engine cannot serve ${model}: it needs ${min} to ${max} images, and ${title} takes ${maxImages}.`,
-      `--engine ${model}=${able.join(" or ")}:<address> takes them, and --engine ${model}=preview serves previews of it.`,
+      `${able.join(" or ")} takes them, and --engine ${model}=preview serves previews of it.`,
     );
 }
 

@@ -3,10 +3,15 @@ import type { Clock } from "../../io.ts";
 /** Why an engine gets no creates, or one at a time, and since when. */
 export type Outage = { since: Date; reason: string };
 
+/** What came of a create: a refusal for what it asks counts as taken. */
+export const creates = ["taken", "not_taken", "unclear"] as const;
+export type Created = (typeof creates)[number];
+
 export type BreakerOptions = {
   clock: Pick<Clock, "now" | "date">;
   /** Called when the engine goes out, and with `undefined` when it takes creates again. */
   onChange(outage: Outage | undefined): void;
+  onCreate?(created: Created): void;
 };
 
 /** Decides how many creates an engine gets: its failures must not cost more than a few generations. Times are in milliseconds. */
@@ -33,7 +38,7 @@ const maxUnclearMs = 30 * 60_000;
 /** So many creates must be taken until one that was unclear counts no more. */
 const takenPerUnclear = 10;
 
-export function createBreaker({ clock, onChange }: BreakerOptions): Breaker {
+export function createBreaker({ clock, onChange, onCreate = () => {} }: BreakerOptions): Breaker {
   let isProven = false;
   let failures = 0;
   /** How many creates were unclear; those that were taken since then count against it. */
@@ -56,6 +61,7 @@ export function createBreaker({ clock, onChange }: BreakerOptions): Breaker {
       return isProven && unclear === 0 ? Number.POSITIVE_INFINITY : 1 - open;
     },
     onTaken() {
+      onCreate("taken");
       isProven = true;
       failures = 0;
       unclear = Math.max(0, unclear - 1 / takenPerUnclear);
@@ -65,9 +71,11 @@ export function createBreaker({ clock, onChange }: BreakerOptions): Breaker {
       onChange(undefined);
     },
     onNotTaken(reason) {
+      onCreate("not_taken");
       goOut(reason, Math.min(1_000 * 2 ** failures++, maxRetryMs));
     },
     onUnclear(reason) {
+      onCreate("unclear");
       unclear = Math.ceil(unclear + 1);
       goOut(reason, Math.min(unclearMs * 8 ** (unclear - 1), maxUnclearMs));
     },

@@ -16,6 +16,19 @@ export type EndOptions = MakeOptions & {
   /** Whether a failure of the service gives back what was paid. */
   hasRefunds: boolean;
   mediaUrl(): string;
+  /** Called once for each generation that has ended here. */
+  onEnd?(ended: Ended): void;
+};
+
+/** Why a generation failed; "credits" are those of the owner's account with the engine's provider, the others are those of `Made`. */
+export const failureReasons = ["refused", "credits", "failed", "unclear", "cancelled"] as const;
+export type FailureReason = (typeof failureReasons)[number];
+
+/** A generation as it has ended, why it failed if it did, and whether what was paid was given back. */
+export type Ended = {
+  generation: StoredGeneration;
+  reason: FailureReason | undefined;
+  isRefunded: boolean | undefined;
 };
 
 /**
@@ -36,7 +49,10 @@ export async function endGeneration(
   const date = clock.date();
   const end = { ...endOf(made, options), completed_at: date.toISOString() };
   const delivery = newDelivery({ ...generation, ...end }, mediaUrl(), date);
-  return insist(() => store.finish(id, end, delivery), options);
+  const isEnded = await insist(() => store.finish(id, end, delivery), options);
+  const reason = made.kind === "made" ? undefined : (end.error_code ?? made.kind);
+  if (isEnded) options.onEnd?.({ generation: { ...generation, ...end }, reason, isRefunded: end.isRefunded });
+  return isEnded;
 }
 
 function endOf(

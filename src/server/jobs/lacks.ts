@@ -25,7 +25,7 @@ export function createLackFinder({ places, store, isCommand = false, clock, onTr
   const missingAt = new Map<string, number>();
   const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
 
-  return ({ count: _, held, ...needs }: Waiting): Given | undefined => {
+  return ({ count: _, oldest_at: __, held, ...needs }: Waiting): Given | undefined => {
     const missing = findMissing(needs, places);
     if (missing !== undefined) {
       const at = missingAt.get(missing) ?? clock.now();

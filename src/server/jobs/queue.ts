@@ -3,13 +3,24 @@ import { createCapacity } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import type { Change } from "../store/change.ts";
-import type { Claim, Store, Wanted } from "../store/store.ts";
+import type { Claim, Store, Waiting, Wanted } from "../store/store.ts";
 import { isUnavailable } from "../trouble.ts";
-import type { Outage } from "./breaker.ts";
+import type { Created, Outage } from "./breaker.ts";
 import { type EndOptions, endGeneration } from "./end.ts";
 import { createLackFinder } from "./lacks.ts";
 import { loadTask, type Made, type MakeOptions, makeVideo, removeFiles, type Task } from "./make.ts";
-import { canMake, createPlace, findLeastBusy, type Group, groupPlaces, occupy, roomOf, type Slot } from "./place.ts";
+import {
+  canMake,
+  createPlace,
+  findLeastBusy,
+  type Group,
+  groupPlaces,
+  occupy,
+  type Place,
+  roomOf,
+  type Slot,
+} from "./place.ts";
+import { createTurns } from "./turns.ts";
 
 export type Queue = {
   /** Begins to make what is in the store: all of it, or only what is started or polled from now on. */
@@ -22,6 +33,8 @@ export type Queue = {
   progressOf(id: string): number | undefined;
   /** Why an engine takes no generations; `undefined` when it does. */
   outageOf(engine: Engine): Outage | undefined;
+  /** What waits and is not being made, of all models. */
+  waiting(): Promise<Waiting[]>;
   /** Stops the jobs that run. They stay unfinished in the store: the next process resumes them. */
   close(): Promise<void>;
 };
@@ -33,6 +46,8 @@ export type QueueOptions = Omit<EndOptions, "signal"> & {
   isCommand?: boolean | undefined;
   /** Called with a line for the owner. */
   onNote(text: string): void;
+  /** Called with what came of a create. */
+  onCreate?(engine: Engine, created: Created): void;
 };
 
 /** So many generations have their request and images in memory at the same time, however many are made at once. */
@@ -52,8 +67,8 @@ const maxClaimed = 100;
 const laterMs = 2_000;
 
 /**
- * Makes generations, oldest first (interface section 3: processing to completed or failed). When an engine has room, it claims the oldest one
- * that this engine can make. A job is the making of one generation.
+ * Makes generations (interface section 3: processing to completed or failed). When an engine has room, it claims one that this engine can make:
+ * the accounts take turns, each with its oldest one. A job is the making of one generation.
  */
 export function createQueue(options: QueueOptions): Queue {
   const { store, clock, onTrouble, onNote } = options;
@@ -62,9 +77,13 @@ export function createQueue(options: QueueOptions): Queue {
   setMaxListeners(0, stop.signal);
   const places = options.engines
     .filter(({ concurrency }) => concurrency > 0)
-    .map((engine) => createPlace(engine, { clock, onChange: (outage) => onNote(outageLine(engine, outage)) }));
+    .map((engine) => {
+      const onCreate = (created: Created) => options.onCreate?.(engine, created);
+      return createPlace(engine, { clock, onCreate, onChange: (outage) => onNote(outageLine(engine, outage)) });
+    });
   const groups = groupPlaces(places);
   const findLack = createLackFinder({ places, store, isCommand: options.isCommand, clock, onTrouble });
+  const turns = createTurns();
   const loading = createCapacity(maxLoading);
   const jobs = new Map<string, { cancelled: AbortController; done: Promise<void> }>();
   /** Those whose images are there, and how each gets a slot; without one, it is left to other processes, or for later. */
@@ -169,20 +188,30 @@ export function createQueue(options: QueueOptions): Queue {
       else begin(claimed, (own) => loading(1, () => endUnclear(claimed, own)));
     }
   };
+  const occupyInTurn = (place: Place, claimed: Claim) => {
+    turns.take(claimed.account);
+    return occupy(place, claimed);
+  };
   const takeNew = async (group: Group) => {
     const roomIn = () => group.places.reduce((sum, place) => sum + roomOf(place), 0);
     for (let room = roomIn(); room > 0; room = roomIn()) {
-      const [first] = [...fetched.keys()].filter((each) => canMake(group, each)).sort((a, b) => a.number - b.number);
-      const found = await claim({ ...group, kind: "new", isFetched: false, before: first?.number }, room);
+      const order = turns.list();
+      const turnOf = ({ account }: Claim) => order.indexOf(account);
+      const [first] = [...fetched.keys()]
+        .filter((each) => canMake(group, each))
+        .sort((a, b) => turnOf(a) - turnOf(b) || a.number - b.number);
+      const before = first && { turn: turnOf(first), number: first.number };
+      // One at a time then: what comes next is before or after the one with its images.
+      const found = await claim({ ...group, kind: "new", isFetched: false, turns: order, before }, first ? 1 : room);
       for (const claimed of found) {
         const place = findLeastBusy(group.places);
-        if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
+        if (place) begin(claimed, makeIn(occupyInTurn(place, claimed), claimed));
         else await store.release(claimed.id);
       }
       if (found.length > 0) continue;
       const place = findLeastBusy(group.places);
       if (!first || !place) return;
-      give(first, occupy(place, first));
+      give(first, occupyInTurn(place, first));
     }
   };
   /** Images are fetched before there is room to render, so that a slow server of images delays no other generation. */
@@ -191,7 +220,7 @@ export function createQueue(options: QueueOptions): Queue {
     // Another engine, or another process, may take it.
     if (isOut) for (const each of fetched.keys()) if (canMake(group, each)) give(each, undefined);
     const room = isOut ? 0 : maxFetched - fetching - fetched.size;
-    const found = room > 0 ? await claim({ ...group, kind: "new", isFetched: true }, room) : [];
+    const found = room > 0 ? await claim({ ...group, kind: "new", isFetched: true, turns: turns.list() }, room) : [];
     for (const claimed of found) begin(claimed, fetchAndMake(claimed));
   };
   /** Resolves with the milliseconds until it is to look again. */
@@ -253,6 +282,7 @@ export function createQueue(options: QueueOptions): Queue {
     },
     progressOf: (id) => percents.get(id),
     outageOf: (engine) => places.find((place) => place.engine === engine)?.breaker.outage(),
+    waiting: () => store.waiting(among()),
     async close() {
       stop.abort(new Error("the service is stopping"));
       await loop.close();

@@ -52,6 +52,10 @@ export async function openFolder({ folder, scratch, mark }: FolderOptions): Prom
       });
       return handle?.createReadStream(range && { start: range.first, end: range.last });
     },
+    async remove(name) {
+      await access(sign).catch((cause) => Promise.reject(unavailable(cause, `${folder} is away`)));
+      await rm(join(folder, basename(name)), { force: true });
+    },
     async check() {
       await access(sign);
       const file = join(scratch?.folder ?? folder, ".check");

@@ -12,6 +12,8 @@ export type MediaOptions = {
   videos: MediaStore;
   /** Whether directives in prompts apply. */
   hasDirectives?: boolean;
+  /** Whether a store that has addresses of its own answers for its videos. */
+  hasRedirects?: boolean | undefined;
   /** Added to each reply that has a video or a picture. */
   headers?: Record<string, string>;
   onTrouble: OnTrouble;
@@ -22,7 +24,7 @@ export type MediaOptions = {
  * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
  */
 export function createMedia(options: MediaOptions): Handler {
-  const { store, videos, hasDirectives = true, onTrouble } = options;
+  const { store, videos, hasDirectives = true, hasRedirects = false, onTrouble } = options;
   const headers = { "X-Content-Type-Options": "nosniff", ...options.headers };
   /** The ids whose address has answered with the status that the prompt asked for. */
   const refusedOnce = new Set<string>();
@@ -39,6 +41,14 @@ export function createMedia(options: MediaOptions): Handler {
     if (mediaStatus !== undefined && !refusedOnce.has(id)) {
       refusedOnce.add(id);
       throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
+    }
+    // The signature is for GET alone.
+    if (hasRedirects && videos.presign && request.method === "GET" && !mediaCut) {
+      const location = await videos.presign(media.file);
+      return new Response(null, {
+        status: 302,
+        headers: { ...headers, Location: location, "Cache-Control": "no-store" },
+      });
     }
     return serveVideo(request, { media, videos, isCut: mediaCut ?? false, headers, outgoing });
   };

@@ -20,7 +20,7 @@ export type S3Options = {
 };
 
 export type S3Request = {
-  method: "GET" | "HEAD" | "PUT";
+  method: "GET" | "HEAD" | "PUT" | "DELETE";
   name: string;
   headers?: Record<string, string> | undefined;
   /** The path of the file that is sent. */
@@ -70,6 +70,13 @@ export async function send({ method, name, file, signal, ...request }: S3Request
   if (handle) void sendFile(handle, outgoing, options.clock).catch(() => {});
   else outgoing.end();
   return reply;
+}
+
+/** Returns the address of an object with a signature in its query, which lets anyone GET it for 15 minutes. */
+export async function presign(name: string, { url, region, credentials }: S3Options): Promise<string> {
+  const expiring = `${url}/${name}?X-Amz-Expires=900`;
+  const signer = new AwsV4Signer({ ...credentials, region, service: "s3", url: expiring, signQuery: true });
+  return (await signer.sign()).url.href;
 }
 
 /** Sends a file as soon as the server wants it, and not at all when it has replied before. A failure is an event of `outgoing`, too. */

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { basename, join } from "node:path";
 import { unavailable } from "../trouble.ts";
 import { type MediaStore, nameOf } from "./media-store.ts";
-import { type S3Options, type S3Request, send } from "./s3-request.ts";
+import { presign, type S3Options, type S3Request, send } from "./s3-request.ts";
 import type { Scratch } from "./scratch.ts";
 
 type Upload = { type: string; size: number; sha256: string };
@@ -13,7 +13,7 @@ const checkName = ".vidgen";
 
 /**
  * Keeps videos in a bucket of an S3-compatible store, each by one PUT of its whole content, and a HEAD that confirms it. Needs the permissions to
- * put and to get objects.
+ * put, to get and to delete objects.
  */
 export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scratch; mark: string }): MediaStore {
   const ask = (request: S3Request) => send(request, options);
@@ -48,6 +48,12 @@ export function openS3({ scratch, mark, ...options }: S3Options & { scratch: Scr
       const error = await toError("GET", reply, options);
       if (error.s3Code === "NoSuchKey") return undefined;
       throw error;
+    },
+    presign: (name) => presign(basename(name), options),
+    async remove(name) {
+      const reply = await ask({ method: "DELETE", name: basename(name) });
+      if (!isGood(reply) && reply.statusCode !== 404) throw await toError("DELETE", reply, options);
+      reply.destroy();
     },
     async check(signal) {
       const file = join(scratch.folder, checkName);

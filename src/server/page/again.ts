@@ -2,17 +2,18 @@ import { fields, flagOf, wireValue } from "../../client/fields.ts";
 import type { ExtraValue } from "../engines/engine.ts";
 import type { StoredGeneration } from "../store/store.ts";
 
-/** The request of a generation, as JSON and as the command lines that make it again. */
-export type Again = { json: string; vidgen: string; curl: string; hasData: boolean };
+/** The request of a generation, as JSON, and as the command lines and the code that make it again. */
+export type Again = { json: string; vidgen: string; curl: string; library: string; hasData: boolean };
 
-/** The address of the service, and whether `--local` finds it on this machine. */
-export type ServiceAddress = { baseUrl: string; isLocal: boolean };
+/** The address of the service, whether `--local` finds it on this machine, and how vidgen is called there. */
+export type ServiceAddress = { baseUrl: string; isLocal: boolean; program: string };
 
 /**
  * Returns how a generation is made again, by POSIX shells. A `data:` image may have megabytes: a file name takes its place in the `vidgen` line, and
  * the beginning of its address in the others; `hasData` tells so.
  */
-export function makeAgain({ request, callback_url }: StoredGeneration, { baseUrl, isLocal }: ServiceAddress): Again {
+export function makeAgain({ request, callback_url }: StoredGeneration, address: ServiceAddress): Again {
+  const { baseUrl, isLocal, program } = address;
   const { prompt, images, extras } = request;
   const values: Record<string, unknown> = { ...request, ...extras, callback_url: callback_url ?? undefined };
   const body: Record<string, unknown> = {};
@@ -23,7 +24,7 @@ export function makeAgain({ request, callback_url }: StoredGeneration, { baseUrl
     if (field.takes === "images") {
       const shown = images.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image));
       Object.assign(body, shown.length > 1 ? { imageUrls: shown } : { imageUrl: shown[0] });
-      flags.push(...images.flatMap((image, index) => [flag, isData(image) ? `image-${index + 1}.png` : image]));
+      flags.push(...images.flatMap((image, index) => [flag, imageName(image, index)]));
     } else if (value !== undefined && wireValue(field, String(value)) === value) {
       body[field.name] = value;
       if (flag !== "") flags.push(flag, String(value));
@@ -37,18 +38,44 @@ export function makeAgain({ request, callback_url }: StoredGeneration, { baseUrl
   const headers = `-H "Authorization: Bearer $VIDGEN_API_KEY" -H "Content-Type: application/json"`;
   return {
     json: jsonText(body, 2),
-    vidgen: vidgenLine(prompt, flags),
+    vidgen: vidgenLine(prompt, { program, flags }),
     curl: `curl ${quote(`${baseUrl}/api/generate`)} ${headers} -d ${quote(jsonText(body))}`,
+    library: libraryCode({ ...body, ...extras }, { baseUrl, images, extras }),
     hasData: images.some(isData),
   };
 }
 
 /** As an argument of vidgen, `-` means stdin, and `@` a file. */
-function vidgenLine(prompt: string, flags: string[]): string {
+function vidgenLine(prompt: string, { program, flags }: { program: string; flags: string[] }): string {
   const words = flags.map(quote).join(" ");
-  if (prompt === "-" || prompt.startsWith("@")) return `printf %s ${quote(prompt)} | npx vidgen generate - ${words}`;
-  if (prompt.startsWith("-")) return `npx vidgen generate ${words} -- ${quote(prompt)}`;
-  return `npx vidgen generate ${quote(prompt)} ${words}`;
+  if (prompt === "-" || prompt.startsWith("@")) return `printf %s ${quote(prompt)} | ${program} generate - ${words}`;
+  if (prompt.startsWith("-")) return `${program} generate ${words} -- ${quote(prompt)}`;
+  return `${program} generate ${quote(prompt)} ${words}`;
+}
+
+type LibraryParts = Pick<StoredGeneration["request"], "images" | "extras"> & { baseUrl: string };
+
+/** The library has names of its own for some fields, takes images as files too, and what it does not know as `extra`. */
+function libraryCode(body: Record<string, unknown>, { baseUrl, images, extras }: LibraryParts): string {
+  const { imageUrl: _, imageUrls: __, callback_url: callbackUrl, ...values } = body;
+  const fields = Object.entries(values).filter(([name]) => !Object.hasOwn(extras, name));
+  const request = {
+    ...Object.fromEntries(fields),
+    images: images.length === 0 ? undefined : images.map(imageName),
+    callbackUrl,
+    extra: Object.keys(extras).length === 0 ? undefined : extras,
+  };
+  const literal = jsonText(request, 2).replace(/^( *)"([A-Za-z_]\w*)":/gm, "$1$2:");
+  return [
+    'import { createClient } from "vidgen";',
+    "",
+    `const vidgen = createClient({ baseUrl: ${jsonText(baseUrl)} });`,
+    `const { id, file } = await vidgen.generate(${literal}, { output: "./" });`,
+  ].join("\n");
+}
+
+function imageName(image: string, index: number): string {
+  return isData(image) ? `image-${index + 1}.png` : image;
 }
 
 /** `--set` reads JSON where it can, so a text that looks like JSON is written as a JSON text. */
@@ -80,7 +107,7 @@ function octalText(character: string): string {
 }
 
 /** JSON escapes most of what is unsafe by itself. */
-function jsonText(body: object, indent?: number): string {
+function jsonText(body: object | string, indent?: number): string {
   return JSON.stringify(body, null, indent).replace(
     unsafe,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,

@@ -1,91 +1,221 @@
 import { addressOf } from "../callbacks/delivery.ts";
 import type { SignedHeaders } from "../callbacks/signature.ts";
-import type { Attempt, DeliveryRecord } from "../store/store.ts";
+import type { Attempt, DeliveryRecord, DeliveryState, DeliveryTotals } from "../store/store.ts";
+import { ClockTime } from "./clock.tsx";
+import { Copy } from "./copy.tsx";
+import { shortText, spanText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
 
 /** Returns the headers that an attempt was signed with. */
 export type Sign = (message: { id: string; account: string; body: string }, date: Date) => SignedHeaders;
 
+export type CallbackFilter = { state?: DeliveryState | undefined; host?: string | undefined };
+
 export type CallbacksProps = {
+  filter: CallbackFilter;
   deliveries: readonly DeliveryRecord[];
+  totals: DeliveryTotals;
   older: string | undefined;
   sign: Sign;
   now: Date;
 };
 
-/** Every callback with its attempts, newest first. */
-export function CallbacksPage({ deliveries, older, sign, now }: CallbacksProps) {
+const deliveryWords: Record<DeliveryState, string> = {
+  waiting: "Waiting",
+  delivered: "Delivered",
+  given_up: "Given up",
+};
+
+/** How much of a prompt a row has room for. */
+const rowCharacters = 100;
+
+/** Every callback as a row, newest first; the one that is open has its attempts and its body in a pane. */
+export function CallbacksPage({ filter, deliveries, totals, older, sign, now }: CallbacksProps) {
+  const isFiltered = filter.state !== undefined || filter.host !== undefined;
   return (
     <Layout title="Callbacks" current="/callbacks">
       <h1>Callbacks</h1>
-      <ol class="deliveries" data-list="callback">
-        {deliveries.map((delivery) => (
-          <DeliveryItem delivery={delivery} sign={sign} now={now} />
-        ))}
-      </ol>
-      <section class="empty">
-        <h2>No callbacks yet</h2>
-        <p>
-          A generation that is started with <code>callback_url</code> sends one when it ends.
+      <CallbackFilterBar filter={filter} totals={totals} />
+      <div class="callbacks">
+        <ol class="rows" data-list="callback" aria-label="Callbacks, newest first">
+          {deliveries.map((delivery) => (
+            <DeliveryRow delivery={delivery} sign={sign} now={now} />
+          ))}
+        </ol>
+        <section class="empty">
+          <h2>{isFiltered ? "No callback matches" : "No callbacks yet"}</h2>
+          {isFiltered ? (
+            <p>
+              <a href="/callbacks">Show all</a>
+            </p>
+          ) : (
+            <p>
+              A generation that is started with <code>callback_url</code> sends one when it ends.
+            </p>
+          )}
+        </section>
+        <p class="pane choose" aria-hidden="true">
+          Choose a callback to see its attempts and its body.
         </p>
-      </section>
+      </div>
       <Older address={older} />
     </Layout>
   );
 }
 
+function CallbackFilterBar({ filter, totals }: Pick<CallbacksProps, "filter" | "totals">) {
+  const { counts, hosts } = totals;
+  const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const states = Object.entries(deliveryWords) as [DeliveryState, string][];
+  const failed = counts.given_up ?? 0;
+  return (
+    <div class="filter">
+      <nav class="tabs" aria-label="Outcome">
+        <Tab filter={filter} state={undefined} name="All" count={all} />
+        {states.map(([state, name]) => (
+          <Tab filter={filter} state={state} name={name} count={counts[state] ?? 0} />
+        ))}
+      </nav>
+      <form action="/callbacks" method="get" data-submit>
+        {filter.state === undefined ? null : <input type="hidden" name="state" value={filter.state} />}
+        <select name="host" aria-label="Endpoint">
+          <option value="">All endpoints</option>
+          {hosts.map((host) => (
+            <option value={host} selected={host === filter.host}>
+              {host}
+            </option>
+          ))}
+        </select>
+        <button type="submit" class="without-script">
+          Filter
+        </button>
+      </form>
+      {failed === 0 ? null : (
+        <button type="button" class="with-script" data-post={withQuery("/callbacks/send", { host: filter.host })}>
+          {failed === 1
+            ? "Send the one that failed again"
+            : `Send all ${failed.toLocaleString("en")} that failed again`}
+        </button>
+      )}
+    </div>
+  );
+}
+
+type TabProps = { filter: CallbackFilter; state: DeliveryState | undefined; name: string; count: number };
+
+function Tab({ filter, state, name, count }: TabProps) {
+  return (
+    <a href={withQuery("/callbacks", { ...filter, state })} aria-current={state === filter.state ? "true" : undefined}>
+      {name}
+      <span class="count">{count.toLocaleString("en")}</span>
+    </a>
+  );
+}
+
+function withQuery(path: string, values: Readonly<Record<string, string | undefined>>): string {
+  const given = Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return given.length === 0 ? path : `${path}?${new URLSearchParams(given)}`;
+}
+
 type DeliveryProps = { delivery: DeliveryRecord; sign: Sign; now: Date };
 
-export function DeliveryItem({ delivery, sign, now }: DeliveryProps) {
-  const { id, generation, account, url, body, attempts } = delivery;
-  const address = addressOf(url);
+function DeliveryRow(props: DeliveryProps) {
+  const { delivery, now } = props;
+  const { generation, url, body, prompt, attempts } = delivery;
+  const last = attempts.at(-1);
   return (
-    <li class="delivery" data-key={generation} data-order={endOf(body)}>
-      <header>
-        <DeliveryState delivery={delivery} now={now} />
-        <strong class="address">{address}</strong>
-        <button type="button" data-send={generation} hidden>
-          Send again<span class="hidden"> to {address}</span>
-        </button>
-      </header>
-      <p class="facts">
-        <span>
-          Generation <a href={`/generations/${generation}`}>{generation.slice(0, 8)}</a>
-        </span>
-        <code>{id}</code>
-      </p>
-      <ol class="attempts" aria-label="Attempts">
-        {attempts.map((attempt) => (
-          <AttemptItem attempt={attempt} headers={sign({ id, account, body }, new Date(attempt.at))} now={now} />
-        ))}
-      </ol>
-      <details>
-        <summary>Body</summary>
-        <pre>{body}</pre>
+    <li id={`callback-${generation}`}>
+      <details name="callback">
+        <summary>
+          <State delivery={delivery} />
+          <span class="address">{addressOf(url).replace(/^https?:\/\//, "")}</span>
+          <span class="about" dir="auto">
+            {shortText(prompt, rowCharacters)}
+          </span>
+          <span class="latency">{last?.ms == null ? "" : spanText(last.ms)}</span>
+          <Time at={last?.at ?? endOf(body)} now={now} />
+        </summary>
+        <div class="pane">
+          <p class="about" dir="auto">
+            <a href={`/generations/${generation}`}>{prompt}</a>
+          </p>
+          <DeliveryPane {...props} isOpen />
+        </div>
       </details>
     </li>
   );
 }
 
-function DeliveryState({ delivery, now }: Omit<DeliveryProps, "sign">) {
-  const { attempts, next_at } = delivery;
-  if (next_at !== null)
-    return (
-      <span class="state processing">
-        {attempts.length === 0 ? "Sending" : "Next attempt"} <Time at={next_at} now={now} />
-      </span>
-    );
-  const isDelivered = attempts.at(-1)?.delivered;
-  return <span class={`state ${isDelivered ? "completed" : "failed"}`}>{isDelivered ? "Delivered" : "Given up"}</span>;
+function stateOf({ attempts, next_at }: DeliveryRecord): DeliveryState {
+  if (next_at !== null) return "waiting";
+  return attempts.at(-1)?.delivered ? "delivered" : "given_up";
 }
 
-function AttemptItem({ attempt, headers, now }: { attempt: Attempt; headers: SignedHeaders; now: Date }) {
-  const { at, outcome, delivered, reply } = attempt;
+function State({ delivery }: Pick<DeliveryProps, "delivery">) {
+  const state = stateOf(delivery);
+  const kinds: Record<DeliveryState, string> = { waiting: "processing", delivered: "completed", given_up: "failed" };
+  return <span class={`state ${kinds[state]}`}>{deliveryWords[state]}</span>;
+}
+
+/** All of one callback; `isOpen` shows its attempts at once. */
+export function DeliveryPane({ delivery, sign, now, isOpen = false }: DeliveryProps & { isOpen?: boolean }) {
+  const { id, generation, account, url, body, attempts, next_at } = delivery;
+  return (
+    <div class="delivery">
+      <header>
+        <State delivery={delivery} />
+        {next_at === null ? null : (
+          <span>
+            {attempts.length === 0 ? "Sending" : "Next attempt"} <Time at={next_at} now={now} />
+          </span>
+        )}
+        <button type="button" class="with-script" data-post={`/callbacks/${generation}/send`}>
+          Send again
+        </button>
+      </header>
+      <dl class="facts-table">
+        <div>
+          <dt>Endpoint</dt>
+          <dd>{addressOf(url)}</dd>
+        </div>
+        <div>
+          <dt>webhook-id</dt>
+          <dd>
+            <code id={`webhook-${generation}`}>{id}</code> <Copy from={`webhook-${generation}`} name="the webhook-id" />
+          </dd>
+        </div>
+      </dl>
+      {attempts.length === 0 ? null : (
+        <details open={isOpen}>
+          <summary>{attempts.length === 1 ? "One attempt" : `${attempts.length} attempts`}</summary>
+          <ol class="attempts">
+            {attempts.map((attempt) => (
+              <AttemptItem attempt={attempt} headers={sign({ id, account, body }, new Date(attempt.at))} />
+            ))}
+          </ol>
+        </details>
+      )}
+      <details open={isOpen}>
+        <summary>Body</summary>
+        <div class="copied">
+          <Copy from={`body-${generation}`} name="the body" />
+          <pre id={`body-${generation}`}>{JSON.stringify(JSON.parse(body), null, 2)}</pre>
+        </div>
+      </details>
+    </div>
+  );
+}
+
+function AttemptItem({ attempt, headers }: { attempt: Attempt; headers: SignedHeaders }) {
+  const { at, outcome, delivered, reply, ms } = attempt;
   return (
     <li>
-      <Time at={at} now={now} />
-      <span class={`outcome ${delivered ? "completed" : "failed"}`}>{outcome}</span>
+      <ClockTime at={at} kind="date" />
+      <span class={`outcome ${delivered ? "completed" : "failed"}`}>
+        {outcome}
+        {ms === null ? null : <span class="latency"> after {spanText(ms)}</span>}
+      </span>
       {reply === "" ? null : (
         <code class="reply" dir="auto">
           {reply}

@@ -1,20 +1,31 @@
-import type { LedgerEntry } from "../store/store.ts";
+import type { LedgerEntry, Spending, SpendingKey, Spent } from "../store/store.ts";
+import { shortText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
 
 export type CreditsProps = {
   balances: readonly { account: string; credits: number }[];
+  spending: Spending;
   entries: readonly LedgerEntry[];
   older: string | undefined;
   now: Date;
 };
 
-/** The balances, and every change of them, newest first. */
-export function CreditsPage({ balances, entries, older, now }: CreditsProps) {
+const promptCharacters = 120;
+
+const spendingWords: Record<SpendingKey, { heading: string; key: string }> = {
+  day: { heading: "By day (UTC)", key: "Day" },
+  model: { heading: "By model", key: "Model" },
+};
+
+/** The balances, what was spent on what, and every change, newest first. */
+export function CreditsPage({ balances, spending, entries, older, now }: CreditsProps) {
+  const hasAccounts = balances.length > 1;
+  const hasUsd = entries.some(({ cost }) => cost !== null);
   return (
     <Layout title="Credits" current="/credits">
       <h1>Credits</h1>
-      <dl class="balances" data-part="balances">
+      <dl class="balances">
         {balances.map(({ account, credits }) => (
           <div>
             <dt>{account}</dt>
@@ -22,48 +33,117 @@ export function CreditsPage({ balances, entries, older, now }: CreditsProps) {
           </div>
         ))}
       </dl>
-      <table class="ledger">
-        <caption class="hidden">The ledger, newest first</caption>
-        <thead>
-          <tr>
-            <th scope="col">Account</th>
-            <th scope="col" class="number">
-              Credits
-            </th>
-            <th scope="col">For</th>
-            <th scope="col">When</th>
-          </tr>
-        </thead>
-        <tbody data-list="credits">
-          {entries.map((entry) => (
-            <Entry entry={entry} now={now} />
-          ))}
-        </tbody>
-      </table>
+      <div class="credits">
+        <div class="spending">
+          <SpendingTable by="day" rows={spending.day} />
+          <SpendingTable by="model" rows={spending.model} />
+        </div>
+        <section class="changes">
+          <h2>Every change</h2>
+          <table class="ledger">
+            <caption class="hidden">The ledger, newest first</caption>
+            <thead>
+              <tr>
+                <th scope="col">When</th>
+                <th scope="col">For</th>
+                {hasAccounts ? <th scope="col">Account</th> : null}
+                <th scope="col" class="number">
+                  Credits
+                </th>
+                {hasUsd ? (
+                  <th scope="col" class="number">
+                    USD
+                  </th>
+                ) : null}
+              </tr>
+            </thead>
+            <tbody data-list="credits">
+              {entries.map((entry) => (
+                <Entry entry={entry} hasAccounts={hasAccounts} hasUsd={hasUsd} now={now} />
+              ))}
+            </tbody>
+          </table>
+        </section>
+      </div>
       <Older address={older} />
     </Layout>
   );
 }
 
-function Entry({ entry, now }: { entry: LedgerEntry; now: Date }) {
-  const { number, account, amount, reason, generation, created_at } = entry;
+function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }) {
+  const { heading, key } = spendingWords[by];
+  const most = Math.max(1, ...rows.map(({ credits }) => credits));
+  const hasUsd = rows.some(({ usd }) => usd !== null);
+  if (rows.length === 0) return null;
   return (
-    <tr data-key={number} data-order={String(number).padStart(12, "0")}>
-      <td>{account}</td>
-      <td class={`number ${amount < 0 ? "" : "plus"}`}>{amount < 0 ? `−${-amount}` : `+${amount}`}</td>
-      <td>
+    <section>
+      <h2>{heading}</h2>
+      <table class="ledger">
+        <thead>
+          <tr>
+            <th scope="col">{key}</th>
+            <th scope="col" class="number">
+              Videos
+            </th>
+            <th scope="col" class="number">
+              Credits
+            </th>
+            {hasUsd ? (
+              <th scope="col" class="number">
+                USD
+              </th>
+            ) : null}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(({ key, generations, credits, usd }) => (
+            <tr>
+              <th scope="row">
+                {key}
+                <svg width="100%" height="4" aria-hidden="true">
+                  <rect width={`${(Math.max(0, credits) / most) * 100}%`} height="100%" rx="2" />
+                </svg>
+              </th>
+              <td class="number">{generations.toLocaleString("en")}</td>
+              <td class="number">{credits.toLocaleString("en")}</td>
+              {hasUsd ? <td class="number">{usd === null ? "" : usdText(usd)}</td> : null}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+type EntryProps = { entry: LedgerEntry; hasAccounts: boolean; hasUsd: boolean; now: Date };
+
+function Entry({ entry, hasAccounts, hasUsd, now }: EntryProps) {
+  const { number, account, amount, reason, at, generation, prompt, cost } = entry;
+  const isRefund = reason === "refund";
+  return (
+    <tr id={`entry-${number}`}>
+      <td class="when">{at === null ? null : <Time at={at} now={now} />}</td>
+      <td class="about" dir="auto">
         {generation === null ? (
           reason
         ) : (
           <>
-            {reason === "refund" ? "Given back: " : ""}
-            <a href={`/generations/${generation}`}>
-              Generation <code>{generation.slice(0, 8)}</code>
-            </a>
+            {isRefund ? <span class="back">Given back: </span> : null}
+            <a href={`/generations/${generation}`}>{shortText(prompt ?? generation, promptCharacters)}</a>
           </>
         )}
       </td>
-      <td>{created_at === null ? null : <Time at={created_at} now={now} />}</td>
+      {hasAccounts ? <td>{account}</td> : null}
+      <td class={`number ${amount < 0 ? "" : "plus"}`}>{amountText(amount)}</td>
+      {hasUsd ? <td class="number">{cost === null || isRefund ? "" : usdText(cost)}</td> : null}
     </tr>
   );
+}
+
+function amountText(amount: number): string {
+  return `${amount < 0 ? "−" : "+"}${Math.abs(amount).toLocaleString("en")}`;
+}
+
+function usdText(usd: number): string {
+  return `$${usd.toFixed(2)}`;
 }

@@ -6,9 +6,15 @@ import type { Change } from "../store/change.ts";
 export type Changes = {
   publish(change: Change): void;
   /** Answers with the changes from now on, as server-sent events, until the client disconnects. */
-  stream(c: Context, clock: Pick<Clock, "sleep">): Response;
+  stream(c: Context, options: StreamOptions): Response;
   /** Ends all streams. */
   close(): void;
+};
+
+export type StreamOptions = {
+  clock: Pick<Clock, "sleep">;
+  /** Whether this client may know of a change. */
+  isShown(change: Change): Promise<boolean>;
 };
 
 /** Of what a client has not read yet, only the last change of a kind counts: so a slow client takes little memory. */
@@ -28,7 +34,7 @@ export function createChanges(): Changes {
         wakeUp.abort();
       }
     },
-    stream(c, clock) {
+    stream(c, { clock, isShown }) {
       return streamSSE(c, async (stream) => {
         const listener: Listener = { unread: new Map(), wakeUp: new AbortController() };
         listeners.add(listener);
@@ -40,7 +46,8 @@ export function createChanges(): Changes {
           const changes = [...listener.unread.values()];
           listener.unread.clear();
           listener.wakeUp = new AbortController();
-          for (const change of changes) await stream.writeSSE({ data: JSON.stringify(change) });
+          for (const change of changes)
+            if (await isShown(change)) await stream.writeSSE({ data: JSON.stringify(change) });
           if (listener.unread.size > 0 || stream.aborted || isClosed) continue;
           await clock.sleep(pingMs, listener.wakeUp.signal).catch(() => {});
           if (!listener.wakeUp.signal.aborted) await stream.write(":\n\n");

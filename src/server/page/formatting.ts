@@ -1,9 +1,10 @@
 /** Words for the page, on the server and in the browser. */
 
-export type Status = "processing" | "completed" | "failed";
+import type { State } from "../store/store.ts";
 
-export const statusWords: Record<Status, string> = {
-  processing: "Running",
+export const stateWords: Record<State, string> = {
+  queued: "Queued",
+  running: "Running",
   completed: "Completed",
   failed: "Failed",
 };
@@ -13,6 +14,20 @@ export function ageText(at: string, now: Date): string {
   const ms = now.getTime() - Date.parse(at);
   if (Math.abs(ms) < 5_000) return "now";
   return ms > 0 ? `${durationText(ms)} ago` : `in ${durationText(-ms)}`;
+}
+
+/** How long something has been going on, to the second: such as "42 s", "3:07" or "1:02:30". */
+export function elapsedText(since: string, now: Date): string {
+  const seconds = Math.max(0, Math.floor((now.getTime() - Date.parse(since)) / 1_000));
+  if (seconds < 60) return `${seconds} s`;
+  const parts = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60, seconds % 60];
+  const [first, ...rest] = parts[0] === 0 ? parts.slice(1) : parts;
+  return [first, ...rest.map((part) => String(part).padStart(2, "0"))].join(":");
+}
+
+/** Such as "42 %". */
+export function percentText(percent: number): string {
+  return `${Math.floor(percent)} %`;
 }
 
 const units = [
@@ -27,6 +42,38 @@ export function durationText(ms: number): string {
   if (!unit) return ms < 1_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.floor(ms / 1_000)} s`;
   const count = Math.floor(ms / unit.ms);
   return `${count} ${unit.name}${unit.name === "day" && count > 1 ? "s" : ""}`;
+}
+
+/** Such as "40 ms", "12 s", "3 min 20 s", "2 h 5 min" or "3 days". */
+export function spanText(ms: number): string {
+  if (ms < 1_000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000 || ms >= 86_400_000) return durationText(ms);
+  const [unit, smallest] = ms < 3_600_000 ? [60_000, 1_000] : [3_600_000, 60_000];
+  const rest = ms % unit;
+  return rest < smallest ? durationText(ms) : `${durationText(ms)} ${durationText(rest)}`;
+}
+
+const clockFormats = {
+  date: { dateStyle: "medium", timeStyle: "medium" },
+  time: { timeStyle: "medium" },
+} as const;
+
+export type ClockKind = keyof typeof clockFormats;
+
+/** Such as "23 Nov 2026, 17:03:21" or "17:03:21", in the time zone of this machine unless another one is given. */
+export function clockText(at: string, kind: ClockKind, timeZone?: string): string {
+  return new Intl.DateTimeFormat("en-GB", { ...clockFormats[kind], timeZone }).format(new Date(at));
+}
+
+/** The beginning of a text on one line, of about so many characters. */
+export function shortText(text: string, characters: number): string {
+  const line = text.replace(/\s+/g, " ").trim();
+  if (line.length <= characters) return line;
+  // Half a pair of surrogates would be no character.
+  return `${line
+    .slice(0, characters)
+    .replace(/[\ud800-\udbff]$/, "")
+    .trimEnd()}…`;
 }
 
 /** Such as "1.2 MB". */

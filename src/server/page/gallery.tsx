@@ -1,31 +1,41 @@
-import type { GenerationSummary, GenerationTotals } from "../store/store.ts";
-import { type Status, statusWords } from "./formatting.ts";
+import type { GenerationFilter, GenerationSummary, GenerationTotals, State } from "../store/store.ts";
+import { durationText, elapsedText, percentText, stateWords } from "./formatting.ts";
 import { Layout, Time } from "./layout.tsx";
 
-export type Filter = { status?: string | undefined; model?: string | undefined; text?: string | undefined };
-
 export type GalleryProps = {
-  filter: Filter;
+  filter: GenerationFilter;
   cards: readonly CardProps[];
   totals: GenerationTotals;
+  /** Whether the list begins with the newest, or one that was the newest. */
+  isNewest: boolean;
   /** The address of the next page; `undefined` when this is the last one. */
   older: string | undefined;
+  /** How vidgen is called in commands to type. */
+  program: string;
 };
 
 /** Every generation as a card, newest first. */
-export function Gallery({ filter, cards, totals, older }: GalleryProps) {
+export function Gallery({ filter, cards, totals, isNewest, older, program }: GalleryProps) {
+  const query = queryOf(filter);
   return (
     <Layout title="Generations" current="/">
       <h1 class="hidden">Generations</h1>
       <search>
         <FilterForm filter={filter} totals={totals} />
       </search>
-      <ol class="cards" id="list" data-list="generation" aria-label="Generations, newest first">
+      <Newer filter={filter} totals={totals} isNewest={isNewest} />
+      <ol
+        class="cards"
+        id="list"
+        data-list="generation"
+        data-first={isNewest ? cards[0]?.generation.id : undefined}
+        aria-label="Generations, newest first"
+      >
         {cards.map((card) => (
-          <Card {...card} />
+          <Card {...card} query={query} />
         ))}
       </ol>
-      <Empty filter={filter} />
+      <Empty filter={filter} program={program} />
       <Older address={older} />
     </Layout>
   );
@@ -34,17 +44,17 @@ export function Gallery({ filter, cards, totals, older }: GalleryProps) {
 function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">) {
   const { counts, models } = totals;
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
-  const statuses = Object.entries(statusWords) as [Status, string][];
+  const states = Object.entries(stateWords) as [State, string][];
   return (
     <form id="filter" class="filter" aria-label="Filter" action="/" method="get">
       <fieldset class="tabs">
         <legend class="hidden">State</legend>
-        <Tab value="" name="All" count={all} chosen={filter.status} />
-        {statuses.map(([status, name]) => (
-          <Tab value={status} name={name} count={counts[status] ?? 0} chosen={filter.status} />
+        <Tab value="" name="All" count={all} chosen={filter.state} />
+        {states.map(([state, name]) => (
+          <Tab value={state} name={name} count={counts[state] ?? 0} chosen={filter.state} />
         ))}
       </fieldset>
-      <select name="model" aria-label="Model" data-part="models">
+      <select name="model" aria-label="Model">
         <option value="">All models</option>
         {models.map((model) => (
           <option value={model} selected={model === filter.model}>
@@ -56,8 +66,8 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
         type="search"
         name="text"
         value={filter.text ?? ""}
-        placeholder="Search prompts and ids"
-        aria-label="Search prompts and ids"
+        placeholder="Search prompts, ids, errors"
+        aria-label="Search"
         aria-keyshortcuts="/"
         autocomplete="off"
       />
@@ -68,14 +78,35 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
   );
 }
 
+/** The way to those that the list does not begin with. They do not come by themselves while somebody is within the list. */
+function Newer({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "totals" | "isNewest">) {
+  const { newer } = totals;
+  if (isNewest && newer === 0) return null;
+  return (
+    <p class="newer" id="newer-place">
+      <a id="newer" class="button" href={`/${queryOf(filter)}`}>
+        {isNewest ? `${countText(newer)} new` : "Show the newest"}
+      </a>
+    </p>
+  );
+}
+
+/** The filter as it stands in an address, with its question mark. */
+function queryOf(filter: GenerationFilter): string {
+  const query = new URLSearchParams(
+    Object.entries(filter).filter((entry) => entry[1] !== undefined) as [string, string][],
+  );
+  return query.size === 0 ? "" : `?${query}`;
+}
+
 type TabProps = { value: string; name: string; count: number; chosen: string | undefined };
 
 function Tab({ value, name, count, chosen = "" }: TabProps) {
   return (
     <label>
-      <input type="radio" name="status" value={value} checked={value === chosen} />
+      <input type="radio" name="state" value={value} checked={value === chosen} />
       {name}
-      <span class="count" data-part={`count-${value}`}>
+      <span class="count" id={`count-${value || "all"}`}>
         {count.toLocaleString("en")}
       </span>
     </label>
@@ -83,10 +114,10 @@ function Tab({ value, name, count, chosen = "" }: TabProps) {
 }
 
 /** Shown while the list before it is empty. */
-function Empty({ filter }: Pick<GalleryProps, "filter">) {
+function Empty({ filter, program }: Pick<GalleryProps, "filter" | "program">) {
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   return (
-    <section class="empty" data-part="empty">
+    <section class="empty">
       <h2>{isFiltered ? "No generation matches" : "No generations yet"}</h2>
       {isFiltered ? (
         <p>
@@ -94,7 +125,7 @@ function Empty({ filter }: Pick<GalleryProps, "filter">) {
         </p>
       ) : (
         <p>
-          Start one: <code>npx vidgen generate "a red fox runs through snow" --local</code>
+          Start one: <code>{program} generate "a red fox runs through snow" --local</code>
         </p>
       )}
     </section>
@@ -113,38 +144,75 @@ export function Older({ address }: { address: string | undefined }) {
 
 export type CardProps = { generation: GenerationSummary; percent: number | undefined; now: Date };
 
-function Card({ generation, percent, now }: CardProps) {
-  const { id, status, model, prompt, created_at } = generation;
+/** A generation that is opened from a filtered list knows the filter: the next one is of the same list. */
+function Card({ query, ...card }: CardProps & { query: string }) {
+  const { id, state, prompt, aspectRatio, created_at } = card.generation;
   return (
-    <li class="card" data-key={id} data-order={created_at} data-status={status}>
-      <a href={`/generations/${id}`}>
-        <Stage generation={generation} percent={percent} />
+    <li class={isPortrait(aspectRatio) ? "card portrait" : "card"} id={`generation-${id}`} data-state={state}>
+      <a href={`/generations/${id}${query}`}>
+        <Stage {...card} />
         <span class="prompt" dir="auto">
           {prompt}
         </span>
         <span class="facts">
-          <State status={status} />
-          <span class="model">{model}</span>
-          <Time at={created_at} now={now} />
+          <StateBadge state={state} />
+          <Facts {...card} />
+          <Time at={created_at} now={card.now} />
         </span>
       </a>
     </li>
   );
 }
 
+function isPortrait(aspectRatio: string): boolean {
+  const [width = 1, height = 1] = aspectRatio.split(":").map(Number);
+  return width < height;
+}
+
+function Facts({ generation, percent, now }: CardProps) {
+  const { id, state, model, duration, aspectRatio, begun_at, completed_at, credits, cost } = generation;
+  const renderedMs = begun_at && completed_at ? Date.parse(completed_at) - Date.parse(begun_at) : undefined;
+  return (
+    <>
+      {state === "running" && begun_at ? <Elapsed since={begun_at} now={now} /> : null}
+      {state === "running" ? (
+        <span id={`percent-${id}`}>{percent === undefined ? "" : percentText(percent)}</span>
+      ) : null}
+      <span class="model">{model}</span>
+      <span>{duration} s</span>
+      <span>{aspectRatio}</span>
+      <span>{credits === 1 ? "1 credit" : `${countText(credits)} credits`}</span>
+      {cost === null ? null : <span>${cost.toFixed(2)}</span>}
+      {state === "completed" && renderedMs !== undefined ? (
+        <span>made in {durationText(Math.max(0, renderedMs))}</span>
+      ) : null}
+    </>
+  );
+}
+
+/** How long something has been going on; the browser keeps it up to date. */
+export function Elapsed({ since, now }: { since: string; now: Date }) {
+  return (
+    <time class="elapsed" datetime={since} data-elapsed>
+      {elapsedText(since, now)}
+    </time>
+  );
+}
+
 /** The thumbnail. The preview makes one; for other engines' videos the browser shows the first frame. */
-function Stage({ generation, percent }: Omit<CardProps, "now">) {
-  const { id, status, media, error } = generation;
-  if (status === "processing")
+function Stage({ generation, percent }: CardProps) {
+  const { id, state, model, media, error, removed_at, ahead } = generation;
+  if (state === "queued") return <span class="stage queued">{aheadText(ahead, model)}</span>;
+  if (state === "running")
     return (
-      <span class="stage running">
+      <span class={percent === undefined ? "stage running unknown" : "stage running"}>
         <Progress id={id} percent={percent} />
       </span>
     );
-  if (!media)
+  if (!media || removed_at)
     return (
-      <span class="stage failed" dir="auto">
-        {error}
+      <span class={removed_at ? "stage removed" : "stage failed"} dir="auto">
+        {removed_at ? "Removed" : error}
       </span>
     );
   const video = `/videos/${id}.mp4`;
@@ -161,9 +229,19 @@ function Stage({ generation, percent }: Omit<CardProps, "now">) {
 
 /** Without a percentage the bar only shows that something happens. */
 export function Progress({ id, percent }: { id: string; percent: number | undefined }) {
-  return <progress max={100} value={percent} data-progress={id} aria-label="Progress"></progress>;
+  return <progress max={100} value={percent} id={`progress-${id}`} aria-label="Progress"></progress>;
 }
 
-export function State({ status }: { status: Status }) {
-  return <span class={`state ${status}`}>{statusWords[status]}</span>;
+/** What is as it should be is quiet: it can be seen by its video. */
+export function StateBadge({ state }: { state: State }) {
+  return <span class={state === "completed" ? "hidden" : `state ${state}`}>{stateWords[state]}</span>;
+}
+
+function aheadText(ahead: number, model: string): string {
+  const place = ahead < 1_000 ? `Number ${countText(ahead + 1)}` : "Beyond number 1,000";
+  return `${ahead === 0 ? "Next" : place} in the queue of ${model}`;
+}
+
+function countText(count: number): string {
+  return count.toLocaleString("en");
 }

@@ -1,82 +1,130 @@
+import { fileName } from "../../client/naming.ts";
+import { stateOf } from "../store/needs.ts";
 import type { LedgerEntry } from "../store/store.ts";
 import type { Again } from "./again.ts";
-import { DeliveryItem, type Sign } from "./callbacks.tsx";
-import { sizeText } from "./formatting.ts";
-import { Progress, State } from "./gallery.tsx";
+import { DeliveryPane, type Sign } from "./callbacks.tsx";
+import { AgainCode } from "./code.tsx";
+import { Copy } from "./copy.tsx";
+import { shortText, sizeText, stateWords } from "./formatting.ts";
+import { Progress } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
+import { Phases } from "./phases.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
 
 export type GenerationProps = TimelineProps & {
   again: Again;
   /** What was paid for it, and given back. */
   payments: readonly LedgerEntry[];
+  /** The addresses of those beside it in the list that it was opened from: the newer one is the previous one. */
+  previous: string | undefined;
+  next: string | undefined;
   sign: Sign;
 };
+
+/** How much of a prompt a tab and its history show. */
+const titleCharacters = 80;
+/** A longer prompt is not set in the type of a heading. */
+const headingCharacters = 160;
 
 /** One generation: its video, what was asked for, what happened when, and how to make it again. */
 export function GenerationPage(props: GenerationProps) {
   const { generation, again, delivery, sign, now } = props;
   const { id, request } = generation;
   return (
-    <Layout title={`${id.slice(0, 8)}, ${request.model}`} current="/">
+    <Layout title={shortText(request.prompt, titleCharacters)} current="/">
       <article class="generation" data-generation={id} aria-labelledby="heading">
+        <header class="wide">
+          <Heading prompt={request.prompt} />
+          <Beside {...props} />
+        </header>
         <div class="first">
           <Player {...props} />
           <section>
-            <h1 id="heading">
-              <span class="hidden">Generation {id.slice(0, 8)}: the </span>Prompt
-            </h1>
-            <section class="whole-prompt" dir="auto" tabindex={0} aria-labelledby="heading">
-              {request.prompt}
-            </section>
+            <h2>Make it again</h2>
+            {again.hasData ? <p class="hint">An image was sent within the request, and is left out here.</p> : null}
+            <AgainCode again={again} />
           </section>
         </div>
         <div class="second">
           <Facts {...props} />
           <section>
             <h2>Timeline</h2>
+            <Phases {...props} />
             <Timeline {...props} />
           </section>
+          {delivery === undefined ? null : (
+            <section>
+              <h2>Callback</h2>
+              <DeliveryPane delivery={delivery} sign={sign} now={now} />
+            </section>
+          )}
         </div>
-        {generation.callback_url === null ? null : (
-          <section class="wide">
-            <h2>Callback</h2>
-            <ul class="deliveries" data-list="callback">
-              {delivery === undefined ? null : <DeliveryItem delivery={delivery} sign={sign} now={now} />}
-            </ul>
-          </section>
-        )}
-        <section class="wide">
-          <h2>Make it again</h2>
-          {again.hasData ? <p class="hint">An image was sent within the request, and is left out here.</p> : null}
-          <Code name="vidgen" text={again.vidgen} />
-          <Code name="curl" text={again.curl} />
-          <Code name="JSON" text={again.json} />
-        </section>
       </article>
     </Layout>
   );
 }
 
-function Player({ generation, percent }: GenerationProps) {
-  const { id, status, media, error } = generation;
+function Heading({ prompt }: { prompt: string }) {
+  const isLong = prompt.length > headingCharacters;
+  return (
+    <div class="title">
+      <section class="whole-prompt" tabindex={isLong ? 0 : undefined} aria-label={isLong ? "Prompt" : undefined}>
+        <h1 id="heading" class={isLong ? "long" : undefined} dir="auto">
+          {prompt}
+        </h1>
+      </section>
+      <Copy from="heading" name="the prompt" />
+    </div>
+  );
+}
+
+function Beside({ previous, next }: Pick<GenerationProps, "previous" | "next">) {
+  return (
+    <nav class="beside" aria-label="Generations beside this one">
+      {previous === undefined ? null : (
+        <a class="button" rel="prev" href={previous} aria-keyshortcuts="k">
+          ← Previous
+        </a>
+      )}
+      {next === undefined ? null : (
+        <a class="button" rel="next" href={next} aria-keyshortcuts="j">
+          Next →
+        </a>
+      )}
+    </nav>
+  );
+}
+
+function Player({ generation, percent, payments }: GenerationProps) {
+  const { id, status, media, error, removed_at, request } = generation;
   if (status === "processing")
     return (
-      <div class="stage running large" data-part="player">
-        <p>Being made</p>
+      <div class="stage running large">
+        <p>{stateOf(generation) === "queued" ? "In the queue" : "Being made"}</p>
         <Progress id={id} percent={percent} />
+      </div>
+    );
+  if (removed_at)
+    return (
+      <div class="error">
+        <h2>This generation was removed</h2>
+        <p>Its account asked for that. The video is gone; the record stays.</p>
       </div>
     );
   if (!media)
     return (
-      <div class="error" data-part="player">
+      <div class="error">
         <h2>This generation failed</h2>
-        <p dir="auto">{error}</p>
+        <p id="error" dir="auto">
+          {error}
+        </p>
+        <p class="money">{refundText(payments)}</p>
+        <Copy from="error" name="the error" />
       </div>
     );
   const video = `/videos/${id}.mp4`;
   return (
-    <div class="player" data-part="player">
+    <div class="player">
       {/* biome-ignore lint/a11y/useMediaCaption: there are no captions of a generated video. */}
       <video
         src={video}
@@ -87,7 +135,7 @@ function Player({ generation, percent }: GenerationProps) {
         preload="metadata"
         aria-labelledby="heading"
       ></video>
-      <a class="button" href={video} download={`${id.slice(0, 8)}.mp4`}>
+      <a class="button" href={video} download={fileName({ id, prompt: request.prompt, model: request.model })}>
         Download, {sizeText(media.size)}
       </a>
     </div>
@@ -95,12 +143,12 @@ function Player({ generation, percent }: GenerationProps) {
 }
 
 function Facts({ generation, payments }: GenerationProps) {
-  const { id, account, status, request } = generation;
+  const { id, account, request } = generation;
   const { model, aspectRatio, duration, resolution, images } = request;
   return (
-    <dl class="facts-table" data-part="facts">
+    <dl class="facts-table">
       <Fact name="State">
-        <State status={status} />
+        <span class={`state ${stateOf(generation)}`}>{stateWords[stateOf(generation)]}</span>
       </Fact>
       <Fact name="Model">{model}</Fact>
       <Fact name="Video">{`${aspectRatio}, ${duration} s, ${resolution}`}</Fact>
@@ -111,18 +159,31 @@ function Facts({ generation, payments }: GenerationProps) {
       <Fact name="Cost">{costText(payments, generation.cost)}</Fact>
       <Fact name="Account">{account}</Fact>
       <Fact name="Id">
-        <code>{id}</code>
+        <code id="generation-id">{id}</code> <Copy from="generation-id" name="the id" />
       </Fact>
     </dl>
   );
 }
 
+function paymentsOf(payments: GenerationProps["payments"]) {
+  const sumOf = (isWanted: (amount: number) => boolean) =>
+    payments.reduce((sum, { amount }) => sum + (isWanted(amount) ? Math.abs(amount) : 0), 0);
+  return { paid: sumOf((amount) => amount < 0), back: sumOf((amount) => amount > 0) };
+}
+
 function costText(payments: GenerationProps["payments"], usd: number | null): string {
-  const paid = payments.find(({ amount }) => amount < 0);
-  const isBack = payments.some(({ amount }) => amount > 0);
-  const credits = paid && `${-paid.amount} credits${isBack ? ", given back" : ""}`;
+  const { paid, back } = paymentsOf(payments);
+  const credits = paid > 0 ? `${paid} credits${back > 0 ? ", given back" : ""}` : undefined;
   const charged = usd === null ? undefined : `$${usd.toFixed(2)} at its provider`;
   return [credits, charged].filter((part) => part !== undefined).join("; ") || "nothing";
+}
+
+/** What a failure has cost. */
+function refundText(payments: GenerationProps["payments"]): string {
+  const { paid, back } = paymentsOf(payments);
+  if (paid === 0) return "It cost no credits.";
+  if (back > 0) return `The ${back} credits that it cost were given back.`;
+  return `The ${paid} credits that it cost were not given back.`;
 }
 
 function Fact({ name, children }: { name: string; children?: unknown }) {
@@ -131,22 +192,5 @@ function Fact({ name, children }: { name: string; children?: unknown }) {
       <dt>{name}</dt>
       <dd dir="auto">{children}</dd>
     </div>
-  );
-}
-
-/** A text to copy. The button appears where the browser can copy. */
-function Code({ name, text }: { name: string; text: string }) {
-  return (
-    <figure class="code">
-      <figcaption>
-        {name}
-        <button type="button" data-copy hidden>
-          Copy<span class="hidden"> {name}</span>
-        </button>
-      </figcaption>
-      <section tabindex={0} aria-label={name}>
-        <pre>{text}</pre>
-      </section>
-    </figure>
   );
 }

@@ -1,10 +1,17 @@
-import type { Child } from "hono/jsx";
+import { type Child, createContext, useContext } from "hono/jsx";
 import { ageText } from "./formatting.ts";
+import { Keys } from "./keys.tsx";
+
+/** The addresses of the page's files, for every document. */
+export const AssetPaths = createContext({ script: "", style: "", icon: "" });
+
+/** Who looks, for every document. */
+export const Visitor = createContext({ isOwner: true });
 
 export type LayoutProps = {
   title: string;
   /** The path of the page's entry in the navigation. */
-  current?: string;
+  current?: string | undefined;
   children?: Child;
 };
 
@@ -12,10 +19,17 @@ const entries = [
   { path: "/", name: "Generations" },
   { path: "/callbacks", name: "Callbacks" },
   { path: "/credits", name: "Credits" },
+  { path: "/engine-status", name: "Engines", isOwners: true },
 ];
 
-/** A whole document. Elements with `data-part` or `data-key` are what the browser's script replaces when they change. */
+/**
+ * A whole document, whose `<main>` the browser's script keeps up to date: whenever a change of the kind in `data-list` comes, or one of the
+ * generation in `data-generation`. An entry of a list needs an `id`, by which it is found again.
+ */
 export function Layout({ title, current, children }: LayoutProps) {
+  const { script, style, icon } = useContext(AssetPaths);
+  const { isOwner } = useContext(Visitor);
+  const shown = entries.filter(({ isOwners = false }) => isOwner || !isOwners);
   return (
     <html lang="en">
       <head>
@@ -23,9 +37,9 @@ export function Layout({ title, current, children }: LayoutProps) {
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <title>{`${title} · vidgen`}</title>
-        <link rel="icon" href="/assets/icon.svg" />
-        <link rel="stylesheet" href="/assets/page.css" />
-        <script type="module" src="/assets/page.js"></script>
+        <link rel="icon" href={icon} />
+        <link rel="stylesheet" href={style} />
+        <script type="module" src={script}></script>
       </head>
       <body>
         <a class="skip" href="#main">
@@ -33,12 +47,12 @@ export function Layout({ title, current, children }: LayoutProps) {
         </a>
         <header class="top">
           <a class="brand" href="/">
-            <img src="/assets/icon.svg" alt="" width="22" height="22" />
+            <img src={icon} alt="" width="22" height="22" />
             vidgen
           </a>
           {current === undefined ? null : (
             <nav aria-label="Pages">
-              {entries.map(({ path, name }) => (
+              {shown.map(({ path, name }) => (
                 <a href={path} aria-current={path === current ? "page" : undefined}>
                   {name}
                 </a>
@@ -46,8 +60,9 @@ export function Layout({ title, current, children }: LayoutProps) {
             </nav>
           )}
           <span id="connection" class="connection" role="status"></span>
+          <Keys />
+          <p id="notice" class="notice" role="alert" hidden></p>
         </header>
-        <p id="notice" class="notice" role="alert" hidden></p>
         <main id="main" tabindex={-1}>
           {children}
         </main>
@@ -65,11 +80,13 @@ export function Time({ at, now }: { at: string; now: Date }) {
   );
 }
 
-/** The page that takes the place of another one, with what to do. */
-export function Message({ title, children }: { title: string; children?: Child }) {
+type MessageProps = { title: string; isSignedIn?: boolean; children?: Child };
+
+/** The page that takes the place of another one, with what to do. Whoever is signed in gets the way to the other pages, too. */
+export function Message({ title, isSignedIn = true, children }: MessageProps) {
   return (
-    <Layout title={title}>
-      <section class="message">
+    <Layout title={title} current={isSignedIn ? "" : undefined}>
+      <section class="message" data-signed-out={isSignedIn ? undefined : ""}>
         <h1>{title}</h1>
         {children}
       </section>
@@ -77,18 +94,23 @@ export function Message({ title, children }: { title: string; children?: Child }
   );
 }
 
-/** For a visitor without a session. */
-export function SignInPage() {
+/** For a visitor without a session, whose link or key does not begin one. */
+export function SignInPage({ trouble }: { trouble: "link" | "key" | undefined }) {
   return (
-    <Message title="Open the link of vidgen serve">
+    <Message title={trouble === "link" ? "This link has expired" : "Open the link of vidgen serve"} isSignedIn={false}>
       <p>
         This page shows prompts and videos, so it opens only by the link that <code>vidgen serve</code> prints when it
-        starts. The link works until <code>serve</code> ends.
+        starts. A link works for a day. Once it was opened in this browser, this page goes on by itself.
       </p>
       <p>
-        Not at hand? Stop <code>serve</code> and start it again: nothing is lost. <code>vidgen serve --json</code>{" "}
-        prints the link as <code>page_url</code>.
+        Not at hand? While <code>serve</code> runs, <code>vidgen serve --link</code> prints a fresh one.
       </p>
+      <form class="sign-in" action="/" method="post">
+        <label for="key">Or sign in with an API key, to see what its account has made:</label>
+        <input id="key" name="key" type="password" autocomplete="current-password" required />
+        <button type="submit">Sign in</button>
+        {trouble === "key" ? <p role="alert">This service does not know that key, or knows it no more.</p> : null}
+      </form>
     </Message>
   );
 }
@@ -104,7 +126,7 @@ export function SignedInPage() {
         <meta charset="utf-8" />
         <meta http-equiv="refresh" content="0; url=/" />
         <title>vidgen</title>
-        <link rel="icon" href="/assets/icon.svg" />
+        <link rel="icon" href={useContext(AssetPaths).icon} />
       </head>
       <body>
         <a href="/">Go to the page</a>

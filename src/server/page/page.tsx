@@ -1,25 +1,36 @@
-import { readFile } from "node:fs/promises";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import type { Child } from "hono/jsx";
+import { VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import { type ApiEnv, errorResponse, refuse, retryAfter } from "../api/message.ts";
+import { localAccount } from "../announcement.ts";
+import { hashKey } from "../api/accounts.ts";
+import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../api/message.ts";
+import type { Engine } from "../engines/engine.ts";
 import type { Queue } from "../jobs/queue.ts";
 import { createMedia } from "../media/media.ts";
 import type { MediaStore } from "../media/media-store.ts";
-import type { Store } from "../store/store.ts";
+import type { Metrics } from "../metrics.ts";
+import type { DeliveryState, GenerationFilter, State, Store } from "../store/store.ts";
 import { isUnavailable, type OnTrouble } from "../trouble.ts";
 import { makeAgain } from "./again.ts";
-import { CallbacksPage, type Sign } from "./callbacks.tsx";
+import { type AssetPaths as AssetPathNames, createAssets } from "./assets.ts";
+import { type CallbackFilter, CallbacksPage, type Sign } from "./callbacks.tsx";
 import { CreditsPage } from "./credits.tsx";
+import { createEngineChecks } from "./engine-checks.ts";
+import { EnginesPage } from "./engines.tsx";
 import type { Changes } from "./events.ts";
-import { type Filter, Gallery } from "./gallery.tsx";
+import { Gallery } from "./gallery.tsx";
 import { GenerationPage } from "./generation.tsx";
-import { Message, SignedInPage, SignInPage } from "./layout.tsx";
-import type { Sessions } from "./session.ts";
+import { AssetPaths, Message, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
+import { olderAddress, readList, readValue } from "./query.ts";
+import type { Session, Sessions } from "./session.ts";
 
 export type PageOptions = {
   store: Store;
-  queue: Pick<Queue, "progressOf">;
+  queue: Pick<Queue, "progressOf" | "outageOf" | "waiting">;
+  engines: readonly Engine[];
+  /** What this process has counted, where it counts. */
+  metrics?: Pick<Metrics, "counts"> | undefined;
   videos: MediaStore;
   sign: Sign;
   changes: Changes;
@@ -28,76 +39,133 @@ export type PageOptions = {
   onTrouble: OnTrouble;
   /** The address under which browsers reach it, where that is not what they ask for: behind a proxy. */
   publicUrl?: string | undefined;
+  /** How vidgen is called in commands to type; "vidgen" unless given. */
+  program?: string | undefined;
   /** The folder of page.js, page.css and icon.svg. */
   assets?: URL;
 };
 
 type PageContext = Context<ApiEnv>;
 
-/** How many entries a list has at first, and "Show older" adds. */
-const perPage = 48;
+/** How many days and models the credits are added up by. */
+const spendingRows = 14;
 
 /** Returns the routes of the page: what the service's owner sees in a browser. All but the assets need a session. */
 export function createPage(options: PageOptions): Hono<ApiEnv> {
-  const { store, queue, clock, changes, sign } = options;
+  const { store, queue, clock, changes, sign, program = "vidgen" } = options;
   const app = new Hono<ApiEnv>();
-  const { assets = new URL("./page/", import.meta.url) } = options;
-  const media = createMedia({ ...options, hasDirectives: false, headers: mediaHeaders });
-  app.get("/assets/:name{page\\.js|page\\.css|icon\\.svg}", (c) => sendAsset(c, assets));
-  for (const path of ["/", "/generations/*", "/callbacks/*", "/credits", "/events", "/videos/*"])
-    app.get(path, requireSession(options));
+  const checkEngines = createEngineChecks(options.engines, clock);
+  const assets = createAssets(options.assets ?? new URL("./page/", import.meta.url), headers);
+  const send = createSend(assets.paths);
+  const media = createMedia({ ...options, hasDirectives: false, hasRedirects: false, headers: mediaHeaders });
+  app.get("/assets/:name", assets.route);
+  for (const path of ["/", "/generations/*", "/callbacks/*", "/credits", "/engine-status", "/events", "/videos/*"])
+    app.get(path, requireSession(options, send));
+
+  app.post("/", requireOwnOrigin(options), async (c) => {
+    const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
+    const key = new URLSearchParams(Buffer.from(body).toString()).get("key")?.trim() ?? "";
+    const session = { keyHash: hashKey(key) };
+    if ((await store.account(session.keyHash)) === undefined) return send(c, <SignInPage trouble="key" />, 401);
+    const cookie = options.sessions.cookie(session, addressOf(c, options), clock.date());
+    return send(c, <SignedInPage />, 200, { "Set-Cookie": cookie });
+  });
 
   app.get("/", async (c) => {
-    const { before, ids, ...filter } = readQuery(c);
-    const generations = await store.list({ ...filter, before, ids, limit: ids?.length ?? perPage });
+    const { before, from, limit } = readList(c, uuid);
+    const filter = readFilter(c);
+    const generations = await store.list({ ...filter, account: accountOf(c), before, from, limit });
+    const totals = await store.totals({ ...filter, account: accountOf(c), from });
     const now = clock.date();
     const cards = generations.map((generation) => ({ generation, percent: queue.progressOf(generation.id), now }));
-    const older = olderAddress(c, generations.length, generations.at(-1)?.id);
-    return send(c, <Gallery filter={filter} cards={cards} totals={await store.totals()} older={older} />);
+    const older = olderAddress(c, generations, generations.at(-1)?.id);
+    const isNewest = before === undefined;
+    return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, program }} />);
   });
 
   app.get("/generations/:id", async (c) => {
     const id = c.req.param("id");
     const generation = isId(id) ? await store.generation(id) : undefined;
-    if (!generation) return send(c, <Missing />, 404);
+    if (!generation || !isShownTo(c, generation.account)) return send(c, <Missing />, 404);
     const [delivery] = await store.deliveries({ generations: [id], limit: 1 });
     const payments = await store.ledger({ generation: id, limit: 2 });
     // `--local` finds the service of this machine's folder.
     const isLocal = options.publicUrl === undefined && !store.isShared;
-    const again = makeAgain(generation, { baseUrl: addressOf(c, options).origin, isLocal });
-    const shown = { generation, again, percent: queue.progressOf(id), delivery, payments, sign, now: clock.date() };
+    const again = makeAgain(generation, { baseUrl: addressOf(c, options).origin, isLocal, program });
+    const list = { ...readFilter(c), account: accountOf(c), limit: 1 };
+    const [newer] = await store.list({ ...list, after: id });
+    const [older] = await store.list({ ...list, before: id });
+    const { search } = new URL(c.req.url);
+    const beside = {
+      previous: newer && `/generations/${newer.id}${search}`,
+      next: older && `/generations/${older.id}${search}`,
+    };
+    const percent = queue.progressOf(id);
+    const shown = { generation, again, percent, delivery, payments, ...beside, sign, now: clock.date() };
     return send(c, <GenerationPage {...shown} />);
   });
 
   app.get("/callbacks", async (c) => {
-    const { before, ids } = readQuery(c);
-    const deliveries = await store.deliveries({ before, generations: ids, limit: ids?.length ?? perPage });
-    const older = olderAddress(c, deliveries.length, deliveries.at(-1)?.id);
-    return send(c, <CallbacksPage deliveries={deliveries} older={older} sign={sign} now={clock.date()} />);
+    const { before, limit } = readList(c, /^msg_[0-9a-f]+$/);
+    const filter = readCallbackFilter(c);
+    const own = { ...filter, account: accountOf(c) };
+    const deliveries = await store.deliveries({ ...own, before, limit });
+    const totals = await store.deliveryTotals(own);
+    const older = olderAddress(c, deliveries, deliveries.at(-1)?.id);
+    return send(c, <CallbacksPage {...{ filter, deliveries, totals, older, sign }} now={clock.date()} />);
   });
 
-  app.post("/callbacks/:id/send", requireSession(options), requireOwnOrigin(options), async (c) => {
+  app.post("/callbacks/send", requireSession(options, send), requireOwnOrigin(options), async (c) => {
+    const { host } = readCallbackFilter(c);
+    await store.resendGivenUp({ host, account: accountOf(c) }, clock.date().toISOString());
+    return c.body(null, 204);
+  });
+
+  app.post("/callbacks/:id/send", requireSession(options, send), requireOwnOrigin(options), async (c) => {
     const id = c.req.param("id");
-    const delivery = isId(id) ? await store.resend(id, clock.date().toISOString()) : undefined;
-    if (!delivery) throw refuse(404, "not_found", "this generation has no callback");
+    const generation = isId(id) ? await store.generation(id) : undefined;
+    const isOwn = generation !== undefined && isShownTo(c, generation.account);
+    if (!isOwn || !(await store.resend(id, clock.date().toISOString())))
+      throw refuse(404, "not_found", "this generation has no callback");
     return c.body(null, 204);
   });
 
   app.get("/credits", async (c) => {
-    const before = Number(c.req.query("before"));
-    const entries = await store.ledger({ before: before > 0 ? before : undefined, limit: perPage });
-    const older = olderAddress(c, entries.length, entries.at(-1)?.number);
-    const balances = await store.balances();
-    return send(c, <CreditsPage balances={balances} entries={entries} older={older} now={clock.date()} />);
+    const { before, limit } = readList(c, /^[1-9]\d{0,14}$/);
+    const account = accountOf(c);
+    const entries = await store.ledger({ before: before === undefined ? undefined : Number(before), account, limit });
+    const older = olderAddress(c, entries, entries.at(-1)?.number);
+    const balances = (await store.accounts()).filter((each) => isShownTo(c, each.account));
+    const spending = await store.spending({ account, limit: spendingRows });
+    return send(c, <CreditsPage {...{ balances, spending, entries, older }} now={clock.date()} />);
+  });
+
+  app.get("/engine-status", async (c) => {
+    if (accountOf(c) !== undefined) return send(c, <OwnersAlone />, 403);
+    const checks = await checkEngines();
+    const engines = options.engines.flatMap((engine, index) => {
+      const check = checks[index];
+      return check ? { engine, check, outage: queue.outageOf(engine) } : [];
+    });
+    const counts = await options.metrics?.counts();
+    return send(c, <EnginesPage {...{ engines, counts }} waiting={await queue.waiting()} now={clock.date()} />);
   });
 
   // hono answers HEAD by the handler of GET, and nobody would end a stream without a reader.
-  app.get("/events", (c) => (c.req.method === "HEAD" ? c.body(null) : changes.stream(c, clock)));
-  app.get("/videos/:file", ({ req, env }) => {
+  app.get("/events", (c) => {
+    if (c.req.method === "HEAD") return c.body(null);
+    return changes.stream(c, { clock, isShown: async (change) => !("id" in change) || isOwn(c, store, change.id) });
+  });
+  app.get("/videos/:file", async (c) => {
+    const { req, env } = c;
+    const id = req.param("file").slice(0, uuidLength);
+    if (isId(id) && !(await isOwn(c, store, id))) return send(c, <Missing />, 404);
     const url = new URL(`/${req.param("file")}`, req.url);
     return media(new Request(url, { method: req.method, headers: req.raw.headers }), env);
   });
+  app.get("*", async (c, next) => (isNavigation(c) ? send(c, <NotFound />, 404) : next()));
   app.onError((error, c) => {
+    if (error instanceof VidgenError && error.code === "usage") return send(c, <BadAddress />, 400);
     if (isUnavailable(error)) return send(c, <Unavailable />, 503, retryAfter);
     return errorResponse(error, options.onTrouble);
   });
@@ -110,7 +178,8 @@ const headers = {
     ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'", "media-src 'self'"],
     ...["connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"],
   ].join("; "),
-  "Referrer-Policy": "no-referrer",
+  // With "no-referrer", a browser would not name the origin of a form either.
+  "Referrer-Policy": "same-origin",
   "X-Frame-Options": "DENY",
   "X-Content-Type-Options": "nosniff",
   "Cross-Origin-Opener-Policy": "same-origin",
@@ -121,14 +190,24 @@ const headers = {
 /** The bytes of a video never change. */
 const mediaHeaders = { ...headers, "Cache-Control": "private, max-age=86400, immutable" };
 
-function send(
+type Send = (
   c: PageContext,
   page: Child,
-  status: 200 | 401 | 404 | 503 = 200,
-  added: Record<string, string> = {},
-): Response | Promise<Response> {
-  for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
-  return c.html(`<!doctype html>${page}`, status);
+  status?: 200 | 400 | 401 | 403 | 404 | 503,
+  added?: Record<string, string>,
+) => Promise<Response>;
+
+function createSend(findPaths: () => Promise<AssetPathNames>): Send {
+  return async (c, page, status, added = {}) => {
+    for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
+    const paths = await findPaths();
+    const document = (
+      <AssetPaths.Provider value={paths}>
+        <Visitor.Provider value={{ isOwner: accountOf(c) === undefined }}>{page}</Visitor.Provider>
+      </AssetPaths.Provider>
+    );
+    return c.html(`<!doctype html>${document}`, status);
+  };
 }
 
 /** The address under which the browser has asked. */
@@ -136,19 +215,30 @@ function addressOf(c: PageContext, { publicUrl = c.req.url }: Pick<PageOptions, 
   return new URL(publicUrl);
 }
 
-function requireSession(options: PageOptions): MiddlewareHandler<ApiEnv> {
+function requireSession(options: PageOptions, send: Send): MiddlewareHandler<ApiEnv> {
   const { sessions, clock } = options;
   return async (c, next) => {
     if (c.env.log) c.env.log.isRoutine = true;
     const now = clock.date();
     const address = addressOf(c, options);
     const token = c.req.path === "/" ? c.req.query("token") : undefined;
-    const isLink = token !== undefined && sessions.isToken(token, now);
-    if (!isLink && !sessions.isSignedIn(c.req.header("Cookie"), address, now)) return send(c, <SignInPage />, 401);
+    const link = token === undefined ? "unknown" : sessions.readToken(token, now);
+    const isLink = link === "valid";
+    const session = isLink ? { keyHash: undefined } : sessions.read(c.req.header("Cookie"), address, now);
+    const account = session && (await accountOfSession(session, options.store));
+    if (session === undefined || account === undefined)
+      return send(c, <SignInPage trouble={link === "expired" ? "link" : undefined} />, 401);
+    c.set("account", account);
     // Each look at a page makes the session longer.
-    if (c.req.header("Sec-Fetch-Mode") === "navigate" || isLink) c.header("Set-Cookie", sessions.cookie(address, now));
+    if (c.req.header("Sec-Fetch-Mode") === "navigate" || isLink)
+      c.header("Set-Cookie", sessions.cookie(session, address, now));
     return isLink ? send(c, <SignedInPage />) : next();
   };
+}
+
+/** A key that was revoked signs nobody in. */
+async function accountOfSession({ keyHash }: Session, store: Pick<Store, "account">): Promise<string | undefined> {
+  return keyHash === undefined ? localAccount : store.account(keyHash);
 }
 
 /** A browser names the origin of every request that is not a GET: another one, or `null`, must not change anything. */
@@ -160,37 +250,44 @@ function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
   };
 }
 
-async function sendAsset(c: PageContext, folder: URL): Promise<Response> {
-  const name = c.req.param("name") ?? "";
-  const types = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
-  const type = types[name.split(".")[1] as keyof typeof types];
-  if (c.env.log) c.env.log.isRoutine = true;
-  return c.body(await readFile(new URL(name, folder)), 200, {
-    ...headers,
-    "Content-Type": `${type}; charset=utf-8`,
-    "Cache-Control": "no-cache",
-  });
+function readFilter(c: PageContext): GenerationFilter {
+  const state = readValue(c, "state", /^(queued|running|completed|failed)$/) as State | undefined;
+  return { state, model: readValue(c, "model"), text: readValue(c, "text") };
 }
 
-function readQuery({ req }: PageContext): Filter & { before: string | undefined; ids: string[] | undefined } {
-  const read = (name: string) => req.query(name)?.replaceAll("\0", "").trim() || undefined;
-  const ids = read("ids")?.split(",");
-  return { status: read("status"), model: read("model"), text: read("text"), before: read("before"), ids };
+function readCallbackFilter(c: PageContext): CallbackFilter {
+  const state = readValue(c, "state", /^(waiting|delivered|given_up)$/) as DeliveryState | undefined;
+  return { state, host: readValue(c, "host") };
 }
 
-/** A full page is followed by another one, which may be empty. */
-function olderAddress(c: PageContext, count: number, last: string | number | undefined): string | undefined {
-  if (count < perPage || last === undefined) return undefined;
-  const query = new URLSearchParams(c.req.query());
-  query.delete("ids");
-  query.set("before", String(last));
-  return `${c.req.path}?${query}`;
+/** The only account that this visitor sees; `undefined` for the owner, who sees all. */
+function accountOf({ var: { account } }: PageContext): string | undefined {
+  return account === localAccount ? undefined : account;
+}
+
+function isShownTo(c: PageContext, account: string): boolean {
+  return (accountOf(c) ?? account) === account;
+}
+
+/** Whether a generation may be shown to this visitor. */
+async function isOwn(c: PageContext, store: Pick<Store, "generation">, id: string): Promise<boolean> {
+  if (accountOf(c) === undefined) return true;
+  const generation = await store.generation(id);
+  return generation !== undefined && isShownTo(c, generation.account);
+}
+
+/** Whether somebody has opened the address, rather than a program that expects an answer of the API. */
+function isNavigation({ req }: PageContext): boolean {
+  return req.header("Accept")?.includes("text/html") ?? false;
 }
 
 /** SQLite would end another text at its first NUL. */
 function isId(text: string): boolean {
-  return /^[0-9a-f-]{36}$/i.test(text);
+  return uuid.test(text);
 }
+
+const uuidLength = 36;
+const uuid = /^[0-9a-f-]{36}$/i;
 
 function Unavailable() {
   return (
@@ -200,12 +297,43 @@ function Unavailable() {
   );
 }
 
+function OwnersAlone() {
+  return (
+    <Message title="Only the service's owner sees its engines">
+      <WayOut />
+    </Message>
+  );
+}
+
 function Missing() {
   return (
     <Message title="There is no such generation">
-      <p>
-        <a href="/">All generations</a>
-      </p>
+      <WayOut />
     </Message>
+  );
+}
+
+function NotFound() {
+  return (
+    <Message title="There is no such page">
+      <WayOut />
+    </Message>
+  );
+}
+
+function BadAddress() {
+  return (
+    <Message title="This address cannot be read">
+      <p>Something after its question mark is not what this page writes there, so nothing is shown for it.</p>
+      <WayOut />
+    </Message>
+  );
+}
+
+function WayOut() {
+  return (
+    <p>
+      <a href="/">All generations</a>
+    </p>
   );
 }

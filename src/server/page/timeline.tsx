@@ -1,6 +1,8 @@
 import type { Child } from "hono/jsx";
+import { stateOf } from "../store/needs.ts";
 import type { DeliveryRecord, StoredGeneration } from "../store/store.ts";
-import { durationText } from "./formatting.ts";
+import { ClockTime } from "./clock.tsx";
+import { percentText, spanText, stateWords } from "./formatting.ts";
 import { Time } from "./layout.tsx";
 
 export type TimelineProps = {
@@ -10,60 +12,72 @@ export type TimelineProps = {
   now: Date;
 };
 
-/** What happened to a generation, oldest first. */
-export function Timeline({ generation, percent, delivery, now }: TimelineProps) {
-  const { created_at, completed_at, status, checkpoint } = generation;
+type Event = { title: string; kind?: string; at: string; detail?: string };
+
+/** What happened to a generation, oldest first, each with the time since the one before. */
+export function Timeline(props: TimelineProps) {
+  const { generation, percent, delivery, now } = props;
+  const events = eventsOf(props);
   return (
-    <ol class="timeline" data-part="timeline">
-      <Step at={created_at} now={now} title="Started" />
-      {checkpoint === null ? null : (
-        <Step at={checkpoint.at} now={now} title={checkpointText(checkpoint)}>
-          {checkpoint.state === "submitted" ? <code>{checkpoint.job}</code> : null}
-        </Step>
-      )}
-      {status === "processing" ? (
-        <Step
-          now={now}
-          kind="running"
-          title={percent === undefined ? "Running" : `Running, ${Math.round(percent)} %`}
-        />
-      ) : (
-        <Step
-          at={completed_at ?? created_at}
-          now={now}
-          kind={status}
-          title={`${status === "completed" ? "Completed" : "Failed"} after ${tookText(created_at, completed_at)}`}
-        />
-      )}
-      {delivery?.attempts.map(({ at, outcome, delivered }, index) => (
-        <Step at={at} now={now} kind={delivered ? "completed" : "failed"} title={`Callback, attempt ${index + 1}`}>
-          <span class="outcome">{outcome}</span>
-        </Step>
+    <ol class="timeline">
+      {events.map((event, index) => (
+        <Step {...event} before={events[index - 1]?.at} />
       ))}
+      {generation.status === "processing" ? (
+        <li class="running">
+          <span class="title">
+            {stateWords[stateOf(generation)]}
+            {percent === undefined ? "" : `, ${percentText(percent)}`}
+          </span>
+        </li>
+      ) : null}
       {delivery?.next_at ? (
-        <Step at={delivery.next_at} now={now} kind="running" title="Next attempt of the callback" />
+        <li class="running">
+          <span class="title">{delivery.attempts.length === 0 ? "Callback" : "Next attempt of the callback"}</span>
+          <Time at={delivery.next_at} now={now} />
+        </li>
       ) : null}
     </ol>
   );
 }
 
+function eventsOf({ generation, delivery }: TimelineProps): Event[] {
+  const { created_at, completed_at, status, checkpoint, removed_at } = generation;
+  const events: Event[] = [{ title: "Started", at: created_at }];
+  if (checkpoint)
+    events.push({
+      title: checkpointText(checkpoint),
+      at: checkpoint.at,
+      ...(checkpoint.state === "submitted" ? { detail: checkpoint.job } : {}),
+    });
+  if (completed_at !== null)
+    events.push({ title: status === "completed" ? "Completed" : "Failed", kind: status, at: completed_at });
+  const last = delivery?.attempts.at(-1);
+  if (last && delivery?.next_at === null) {
+    const title = `Callback ${last.delivered ? "delivered" : "given up"} at attempt ${delivery.attempts.length}`;
+    events.push({ title, kind: last.delivered ? "completed" : "failed", at: last.at, detail: last.outcome });
+  }
+  if (removed_at) events.push({ title: "Removed", at: removed_at });
+  return events;
+}
+
 function checkpointText({ state, engine }: NonNullable<StoredGeneration["checkpoint"]>): string {
-  if (state === "rendering") return `Rendered by ${engine}`;
+  if (state === "rendering") return `${engine} began to render`;
   return state === "submitting" ? `Being submitted to ${engine}` : `Submitted to ${engine}`;
 }
 
-function tookText(from: string, to: string | null): string {
-  return durationText(Math.max(0, Date.parse(to ?? from) - Date.parse(from)));
-}
-
-type StepProps = { at?: string; now: Date; title: string; kind?: string; children?: Child };
-
-function Step({ at, now, title, kind = "", children }: StepProps) {
+function Step({ title, kind = "", at, before, detail }: Event & { before: string | undefined }): Child {
+  const isOtherDay = before?.slice(0, 10) !== at.slice(0, 10);
   return (
     <li class={kind}>
       <span class="title">{title}</span>
-      {at === undefined ? null : <Time at={at} now={now} />}
-      {children}
+      <span class="when">
+        {before === undefined ? null : (
+          <span class="difference">+{spanText(Math.max(0, Date.parse(at) - Date.parse(before)))}</span>
+        )}
+        <ClockTime at={at} kind={isOtherDay ? "date" : "time"} />
+      </span>
+      {detail === undefined ? null : <code>{detail}</code>}
     </li>
   );
 }

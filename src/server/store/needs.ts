@@ -1,5 +1,5 @@
 import { isData } from "../jobs/images.ts";
-import type { Claim, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
+import type { Claim, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
@@ -8,17 +8,20 @@ export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request
   return { model, images: images.length, isReal, isFetched, ...submissionOf(checkpoint) };
 }
 
+/** How much of a prompt a list has. */
+export const shownCharacters = 300;
+
 /** So much of a data: address stays in the row of a generation, for people. */
-const shownCharacters = 64;
+const imageCharacters = 64;
 
 /** Takes the images out of a request: a look at a generation must not read many megabytes. `images` have their places among its images. */
 export function cutImages(request: StoredRequest): {
   request: StoredRequest;
   images: { place: number; source: string }[];
 } {
-  const isLong = (source: string) => isData(source) && source.length > shownCharacters;
+  const isLong = (source: string) => isData(source) && source.length > imageCharacters;
   const images = request.images.flatMap((source, place) => (isLong(source) ? [{ place, source }] : []));
-  const shown = request.images.map((source) => (isLong(source) ? source.slice(0, shownCharacters) : source));
+  const shown = request.images.map((source) => (isLong(source) ? source.slice(0, imageCharacters) : source));
   return { request: { ...request, images: shown }, images };
 }
 
@@ -35,10 +38,24 @@ export function submissionOf(checkpoint: StoredCheckpoint | null): Pick<Claim, "
   return { engine, isSubmitting: checkpoint?.state === "submitting" };
 }
 
+/** A generation that no engine has begun is queued. */
+export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" | "checkpoint">): State {
+  if (status !== "processing") return status;
+  return checkpoint === null ? "queued" : "running";
+}
+
+/** Reads when a generation was removed out of its row. */
+export function removal(removed_at: unknown): Pick<StoredGeneration, "removed_at"> {
+  return typeof removed_at === "string" ? { removed_at } : {};
+}
+
 /** The host of a receiver with its port, by which attempts are counted. */
 export function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url;
 }
+
+/** The reason in the ledger of credits that the service's owner has added or taken away. */
+export const addedReason = "added by the service's owner";
 
 /** Returns how much of what was paid is given back: an account has no more credits than a number holds. */
 export function refundOf(paid: number, balance: number): number {

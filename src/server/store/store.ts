@@ -1,4 +1,5 @@
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
+import type { Traced } from "../trace.ts";
 import type { Change } from "./change.ts";
 
 /** What was asked for. `images` are addresses, http(s) or data:; of a data: address only the beginning, once it is stored. */
@@ -30,6 +31,8 @@ export type StoredGeneration = {
   cost: number | null;
   /** "credits" when it failed because the owner's account with the engine's provider has none. */
   error_code?: "credits" | undefined;
+  /** When its account has removed it (ISO 8601): the video is gone, and the record stays, with what was paid. */
+  removed_at?: string;
 };
 
 /** How a generation has ended, as it is written; earlier versions wrote no cost. */
@@ -42,23 +45,47 @@ export type StoredResult = Pick<StoredGeneration, "error" | "error_code" | "medi
  */
 export type Media = { file: string; size: number; etag: string; thumbnail: string | null };
 
+/** The status of a generation, but for those that no engine has begun: they are queued. */
+export type State = "queued" | "running" | "completed" | "failed";
+
 /** What a list shows of a generation; `prompt` is cut. */
-export type GenerationSummary = Omit<
-  StoredGeneration,
-  "callback_url" | "request" | "checkpoint" | "cost" | "error_code"
-> &
-  Pick<RenderRequest, "model" | "prompt">;
+export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request" | "checkpoint" | "error_code"> &
+  Pick<RenderRequest, "model" | "prompt" | "aspectRatio" | "duration"> & {
+    state: State;
+    /** When an engine began it, or took it (ISO 8601). */
+    begun_at: string | null;
+    /** What was paid for it, and not given back. */
+    credits: number;
+    /** How many of its model are queued before it, up to 1,000; 0 when it is not queued. */
+    ahead: number;
+  };
 
 /** A page of a list, newest first: at most `limit` entries, older than the one called `before`. */
 export type PageOf<Key> = { before?: Key | undefined; limit: number };
 
-/** `text` is in the prompt, or begins the id; `ids` are the only generations that are wanted. */
-export type GenerationQuery = PageOf<string> & {
-  [Field in "status" | "model" | "text"]?: string | undefined;
-} & { ids?: readonly string[] | undefined };
+/** Each word of `text` is in the prompt, id, model or error, in whatever case. */
+export type GenerationFilter = {
+  state?: State | undefined;
+  model?: string | undefined;
+  text?: string | undefined;
+  account?: string | undefined;
+};
 
-/** How many generations there are of each status, and which models they have, in alphabetical order. */
-export type GenerationTotals = { counts: Partial<Record<StoredGeneration["status"], number>>; models: string[] };
+/** `from` is the newest generation that is wanted, if it matches. With `after`, those newer than the one called so come, the nearest first. */
+export type GenerationQuery = PageOf<string> &
+  GenerationFilter & { from?: string | undefined; after?: string | undefined };
+
+/** The generations of an account that it has not removed. */
+export type OwnQuery = PageOf<string> & { account: string };
+
+/** `before` is a time (ISO 8601). */
+export type EndedBefore = { before: string; limit: number };
+
+/**
+ * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which
+ * models there are at all, in alphabetical order.
+ */
+export type GenerationTotals = { counts: Partial<Record<State, number>>; newer: number; models: string[] };
 
 /** The fields that change when a generation ends, and whether its account gets back what was paid. */
 export type GenerationEnd = Pick<
@@ -84,6 +111,7 @@ export type Needs = {
 /** A generation that this process may make until it ends or is released. */
 export type Claim = Needs & {
   id: string;
+  account: string;
   /** In the order of the starts. */
   number: number;
   /** Whether images of other machines are fetched for it. */
@@ -96,22 +124,26 @@ export type Claim = Needs & {
 
 /**
  * Which generations a process claims, of those that nobody makes: "begun" are those that were submitted to these engines, and those of which
- * that is unclear; "new" are those that an engine can begin, started before the one with the number `before`; "same" are those with these
- * needs that were started before a time (ISO 8601).
+ * that is unclear; "new" are those that an engine can begin, where the accounts take turns: `turns` are those that had one, the last one at the
+ * end, and with `before` only one that comes before that place in the order is claimed; "same" are those with these needs that were started
+ * before a time (ISO 8601).
  */
 export type Wanted =
   | { kind: "begun"; engines: readonly string[] }
-  | ({ kind: "new"; isFetched: boolean; before?: number | undefined } & Pick<
+  | ({ kind: "new"; isFetched: boolean; turns: readonly string[]; before?: Place | undefined } & Pick<
       Engine,
       "models" | "maxImages" | "isSimulation"
     >)
   | ({ kind: "same"; startedBefore: string } & Needs);
 
+/** Where a generation stands: the index of its account in `turns`, -1 for one that had no turn, and its number. */
+export type Place = { turn: number; number: number };
+
 /** `except` are the generations that this process makes already; `ids` the only ones that are wanted. */
 export type Among = { except: readonly string[]; ids?: readonly string[] | undefined };
 
-/** How many generations with the same needs wait, and how many of their model some process makes. */
-export type Waiting = Needs & { count: number; held: number };
+/** How many generations with the same needs wait, since when the oldest one does (ISO 8601), and how many of their model some process makes. */
+export type Waiting = Needs & { count: number; held: number; oldest_at: string };
 
 /** Deliveries that are due now; `busy` are those that this process attempts, by the host of their receivers. */
 export type DueQuery = {
@@ -125,23 +157,54 @@ export type DueQuery = {
 
 /**
  * An account that gets a key. `creditsOf` returns its credits from those that it has, which are `undefined` for a new account; what differs is a
- * row of the ledger. Without it, a new account has none.
+ * row of the ledger. Without it, a new account has none. What it throws changes nothing. With `isOnlyKey`, the keys that the account had are removed.
  */
-export type NewAccount = { name: string; keyHash: string; creditsOf?(had: number | undefined): number };
+export type NewAccount = {
+  name: string;
+  keyHash: string;
+  creditsOf?(had: number | undefined): number;
+  isOnlyKey?: boolean;
+};
 
-export type Revoked = { account: string; except?: string } | { keyHash: string };
+/** `removed` is how many keys the account had that it has no more. */
+export type AddedKey = { credits: number; removed: number };
+
+/** How many generations of an account may be unfinished at once, and how many it may start in an hour; `null` for any number. */
+export type Limits = { max_running: number | null; max_per_hour: number | null };
+
+/** An account as its owner's list has it; `keys` is how many it has. */
+export type AccountRecord = Limits & { account: string; credits: number; keys: number };
+
+/** A change of credits; one with the same `key` is made once. */
+export type CreditChange = { account: string; amount: number; key: string };
+
+/** `credits` is the balance now. Nothing was changed unless it is "added", and not `replayed`. */
+export type CreditOutcome =
+  | { kind: "added"; credits: number; replayed: boolean }
+  | { kind: "out of range"; credits: number }
+  | { kind: "key reused" }
+  | { kind: "no account" };
+
+export type Revoked = { account: string } | { keyHash: string };
 
 /** The result of a start; `replayed` when a start with the same Idempotency-Key was executed before. */
 export type StartOutcome =
   | { kind: "started"; generation: StoredGeneration; remaining_credits: number; replayed: boolean }
   | { kind: "no credits" }
+  | Limited
   | { kind: "key reused" };
+
+/** A start that was refused by a limit, and after how many seconds there may be room. */
+export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retryAfterSeconds: number };
+
+/** `size` is in bytes. */
+export type DatabaseCopy = { size: number; body: AsyncIterable<Uint8Array> };
 
 /** The value of the Idempotency-Key header, and the body that came with it. */
 export type Idempotency = { key: string; body: string };
 
 /** A callback that is still to be delivered. */
-export type Delivery = {
+export type Delivery = Traced & {
   /** The webhook-id: the same for every attempt. */
   id: string;
   /** The id of the generation that the callback is about, and whose it is. */
@@ -156,27 +219,58 @@ export type Delivery = {
   next_at: string;
 };
 
-/** One attempt to deliver a callback: when it was signed (ISO 8601), its outcome in words, and how the text of the reply begins. */
-export type Attempt = { at: string; outcome: string; delivered: boolean; reply: string };
+/**
+ * One attempt to deliver a callback: when it was signed (ISO 8601), its outcome in words, how the text of the reply begins, and after how many
+ * milliseconds the outcome was there; earlier versions did not measure that.
+ */
+export type Attempt = { at: string; outcome: string; delivered: boolean; reply: string; ms: number | null };
 
-/** A callback with all attempts so far; `next_at` is null when no attempt is to come. */
-export type DeliveryRecord = Omit<Delivery, "attempts" | "next_at"> & { attempts: Attempt[]; next_at: string | null };
+/** A callback with all attempts so far; `next_at` is null when no attempt is to come, and `prompt`, the generation's, is cut. */
+export type DeliveryRecord = Omit<Delivery, "attempts" | "next_at"> & {
+  attempts: Attempt[];
+  next_at: string | null;
+  prompt: string;
+};
+
+/** "waiting" while an attempt is to come; otherwise what the last one came to. */
+export type DeliveryState = "waiting" | "delivered" | "given_up";
+
+/** The callbacks of an account, and those to a host (with its port); of all without these. */
+export type DeliveryFilter = { account?: string | undefined; host?: string | undefined };
 
 /** `generations` are the only ones whose callbacks are wanted; `before` is a webhook-id. */
-export type DeliveryQuery = PageOf<string> & { generations?: readonly string[] | undefined };
+export type DeliveryQuery = PageOf<string> &
+  DeliveryFilter & { state?: DeliveryState | undefined; generations?: readonly string[] | undefined };
 
-/** A change of an account's credits; `generation` is the one that was paid for. */
+/** How many callbacks there are in each state, and the hosts that an account has used, in alphabetical order; at most a hundred. */
+export type DeliveryTotals = { counts: Partial<Record<DeliveryState, number>>; hosts: string[] };
+
+/** A change of an account's credits. */
 export type LedgerEntry = {
   number: number;
   account: string;
   amount: number;
   reason: string;
+  /** When they changed (ISO 8601); earlier versions wrote that of generations alone. */
+  at: string | null;
+  /** The generation that was paid for; `prompt` is cut, and `cost` what its engine has charged, in USD, where that tells. */
   generation: string | null;
-  /** When that generation was started. */
-  created_at: string | null;
+  prompt: string | null;
+  cost: number | null;
 };
 
-export type LedgerQuery = PageOf<number> & { generation?: string | undefined };
+export type LedgerQuery = PageOf<number> & { generation?: string | undefined; account?: string | undefined };
+
+/** By what spending is added up: the day of the start (UTC), or the model. */
+export type SpendingKey = "day" | "model";
+
+/** `limit` is for each key. */
+export type SpendingQuery = { account?: string | undefined; limit: number };
+
+/** What the generations of a day or of a model have cost: credits without those given back, and USD where their engines told it. */
+export type Spent = { key: string; generations: number; credits: number; usd: number | null };
+
+export type Spending = Record<SpendingKey, Spent[]>;
 
 /**
  * The service's state. A method that changes something resolves when the change is durable; when it rejects, nothing was changed, unless the
@@ -189,15 +283,17 @@ export type Store = {
   account(keyHash: string): Promise<string | undefined>;
   /**
    * Creates the account or adds this key to one that exists, and gives it the credits that `creditsOf` says: all of it or nothing, whatever is
-   * started meanwhile. Resolves with its credits. Rejects when the key belongs to another account.
+   * started meanwhile. Rejects when the key belongs to another account.
    */
-  addAccount(account: NewAccount): Promise<number>;
-  /** Removes an account's keys but for one, or one key; all by their hashes. Resolves with how many there were. */
+  addAccount(account: NewAccount): Promise<AddedKey>;
+  /** Removes an account's keys, or one key by its hash. Resolves with how many there were. */
   removeKeys(keys: Revoked): Promise<number>;
   /** The account's credits: the sum of its rows in the ledger. Rejects when there is no such account. */
   balance(account: string): Promise<number>;
-  /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. */
+  /** Takes the credits and adds the generation and the idempotency key: all of it or nothing. A repeated key is looked for before the limits. */
   start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): Promise<StartOutcome>;
+  /** What a start with this key is answered, where an earlier one has used it; changes nothing. */
+  findStart(account: string, idempotency: Idempotency): Promise<StartOutcome | undefined>;
   /** Reads no image that came with the request. */
   generation(id: string): Promise<StoredGeneration | undefined>;
   /** The addresses of a generation's images, whole. */
@@ -214,19 +310,40 @@ export type Store = {
    * nothing, when it had ended before, is being submitted, or was submitted to another engine than this one.
    */
   cancel(id: string, cancellation: Cancellation): Promise<boolean>;
+  /** Marks a generation that has ended as removed at a time (ISO 8601), unless it is already. */
+  remove(id: string, at: string): Promise<void>;
+  /** Those that completed before a time and still have their videos, the oldest first. */
+  completedBefore(query: EndedBefore): Promise<Pick<StoredGeneration, "id" | "media">[]>;
+  /**
+   * Deletes what ended before a time and has no video, with its idempotency key and callback, and resolves with how many it were. One whose
+   * callback is still to be delivered stays. The rows of the ledger stay, without the generation that they paid for.
+   */
+  forget(query: EndedBefore): Promise<number>;
   /** Records an attempt, and when the next one is due; `null` when the callback was delivered or given up. */
   recordAttempt(deliveryId: string, attempt: Attempt, next_at: string | null): Promise<void>;
   /** Makes a generation's callback due at a time (ISO 8601), also when it was delivered or given up; `undefined` when it has none. */
   resend(generation: string, at: string): Promise<Delivery | undefined>;
+  /** Makes all callbacks due at a time (ISO 8601) that were given up. Resolves with how many there were. */
+  resendGivenUp(filter: DeliveryFilter, at: string): Promise<number>;
+  /** Newest first. */
+  generations(query: OwnQuery): Promise<StoredGeneration[]>;
   /** The lists for the service's owner are of all accounts, newest first. */
   list(query: GenerationQuery): Promise<GenerationSummary[]>;
-  totals(): Promise<GenerationTotals>;
+  totals(filter: GenerationFilter & { from?: string | undefined }): Promise<GenerationTotals>;
   deliveries(query: DeliveryQuery): Promise<DeliveryRecord[]>;
+  /** The counts are of the filter, the hosts of all its account has sent. */
+  deliveryTotals(filter: DeliveryFilter): Promise<DeliveryTotals>;
   ledger(query: LedgerQuery): Promise<LedgerEntry[]>;
-  /** Every account with its credits, in alphabetical order. */
-  balances(): Promise<{ account: string; credits: number }[]>;
+  /** The newest days, and the models that have cost most. */
+  spending(query: SpendingQuery): Promise<Spending>;
+  /** Every account, in alphabetical order. */
+  accounts(): Promise<AccountRecord[]>;
+  /** Adds a number of credits to those of an account, or takes some away. */
+  addCredits(change: CreditChange): Promise<CreditOutcome>;
+  /** Changes the limits that are given. Resolves with all; with `undefined` when there is no such account. */
+  setLimits(account: string, limits: Partial<Limits>): Promise<Limits | undefined>;
   /**
-   * Claims up to `limit` generations for this process, oldest first. Where processes share the database, no other one gets them until they are
+   * Claims up to `limit` generations for this process, oldest first, where accounts do not take turns. Where processes share the database, no other one gets them until they are
    * released; or within 30 seconds, once this process is gone.
    */
   claim(wanted: Wanted, among: Among & { limit: number }): Promise<Claim[]>;
@@ -239,12 +356,16 @@ export type Store = {
    * share the database, no other one gets them for the time of an attempt.
    */
   due(query: DueQuery): Promise<{ deliveries: Delivery[]; nextMs: number }>;
+  /** How many callbacks are to be delivered, now or later. */
+  pendingCallbacks(): Promise<number>;
   /** Whether other processes use the database, so that what is to be done may come without a change that this process hears of. */
   isShared: boolean;
   /** Calls `onChange` for every change of any process, this one included, until the returned function is called. */
   listen(onChange: (change: Change) => void): () => void;
   /** Tells all processes of a change that is not in the database. */
   publish(change: Change): void;
+  /** Resolves with a copy of the database as it is at one moment; only an embedded one makes its own. */
+  backup?(): Promise<DatabaseCopy>;
   /** Resolves when the changes under way are durable and the database is closed. */
   close(): Promise<void>;
 };

@@ -63,6 +63,21 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
   });
   afterAll(() => server.close());
 
+  test("the queue is the same from each process, and a start counts at the one that took it", async () => {
+    const database = await server.createDatabase();
+    const open = async () => {
+      const { run } = await (await createMachine(database)).serve("--json", "--jobs", "0", "--metrics-port", "0");
+      return JSON.parse(run.stdout) as Address & { metrics_url: string };
+    };
+    const [one, two] = [await open(), await open()];
+    await start(one.base_url, one.api_key ?? "", "1");
+    const figures = async ({ metrics_url }: { metrics_url: string }) =>
+      (await (await fetch(metrics_url)).text()).match(/^vidgen_(starts_total|queue_length)\{model="wan-2.5"\} .*$/gm);
+    const queue = 'vidgen_queue_length{model="wan-2.5"} 1';
+    expect(await figures(one)).toEqual(['vidgen_starts_total{model="wan-2.5"} 1', queue]);
+    expect(await figures(two)).toEqual(['vidgen_starts_total{model="wan-2.5"} 0', queue]);
+  });
+
   test("the first process shows the key, a later one needs the address alone, and --key-for makes more keys", async () => {
     const database = await server.createDatabase();
     const first = await createMachine(database);
@@ -76,6 +91,9 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     const made = await third.vidgen("serve", "--key-for", "local");
     expect([made.code, made.stderr]).toEqual([0, expect.stringContaining("local has 70 credits")]);
     expect((await third.vidgen("serve", "--key-for", "ci", "--credits", "5")).stderr).toContain("ci has 5 credits");
+    const again = await third.vidgen("serve", "--key-for", "ci", "--credits", "9");
+    expect([again.code, again.stdout]).toEqual([2, ""]);
+    expect(again.stderr).toContain("the account ci exists, with 5 credits; nothing was changed");
     for (const key of [one.api_key ?? "", made.stdout.trim()])
       expect((await start(two.base_url, key, "the same")).status).toBe(200);
     expect((await third.vidgen("serve", "--key-for", "local")).stderr).toContain("local has 60 credits");
@@ -106,8 +124,9 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     first.world.io.now = () => systemClock.now() + aheadMs;
     const { base_url, api_key }: Address = JSON.parse((await first.serve("--json")).run.stdout);
     const second = await createMachine(database);
-    const makeKey = async () => (await second.vidgen("serve", "--key-for", "ci", "--credits", "50")).stdout.trim();
-    const keys = [await makeKey(), await makeKey(), await makeKey()];
+    const makeKey = async (...flags: string[]) =>
+      (await second.vidgen("serve", "--key-for", "ci", ...flags)).stdout.trim();
+    const keys = [await makeKey("--credits", "50"), await makeKey(), await makeKey()];
     const codes = () => Promise.all(keys.map(async (key) => (await start(base_url, key, key)).status));
     expect(await codes()).toEqual([200, 200, 200]);
     const one = await second.vidgen("serve", "--revoke", keys[0] ?? "");
@@ -144,7 +163,7 @@ describe.skipIf(postgresPrograms === undefined)("with a PostgreSQL database", ()
     expect(two.stderr).not.toContain("VIDGEN_API_KEY");
     for (const line of [
       "For another key, with the same database: vidgen serve --key-for local\n",
-      "To set its credits, with the same database: vidgen serve --key-for local --credits 7 (it prints another key).\n",
+      "To add to its credits: vidgen accounts credits local <amount>\n",
       "Videos are kept on this machine alone; --media names a place",
       "http://localhost:8091 is another server on each machine",
     ])

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { createWorld, type World } from "../../vidgen.ts";
@@ -40,6 +42,15 @@ test.each([
 
 test.each([
   [["--media", "videos"], /--media needs --database/],
+  [
+    ["--database", "postgres://db/vidgen", "--media", "videos", "--media-redirect"],
+    /--media-redirect needs --media s3/,
+  ],
+  [["--backup", "copy.db", "--database", "postgres://db/vidgen"], /a PostgreSQL is copied by pg_dump/],
+  [["--keep", "30"], /--keep must be at least 1h, such as 30d; "30" is less/],
+  [["--keep", "a month"], /--keep must be a time such as/],
+  [["--keep-records", "30"], /--keep-records must be at least 1h/],
+  [["--keep", "30d", "--keep-records", "7d"], /--keep-records must not be shorter than --keep/],
   [["--database", "mysql://u:canary@db/x"], /--database must be an address such as postgres:/],
   [["--public-url", "https://video.example"], /--public-url and --public-media-url are needed together/],
   [["--key-for", "local"], /the account local already has a key/],
@@ -148,4 +159,90 @@ test("of the preview alone neither serve nor doctor says anything", async () => 
   expect(doctor.stdout).not.toMatch(/\bengine /);
   await stop();
   expect(printed.stderr).not.toContain("preview");
+});
+
+test("--metrics-port serves the figures without a key, on this machine alone; the API's address wants the owner's", async () => {
+  const { printed, stop } = await createServing("--metrics-port", "0", "--json");
+  await expect.poll(() => printed.stdout).toContain("}\n");
+  const { base_url, api_key, metrics_url } = JSON.parse(printed.stdout);
+  expect(metrics_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/metrics$/);
+  const own = await fetch(metrics_url);
+  expect([own.status, await own.text()]).toEqual([200, expect.stringMatching(/^vidgen_database_up 1$/m)]);
+  const asked = async (headers: Record<string, string>) => (await fetch(`${base_url}/metrics`, { headers })).status;
+  expect(await asked({})).toBe(401);
+  expect(await asked({ Authorization: `Bearer ${api_key}` })).toBe(200);
+  // A web site whose name resolves to this machine.
+  const rebound = await fetch(metrics_url, { headers: { Origin: "https://elsewhere.example" } });
+  expect(rebound.status).toBe(403);
+  await stop();
+  // A scrape is no line of the log.
+  expect(printed.stderr).not.toMatch(/GET \/metrics 200/);
+});
+
+test("without --metrics-port there is no address without a key", async () => {
+  const { printed, stop } = await createServing("--json");
+  await expect.poll(() => printed.stdout).toContain("}\n");
+  expect(JSON.parse(printed.stdout).metrics_url).toBeNull();
+  await stop();
+});
+
+test.each([
+  [
+    "0.0.0.0:9464",
+    /On 0\.0\.0\.0, other machines on the network could read the figures without a key\.\n.*--allow-remote/,
+  ],
+  ["10.0.0.5:9464", /On 10\.0\.0\.5, other machines/],
+  ["[fd00::1]:9464", /On fd00::1, other machines/],
+  ["metrics", /--metrics-port must be a whole number/],
+  ["65536", /--metrics-port must be a whole number/],
+  ["", /--metrics-port must be a whole number/],
+])("--metrics-port %j is a usage error", async (text, says) => {
+  const { code, stdout, stderr } = await (await createWorld()).vidgen("serve", "--metrics-port", text);
+  expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(says)]);
+});
+
+test("--log json: each line of stderr is a document with full id, account and request id, and none has a key or a prompt", async () => {
+  const { world, printed, stop } = await createServing("--log", "json", "--page");
+  const events = () =>
+    printed.stderr
+      .split("\n")
+      .slice(0, -1)
+      .map((line) => JSON.parse(line));
+  await expect.poll(() => printed.stderr).toContain("listening");
+  const [{ base_url }] = events();
+  const folder = JSON.parse(readFileSync(join(world.home, "service", "service.json"), "utf8"));
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const headers = {
+    Authorization: `Bearer ${folder.api_key}`,
+    "Content-Type": "application/json",
+    "X-Request-Id": "request-1",
+    traceparent,
+  };
+  const callback_url = "http://127.0.0.1:9/hook?canary-query";
+  const body = JSON.stringify({ prompt: "canary-prompt [fail]", model: "sora-2", callback_url });
+  const reply = await fetch(`${base_url}/api/generate?canary-query`, { method: "POST", headers, body });
+  expect(reply.headers.get("X-Request-Id")).toBe("request-1");
+  const { id } = ((await reply.json()) as { data: { id: string } }).data;
+  await fetch(`${base_url}/api/generation-status?id=${id}`, { headers: { "X-Request-Id": "two words" } });
+  await expect.poll(() => printed.stderr).toContain('"callback"');
+  await stop();
+  const about = { account: "local", id, traceparent };
+  expect(events()).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({
+        event: "request",
+        request_id: "request-1",
+        ...about,
+        model: "sora-2",
+        path: "/api/generate",
+        status: 200,
+      }),
+      expect.objectContaining({ event: "ended", ...about, model: "sora-2", status: "failed", reason: "refused" }),
+      expect.objectContaining({ event: "callback", ...about, url: "http://127.0.0.1:9/hook", delivered: false }),
+      expect.objectContaining({ event: "request", request_id: expect.stringMatching(/^[0-9a-f-]{36}$/), status: 401 }),
+    ]),
+  );
+  for (const { time } of events()) expect(new Date(time).toISOString()).toBe(time);
+  for (const secret of ["canary", folder.api_key, folder.webhook_secret, "token="])
+    expect(printed.stderr).not.toContain(secret);
 });

@@ -80,6 +80,7 @@ test("a reply without an end takes no memory with --verbose, and its reader gets
 
 test.each([
   ['{"api_key":"vgs_1","name":"ci"}', '{"api_key":"[left out]","name":"ci"}'],
+  ['{"revoke":"vgs_0123456789abcdef"}', '{"revoke":"[left out]"}'],
   ['{"webhook_secret" : "a\\"b", "id": "x"}', '{"webhook_secret" : "[left out]", "id": "x"}'],
   ['{"video_url":"https://cdn.example/v.mp4?X-Sig=1&e=2"}', '{"video_url":"https://cdn.example/v.mp4?..."}'],
   ['{"video_url":"https:\\/\\/cdn.example\\/v.mp4?sig=1"}', '{"video_url":"https:\\/\\/cdn.example\\/v.mp4?..."}'],

@@ -9,6 +9,7 @@ import {
   baseUrl,
   bearer,
   createTestService,
+  fakeEngine,
   mediaUrl,
   otherKey,
   readError,
@@ -180,7 +181,7 @@ test.each([
   const response = await service.start(fields);
   expect(response.status).toBe(400);
   expect(await response.json()).toStrictEqual({
-    error: { code: `invalid_${Object.keys(fields)[0]}`, message: says },
+    error: { code: `invalid_${Object.keys(fields)[0]}`, message: says, type: "invalid_request_error" },
   });
 });
 
@@ -401,6 +402,7 @@ test.each([
   { path: "/api/generate", allow: "POST", others: ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
   { path: "/api/cancel", allow: "POST", others: ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
   { path: statusPath, allow: "GET", others: ["POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
+  { path: "/openapi.json", allow: "GET", others: ["POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"] },
 ])("$path allows $allow, and answers other methods with 405", async ({ path, allow, others }) => {
   const service = await createTestService();
   for (const method of others) {
@@ -437,6 +439,22 @@ test("the same Idempotency-Key and body: the same generation, paid once and rend
   });
   await service.rest();
   expect(service.rendered).toHaveLength(2);
+});
+
+test("a known Idempotency-Key gets its first answer, whatever would refuse the start now", async () => {
+  let fault: string | undefined;
+  const engine = fakeEngine({ isSimulation: false, findFault: async () => fault });
+  const service = await createTestService({ engines: [engine], credits: 10 });
+  const key = { "Idempotency-Key": "attempt-1" };
+  const first = await readStart(await service.start({}, key));
+  await service.store.setLimits("local", { max_running: 1 });
+  expect((await service.start({})).status).toBe(429);
+  expect(await readStart(await service.start({}, key))).toEqual(first);
+  fault = "at most 4 seconds";
+  expect((await service.start({})).status).toBe(400);
+  expect(await readStart(await service.start({}, key))).toEqual(first);
+  expect((await service.start({}, { "Idempotency-Key": "attempt-2" })).status).toBe(400);
+  expect(await service.store.balance("local")).toBe(0);
 });
 
 test("two requests with one Idempotency-Key at once start one generation", async () => {
@@ -493,7 +511,7 @@ test.each(["account", "start", "generation"] as const)(
     const response = await (method === "generation" ? service.status(unknownId) : service.start());
     expect(response.status).toBe(500);
     expect(await response.json()).toStrictEqual({
-      error: { code: "internal", message: "internal error in the local service" },
+      error: { code: "internal", message: "internal error in the local service", type: "server_error" },
     });
     expect(service.troubles).toEqual(["A request was answered with HTTP 500: Error: secret details"]);
   },

@@ -3,7 +3,14 @@ import { requestLine } from "../../../src/server/api/log.ts";
 
 test("whatever a client sends, its line is one line, and moves no cursor", () => {
   const odd = "a\nb\r\u001b[2Jc\u2028d\u202ee";
-  const line = requestLine({ method: "GET", path: `/${odd}?secret`, status: 404, ms: 1.4, about: [odd] });
+  const line = requestLine({
+    method: "GET",
+    path: `/${odd}?secret`,
+    status: 404,
+    ms: 1.4,
+    about: [odd],
+    requestId: "1",
+  });
   expect(line).toBe("GET /a b  [2Jc d e 404 a b  [2Jc d e 1 ms".replaceAll("b  [", "b ["));
   expect(line).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}]/u);
 });

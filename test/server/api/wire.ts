@@ -52,6 +52,6 @@ export function errorCode(reply: string, status: number): string {
   expect(reply).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
   expect(reply).toMatch(/\r\ncontent-type: application\/json\r\n/i);
   const { error } = JSON.parse(reply.slice(reply.indexOf("\r\n\r\n") + 4)) as { error: Record<string, unknown> };
-  expect(Object.keys(error)).toEqual(["code", "message"]);
+  expect(Object.keys(error)).toEqual(["code", "message", "type"]);
   return String(error.code);
 }

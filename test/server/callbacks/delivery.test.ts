@@ -3,6 +3,7 @@ import { type DeliveryEvent, deliveryLine, isGivenUp, newDelivery } from "../../
 import type { StoredGeneration } from "../../../src/server/store/store.ts";
 
 const event: DeliveryEvent = {
+  account: "local",
   generation: "1-2-3",
   url: "https://receiver.example:8443/hook?token=secret#part",
   attempt: 1,

@@ -222,13 +222,14 @@ test("a failed attempt is written down before the next is made", async () => {
     await gate.opened;
     return recordAttempt(...attempt);
   };
-  const { clock, sent } = createSender({ store, answer: refuse });
+  const clock = createVirtualClock();
+  const { sent } = createSender({ store, clock, answer: (...asked) => clock.doze(120).then(() => refuse(...asked)) });
   await clock.sleep(10_000);
-  const attempt = { at: "2026-01-01T00:00:00.000Z", outcome: "HTTP 503", delivered: false, reply: "" };
-  expect(written).toEqual([["a", attempt, "2026-01-01T00:00:01.000Z"]]);
+  const attempt = { at: "2026-01-01T00:00:00.000Z", outcome: "HTTP 503", delivered: false, reply: "", ms: 120 };
+  expect(written).toEqual([["a", attempt, "2026-01-01T00:00:01.120Z"]]);
   expect(sent).toHaveLength(1);
   gate.open();
-  await clock.sleep(1);
+  await clock.sleep(1_000);
   expect(sent).toHaveLength(2);
 });
 

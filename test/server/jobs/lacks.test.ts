@@ -2,7 +2,15 @@ import { expect, test } from "vitest";
 import { createLackFinder } from "../../../src/server/jobs/lacks.ts";
 import { createVirtualClock } from "../../clock.ts";
 
-const waiting = { model: "ray-3", images: 0, isReal: true, engine: null, count: 2, held: 0 };
+const waiting = {
+  model: "ray-3",
+  images: 0,
+  isReal: true,
+  engine: null,
+  count: 2,
+  held: 0,
+  oldest_at: "2026-01-01T00:00:00.000Z",
+};
 const reason = "no engine of the local service serves ray-3";
 
 test.each([

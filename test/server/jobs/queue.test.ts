@@ -22,6 +22,31 @@ test("generations end one after the other, in the order they were started", asyn
   expect(service.ended).toEqual(ids);
 });
 
+test("one account's many do not stand before everybody's", async () => {
+  const service = await createTestService();
+  await service.store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
+  const starts = ["local", "local", "local", "local", "b", "b"].map((account) => newGeneration({ account }));
+  for (const each of starts) await service.store.start(each, 10, undefined);
+  await service.rest(6);
+  const [a1, a2, a3, a4, b1, b2] = starts.map(({ id }) => id);
+  expect(service.ended).toEqual([a1, b1, a2, b2, a3, a4]);
+});
+
+test("a start with images to fetch has its account's turn among those without", async () => {
+  const service = await createTestService();
+  await service.store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
+  const { request } = newGeneration();
+  const images = ["https://images.example/a.png"];
+  const starts = [
+    ...Array.from({ length: 4 }, () => newGeneration()),
+    newGeneration({ account: "b", request: { ...request, images } }),
+  ];
+  for (const each of starts) await service.store.start(each, 10, undefined);
+  await service.rest(5);
+  const [a1, a2, , , b] = starts.map(({ id }) => id);
+  expect(service.ended.slice(0, 3)).toEqual([a1, b, a2]);
+});
+
 test("one that was started by a clock that is an hour ahead ends as soon as it is made", async () => {
   const service = await createTestService();
   const created_at = new Date(service.clock.date().getTime() + 3_600_000).toISOString();

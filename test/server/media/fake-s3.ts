@@ -41,6 +41,10 @@ export async function openFakeS3(): Promise<FakeS3> {
       objects.set(key, body);
       return outgoing.end();
     }
+    if (method === "DELETE") {
+      objects.delete(key);
+      return outgoing.writeHead(204).end();
+    }
     const object = objects.get(key);
     if (!object) return refuse(outgoing, 404, "NoSuchKey");
     const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(incoming.headers.range ?? "") ?? [];

@@ -65,6 +65,20 @@ describe.each(Object.entries(places))("%s", (name, share) => {
     expect(existsSync(made.file) || existsSync(made.thumbnail)).toBe(false);
   });
 
+  test("removes a file for every process, and again, and no other one", when, async () => {
+    const shared = await share();
+    const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];
+    const [fox, owl] = [
+      await one.keep(await makeVideo(one), signal),
+      await one.keep(await makeVideo(one, { id: "owl" }), signal),
+    ];
+    for (const videos of [two, one]) await videos.remove(fox.file);
+    for (const videos of [one, two]) {
+      expect(await videos.read(fox.file)).toBe(undefined);
+      expect(await textOf(videos, owl.file)).toBe(content);
+    }
+  });
+
   test("two processes that make the same video keep two files", when, async () => {
     const shared = await share();
     const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];

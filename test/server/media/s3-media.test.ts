@@ -11,6 +11,7 @@ import { openMedia } from "../../../src/server/media/open.ts";
 import type { Media, StoredGeneration } from "../../../src/server/store/store.ts";
 import { makeFolder } from "../service.ts";
 import { openFakeS3, refuse, sha256 } from "./fake-s3.ts";
+import { hasSwift, openSwift } from "./swift.ts";
 
 const content = "0123456789";
 const id = "7d560000-0000-4000-8000-000000000000";
@@ -18,7 +19,7 @@ const { signal } = new AbortController();
 const io = systemIo();
 
 /** The media address of a service that keeps its videos at a place, with one video. */
-async function openAddress(place: string, env: Record<string, string> = {}) {
+async function openAddress(place: string, env: Record<string, string> = {}, hasRedirects = false) {
   const videos = await openMedia(place, "aa", { ...io, env });
   onTestFinished(videos.close);
   const [file, thumbnail] = [join(videos.scratch, `${id}.mp4`), join(videos.scratch, `${id}.png`)];
@@ -30,6 +31,7 @@ async function openAddress(place: string, env: Record<string, string> = {}) {
   const handler = createMedia({
     store: { generation: async (asked) => (asked === id ? generation : undefined) },
     videos,
+    hasRedirects,
     onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
   });
   const listening = await listen(handler, { host: "127.0.0.1", port: 0 }, { now: () => 0, sleep: async () => {} });
@@ -67,7 +69,7 @@ test("answers over S3 as over a folder", async () => {
   ];
   const reply = async ({ ask }: Pick<typeof over, "ask">, { path, ...options }: (typeof asked)[number]) => {
     const { incoming } = await ask(path, options);
-    const { date: _, ...headers } = incoming.headers;
+    const { date: _, "x-request-id": __, ...headers } = incoming.headers;
     return { status: incoming.statusCode, headers, body: String(await buffer(incoming)) };
   };
   for (const request of asked)
@@ -124,4 +126,38 @@ test("what S3 refuses is an error of the service, whose owner reads why", async 
   expect(troubles).toEqual([
     expect.stringMatching(/s3:\/\/videos\/team answered a GET with HTTP 403 \(InvalidAccessKeyId\)$/),
   ]);
+});
+
+const withSwift = { skip: !hasSwift };
+
+test(
+  "with redirects, the store gives the video itself, whole or a part, to whoever has the address",
+  withSwift,
+  async () => {
+    const env = await openSwift();
+    const { ask, troubles } = await openAddress("s3://videos/redirected", env, true);
+    const { incoming } = await ask(mp4);
+    expect(incoming.statusCode).toBe(302);
+    expect(incoming.headers["cache-control"]).toBe("no-store");
+    const location = incoming.headers.location ?? "";
+    expect(location.startsWith(`${env.AWS_ENDPOINT_URL}/videos/redirected/`)).toBe(true);
+    expect(location).not.toContain(env.AWS_SECRET_ACCESS_KEY);
+    const whole = await fetch(location);
+    expect([whole.status, whole.headers.get("Content-Type"), await whole.text()]).toEqual([200, "video/mp4", content]);
+    const part = await fetch(location, { headers: { Range: "bytes=4-" } });
+    expect([part.status, await part.text()]).toEqual([206, content.slice(4)]);
+    expect((await fetch(location.replace("X-Amz-Expires=900", "X-Amz-Expires=90000"))).status).toBe(403);
+    expect(troubles).toEqual([]);
+  },
+);
+
+test("with redirects, HEAD and the picture are still answered here, and so is a video in a folder", async () => {
+  const s3 = await openFakeS3();
+  const [over, folder] = [
+    await openAddress("s3://videos/team", s3.env, true),
+    await openAddress(await makeFolder(), {}, true),
+  ];
+  const ofS3 = [{ path: mp4, method: "HEAD" }, { path: png }];
+  for (const { path, ...options } of ofS3) expect((await over.ask(path, options)).incoming.statusCode).toBe(200);
+  expect((await folder.ask(mp4)).incoming.statusCode).toBe(200);
 });

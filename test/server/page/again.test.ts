@@ -1,11 +1,14 @@
 import { execFileSync } from "node:child_process";
 import process from "node:process";
 import { expect, test } from "vitest";
+import { createClient } from "../../../src/index.ts";
 import { makeAgain } from "../../../src/server/page/again.ts";
 import type { StoredGeneration } from "../../../src/server/store/store.ts";
 import { createWorld } from "../../vidgen.ts";
 
 const hostile = `it's "quoted" $HOME \`id\` \\ !! \n<b>🦊</b>`;
+
+const local = { baseUrl: "http://127.0.0.1:8787", isLocal: true, program: "vidgen" };
 
 function aGeneration(changes: Partial<StoredGeneration["request"]>, callback_url: string | null): StoredGeneration {
   const request = {
@@ -34,7 +37,7 @@ function aGeneration(changes: Partial<StoredGeneration["request"]>, callback_url
 /** The arguments that a shell passes to a program, and what the program reads on stdin. */
 function readLine(line: string): { argv: string[]; stdin: string } {
   const program = `process.stdout.write(JSON.stringify({ argv: process.argv.slice(1), stdin: require("fs").readFileSync(0, "utf8") }))`;
-  const script = `run() { "$NODE" -e "$PROGRAM" -- "$@"; }; npx() { run "$@"; }; curl() { run "$@"; }; ${line}`;
+  const script = `run() { "$NODE" -e "$PROGRAM" -- "$@"; }; npx() { run "$@"; }; vidgen() { run "$@"; }; curl() { run "$@"; }; ${line}`;
   const env = { NODE: process.execPath, PROGRAM: program, VIDGEN_API_KEY: "the-key", HOME: "/nowhere" };
   return JSON.parse(execFileSync("sh", ["-c", script], { input: "", encoding: "utf8", env }));
 }
@@ -53,7 +56,7 @@ const cases = [
 
 test.each(cases)("$prompt $model: the lines send the same request again", async (changes) => {
   const generation = aGeneration(changes, "https://hook.example/?key='secret'");
-  const { json, curl, vidgen } = makeAgain(generation, { baseUrl: "http://127.0.0.1:8787", isLocal: true });
+  const { json, curl, vidgen } = makeAgain(generation, local);
   expect(json + curl + vidgen).not.toMatch(/(?![\n\t])[\p{Cc}\p{Bidi_Control}]/u);
   const wanted = JSON.parse(json);
   const sent = readLine(curl).argv;
@@ -62,8 +65,8 @@ test.each(cases)("$prompt $model: the lines send the same request again", async 
   expect(JSON.parse(sent.at(-1) ?? "")).toEqual(wanted);
 
   const { argv, stdin } = readLine(vidgen);
-  const [program, command, ...rest] = argv;
-  expect([program, command]).toEqual(["vidgen", "generate"]);
+  const [command, ...rest] = argv;
+  expect(command).toBe("generate");
   const world = await createWorld();
   if (rest.includes("-")) world.stdin = stdin;
   const dry = await world.vidgen("generate", "--dry-run", "--json", ...rest);
@@ -72,18 +75,47 @@ test.each(cases)("$prompt $model: the lines send the same request again", async 
 
 test("an image that was sent in the request is not repeated in the lines", () => {
   const image = `data:image/png;base64,${"A".repeat(1_000_000)}`;
-  const { json, curl, vidgen, hasData } = makeAgain(aGeneration({ images: [image] }, null), {
-    baseUrl: "http://localhost:8787",
-    isLocal: true,
-  });
+  const { json, curl, vidgen, library, hasData } = makeAgain(aGeneration({ images: [image] }, null), local);
   expect(hasData).toBe(true);
   expect(vidgen).toContain("-i image-1.png");
-  expect((json + curl).length).toBeLessThan(1_000);
+  expect(library).toContain('"image-1.png"');
+  expect((json + curl + library).length).toBeLessThan(1_000);
 });
 
 test("where --local does not find the service, the lines name its address", () => {
-  const address = { baseUrl: "https://video.example", isLocal: false };
+  const address = { ...local, baseUrl: "https://video.example", isLocal: false };
   const { curl, vidgen } = makeAgain(aGeneration({}, null), address);
   expect(curl).toMatch(/^curl https:\/\/video\.example\/api\/generate /);
   expect(readLine(vidgen).argv.slice(-2)).toEqual(["--base-url", "https://video.example"]);
+});
+
+/** Runs the code of the library, and returns the body of the start that it sends. */
+async function runCode(code: string, baseUrl: string): Promise<unknown> {
+  const bodies: unknown[] = [];
+  const create = (options: Parameters<typeof createClient>[0]) => {
+    expect(options).toEqual({ baseUrl });
+    const fetch: typeof globalThis.fetch = async (_, init) => {
+      bodies.push(JSON.parse(String(init?.body)));
+      return Response.json({ success: false, message: "enough is known" }, { status: 400 });
+    };
+    return createClient({ ...options, apiKey: "the-key", fetch });
+  };
+  const [start = "", ...rest] = code.split("\n");
+  expect(start).toBe('import { createClient } from "vidgen";');
+  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
+  await expect(new AsyncFunction("createClient", rest.join("\n"))(create)).rejects.toThrow("enough is known");
+  return bodies[0];
+}
+
+test.each(cases)("$prompt $model: the library's code sends the same request again", async (changes) => {
+  const generation = aGeneration(changes, "https://hook.example/?key='secret'");
+  const { json, library } = makeAgain(generation, local);
+  expect(library).not.toMatch(/(?![\n\t])[\p{Cc}\p{Bidi_Control}]/u);
+  expect(await runCode(library, local.baseUrl)).toEqual(JSON.parse(json));
+});
+
+test("the line has the program as it was called where serve was started, and npx only there", () => {
+  const generation = aGeneration({}, null);
+  expect(makeAgain(generation, local).vidgen).toMatch(/^vidgen generate 'a fox' /);
+  expect(makeAgain(generation, { ...local, program: "npx vidgen" }).vidgen).toMatch(/^npx vidgen generate /);
 });

@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
 import process from "node:process";
-import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { onTestFinished } from "vitest";
+import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
+import { expect, onTestFinished } from "vitest";
+import { axePath } from "./harness.ts";
 
 const places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
@@ -40,4 +41,30 @@ export async function openTab(browser: Browser, link: string, options: BrowserCo
   await page.goto(link);
   await page.waitForURL(new URL("/", link).href);
   return Object.assign(page, { complaints });
+}
+
+/** Waits until an element shows a text. */
+export async function shows(place: Locator, text: string): Promise<void> {
+  await expect.poll(() => place.innerText({ timeout: 1_000 }).catch(() => ""), { timeout: 10_000 }).toContain(text);
+}
+
+/** Waits until the page hears of changes. */
+export async function isLive(tab: Tab): Promise<void> {
+  await shows(tab.locator("#connection"), "Live");
+}
+
+type Violation = { id: string; impact: string; nodes: { html: string }[] };
+
+/** What axe finds to be serious, with all that can be opened. It is put into the page by the debugger, since the page's CSP lets no other script in. */
+export async function findFaults(tab: Tab): Promise<string[]> {
+  await tab
+    .context()
+    .newCDPSession(tab)
+    .then((session) => session.send("Page.setBypassCSP", { enabled: true }));
+  await tab.reload();
+  await tab.addScriptTag({ path: axePath });
+  await tab.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
+  const { violations } = (await tab.evaluate("axe.run()")) as { violations: Violation[] };
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  return serious.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
 }

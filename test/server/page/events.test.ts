@@ -2,6 +2,7 @@ import { Hono } from "hono";
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import { createChanges } from "../../../src/server/page/events.ts";
+import type { Change } from "../../../src/server/store/change.ts";
 
 function open() {
   const changes = createChanges();
@@ -12,7 +13,8 @@ function open() {
       await systemClock.sleep(ms, signal).finally(() => sleeping.delete(signal));
     },
   };
-  const app = new Hono().get("/events", (c) => changes.stream(c, clock));
+  const isShown = async (change: Change) => !("id" in change) || change.id !== "another account's";
+  const app = new Hono().get("/events", (c) => changes.stream(c, { clock, isShown }));
   const connect = async () => {
     const { body } = await app.request("/events");
     const reader = (body as ReadableStream<Uint8Array>).getReader();
@@ -31,6 +33,15 @@ test("of what a slow client has not read yet, only the last progress is sent", a
   while (!text.includes("credits")) text += await read();
   expect(text).toContain('data: {"kind":"progress","id":"a","percent":100}\n\n');
   expect(text.match(/^data/gm)?.length).toBeLessThan(5);
+  changes.close();
+});
+
+test("what a client may not know of is not told", async () => {
+  const { changes, connect } = open();
+  const { read } = await connect();
+  changes.publish({ kind: "generation", id: "another account's" });
+  changes.publish({ kind: "generation", id: "mine" });
+  expect(await read()).toBe('data: {"kind":"generation","id":"mine"}\n\n');
   changes.close();
 });
 

@@ -7,9 +7,10 @@ import { systemClock } from "../../../src/io.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import { type Listening, listen } from "../../../src/server/api/listen.ts";
 import { createSecret } from "../../../src/server/callbacks/signature.ts";
-import type { RenderOptions, RenderTask } from "../../../src/server/engines/engine.ts";
+import type { Engine, RenderOptions, RenderTask } from "../../../src/server/engines/engine.ts";
 import { renderPreview } from "../../../src/server/engines/preview/render.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
+import { createMetrics } from "../../../src/server/metrics.ts";
 import { createOutbound } from "../../../src/server/outbound/outbound.ts";
 import { createSessions } from "../../../src/server/page/session.ts";
 import { createService } from "../../../src/server/service.ts";
@@ -30,26 +31,32 @@ export type TestPage = {
   /** The link that signs in. */
   link: string;
   /** Starts a generation and resolves once it runs. */
-  start(fields?: object): Promise<{ id: string; running: Running }>;
+  start(fields?: object, key?: string): Promise<{ id: string; running: Running }>;
   /** Starts one and lets it complete. */
-  make(fields?: object): Promise<string>;
+  make(fields?: object, key?: string): Promise<string>;
   /** Ends the service and starts it again, with the same state, at the same address. */
   restart(): Promise<void>;
   stop(): Promise<void>;
   webhookSecret: string;
+  /** Of a link that signed in until yesterday. */
+  expiredToken: string;
 };
 
 export type TestPageOptions = {
   hasThumbnail?: boolean;
-  video?: RenderTask;
+  video?: RenderTask | ((prompt: string) => RenderTask);
   /** The address of the proxy that browsers talk to. */
   publicUrl?: string;
   store?: Store;
+  /** How vidgen was called. */
+  program?: string;
+  /** What differs of the engine. */
+  engine?: Partial<Engine>;
 };
 
 /** The service with its page on a real socket, with an engine that the test turns by hand. */
 export async function openTestPage(options: TestPageOptions = {}): Promise<TestPage> {
-  const { hasThumbnail = true, video, publicUrl, store = await openStore(":memory:") } = options;
+  const { hasThumbnail = true, video: given, publicUrl, program, store = await openStore(":memory:") } = options;
   await store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: () => 1_000_000 });
   const folder = await makeFolder();
   const waiting = new Map<string, (running: Running) => void>();
@@ -58,11 +65,13 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
     name: "http://gpu-1:8091",
     concurrency: 100,
     async render({ file, thumbnail, request }, { progress, checkpoint, signal }) {
+      await checkpoint({ state: "rendering", tries: 1 });
       await new Promise<void>((complete, reject) => {
         const fail = (reason: string) => reject(new Error(reason));
         signal.addEventListener("abort", () => reject(signal.reason));
         waiting.get(request.prompt)?.({ progress, checkpoint, complete, fail });
       });
+      const video = typeof given === "function" ? given(request.prompt) : given;
       if (video) await copyFile(video.file, file);
       else await writeFile(file, tinyMp4(request.prompt));
       if (!hasThumbnail) return { kind: "made", hasThumbnail };
@@ -70,6 +79,7 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
       else await writeFile(thumbnail, "a picture");
       return { kind: "made", hasThumbnail };
     },
+    ...options.engine,
   });
 
   let port = 0;
@@ -78,18 +88,22 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
     const sessions = createSessions(apiKey);
     const service = createService({
       store,
-      videos: await openFolder({ folder }),
+      videos: { ...(await openFolder({ folder })), presign: async () => "https://videos.example/fox.mp4" },
       engines: [engine],
       creditsPer: new Map(),
       hasDirectives: false,
       pace: "fast",
       hasRefunds: true,
+      // The page shows videos of its own origin alone.
+      hasRedirects: true,
       outbound: createOutbound({ allowLoopback: () => true, clock: systemClock }),
       webhookSecret,
       sessions,
       assets: new URL("../../../dist/page/", import.meta.url),
       clock: systemClock,
       publicUrl,
+      program,
+      createMetrics,
       mediaUrl: () => "https://media.video.example",
       onDelivery: () => {},
       onNote: () => {},
@@ -119,10 +133,10 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
 
   const url = `http://127.0.0.1:${port}`;
   let count = 0;
-  const start: TestPage["start"] = async (fields) => {
+  const start: TestPage["start"] = async (fields, key = apiKey) => {
     const body = { prompt: `a fox, take ${++count}`, model: "wan-2.5", duration: 1, ...fields };
     const running = new Promise<Running>((resolve) => waiting.set(body.prompt, resolve));
-    const headers = { Authorization: `Bearer ${apiKey}`, "Content-Type": "application/json" };
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
     const reply = await fetch(`${url}/api/generate`, { method: "POST", headers, body: JSON.stringify(body) });
     const { data } = (await reply.json()) as { data: { id: string } };
     return { id: data.id, running: await running };
@@ -130,12 +144,13 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
   return {
     url,
     webhookSecret,
+    expiredToken: createSessions(apiKey).token(new Date(Date.now() - 2 * 86_400_000)),
     start,
     get link() {
       return `${url}/?token=${token}`;
     },
-    async make(fields) {
-      const { id, running } = await start(fields);
+    async make(fields, key) {
+      const { id, running } = await start(fields, key);
       running.complete();
       while ((await store.generation(id))?.status === "processing") await systemClock.sleep(5);
       return id;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { createDistant } from "../service.ts";
 import { apiKey, openTestPage, receive, type TestPage } from "./harness.ts";
@@ -19,7 +20,16 @@ async function openSignedIn() {
 }
 
 describe("who may look", () => {
-  const paths = ["/", "/callbacks", "/credits", "/events", "/generations/x", "/videos/x.mp4", "/?token=guess"];
+  const paths = [
+    "/",
+    "/callbacks",
+    "/credits",
+    "/engine-status",
+    "/events",
+    "/generations/x",
+    "/videos/x.mp4",
+    "/?token=guess",
+  ];
 
   test.each(paths)("without a session %s is refused, with what to do", async (path) => {
     const { url } = await openTestPage();
@@ -53,7 +63,9 @@ describe("who may look", () => {
     const { get, make, Cookie, webhookSecret } = await openSignedIn();
     const id = await make({ callback_url: (await receive()).url });
     const texts = await Promise.all(
-      ["/", `/generations/${id}`, "/callbacks", "/credits"].map(async (path) => (await get(path)).text()),
+      ["/", `/generations/${id}`, "/callbacks", "/credits", "/engine-status"].map(async (path) =>
+        (await get(path)).text(),
+      ),
     );
     expect(texts.join()).toContain("$VIDGEN_API_KEY");
     for (const secret of [apiKey, webhookSecret]) expect([...texts, Cookie].join()).not.toContain(secret);
@@ -107,7 +119,7 @@ test("while the database is away, the page says so in plain words, and when to c
   const id = await page.make();
   const Cookie = await signIn(page);
   distant.isAway = true;
-  for (const path of ["/", `/generations/${id}`, "/callbacks", "/credits"]) {
+  for (const path of ["/", `/generations/${id}`, "/callbacks", "/credits", "/engine-status"]) {
     const reply = await fetch(page.url + path, { headers: { Cookie } });
     expect([reply.status, reply.headers.get("Retry-After")]).toEqual([503, "5"]);
     const text = await reply.text();
@@ -125,19 +137,30 @@ describe("what other sites may do", () => {
     { name: "another port of this machine", origin: () => "http://127.0.0.1:1" },
     { name: "localhost instead of 127.0.0.1", origin: (url: string) => url.replace("127.0.0.1", "localhost") },
     { name: "no origin", origin: () => undefined },
-  ])("$name: sending a callback again is refused", async ({ origin }) => {
+  ])("$name: sending callbacks again is refused", async ({ origin }) => {
     const { url, make, Cookie } = await openSignedIn();
-    const { url: callback_url, received } = await receive();
+    const { url: callback_url, received } = await receive({ status: 410, text: "" });
     const id = await make({ callback_url });
     await expect.poll(() => received.length).toBe(1);
     const own = origin(url);
     const headers = { Cookie, ...(own === undefined ? {} : { Origin: own }) };
-    const reply = await fetch(`${url}/callbacks/${id}/send`, { method: "POST", headers });
-    expect(reply.status).toBe(403);
+    for (const path of [`/callbacks/${id}/send`, "/callbacks/send"]) {
+      expect([path, (await fetch(url + path, { method: "POST", headers })).status]).toEqual([path, 403]);
+      const stranger = await fetch(url + path, { method: "POST", headers: { Origin: url } });
+      expect([path, stranger.status]).toEqual([path, 401]);
+    }
     expect(received).toHaveLength(1);
   });
 
-  test.each(["/", "/callbacks", "/credits", "/generations/none"])(
+  test("what asks for no callback is refused, and changes nothing", async () => {
+    const { url, Cookie } = await openSignedIn();
+    const post = (path: string) => fetch(url + path, { method: "POST", headers: { Cookie, Origin: url } });
+    for (const id of ["none", "%00", crypto.randomUUID()])
+      expect((await post(`/callbacks/${id}/send`)).status).toBe(404);
+    expect((await post("/callbacks/send?host=nowhere.example%00")).status).toBe(204);
+  });
+
+  test.each(["/", "/callbacks", "/credits", "/engine-status", "/generations/none"])(
     "%s cannot be framed, cached or scripted",
     async (path) => {
       const { get } = await openSignedIn();
@@ -145,7 +168,7 @@ describe("what other sites may do", () => {
       expect(Object.fromEntries(headers)).toMatchObject({
         "content-security-policy":
           "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-        "referrer-policy": "no-referrer",
+        "referrer-policy": "same-origin",
         "x-frame-options": "DENY",
         "x-content-type-options": "nosniff",
         "cache-control": "no-store",
@@ -171,12 +194,133 @@ test("a callback that was given up is sent again under its own webhook-id, and w
   );
   const id = await make({ callback_url });
   await expect.poll(async () => (await get("/callbacks")).text()).toContain("Given up");
-  expect(await (await get("/callbacks")).text()).toContain("no longer");
+  await expect.poll(async () => (await get("/callbacks")).text()).toContain("no longer");
   const reply = await fetch(`${url}/callbacks/${id}/send`, { method: "POST", headers: { Cookie, Origin: url } });
   expect(reply.status).toBe(204);
   await expect.poll(async () => (await get("/callbacks")).text()).toContain("Delivered");
   expect(received).toHaveLength(2);
   expect(received[1]).toEqual(received[0]);
+});
+
+test("what its account has removed says so, in the list and on its own page, and its link is gone", async () => {
+  const { url, make, get } = await openSignedIn();
+  const id = await make();
+  const headers = { Authorization: `Bearer ${apiKey}` };
+  expect((await fetch(`${url}/v1/videos/${id}`, { method: "DELETE", headers })).status).toBe(200);
+  expect(await (await get("/")).text()).toContain("Removed");
+  expect(await (await get(`/generations/${id}`)).text()).toContain("This generation was removed");
+  expect((await get(`/videos/${id}.mp4`)).status).toBe(404);
+});
+
+describe("an account's own key", () => {
+  const theirKey = "canary-key-of-another-account";
+
+  /** Two accounts, each with a video; the visitor of `get` has signed in with the key of the second. */
+  async function openTwo() {
+    const store = await openStore(":memory:");
+    const account = { name: "another", keyHash: hashKey(theirKey), creditsOf: () => 100 };
+    const page = await openTestPage({ store });
+    await store.addAccount(account);
+    const callbacks = await receive({ status: 200, text: "" });
+    const own = { callback_url: callbacks.url };
+    const theirs = await page.make({ prompt: "a whale of theirs", ...own }, theirKey);
+    const mine = await page.make({ prompt: "a fox of mine", ...own });
+    await expect.poll(() => callbacks.received.length).toBe(2);
+    const signInWith = (key: string, Origin = page.url) => {
+      const headers = { Origin, "Content-Type": "application/x-www-form-urlencoded" };
+      return fetch(`${page.url}/`, { method: "POST", headers, body: new URLSearchParams({ key }) });
+    };
+    const reply = await signInWith(theirKey);
+    const Cookie = /^[^;]*/.exec(reply.headers.get("Set-Cookie") ?? "")?.[0] ?? "";
+    const get = (path: string) => fetch(page.url + path, { headers: { Cookie } });
+    return { ...page, store, theirs, mine, signInWith, reply, Cookie, get };
+  }
+
+  test("signs in to what that account has made, been called back about and spent, and to nothing else", async () => {
+    const { get, theirs, mine, url, Cookie } = await openTwo();
+    for (const path of ["/", "/callbacks", "/credits", `/generations/${theirs}`]) {
+      const text = await (await get(path)).text();
+      expect(text).toContain("a whale of theirs");
+      expect(text).not.toContain(mine);
+      expect(text).not.toContain("a fox of mine");
+      expect(text).not.toContain("/engine-status");
+    }
+    for (const [path, status] of [
+      [`/generations/${mine}`, 404],
+      [`/videos/${mine}.mp4`, 404],
+      [`/videos/${mine}.png`, 404],
+      [`/videos/${theirs}.mp4`, 200],
+      ["/engine-status", 403],
+    ] as const)
+      expect([path, (await get(path)).status]).toEqual([path, status]);
+    const headers = { Cookie, Origin: url };
+    const send = (id: string) => fetch(`${url}/callbacks/${id}/send`, { method: "POST", headers });
+    expect([(await send(mine)).status, (await send(theirs)).status]).toEqual([404, 204]);
+  });
+
+  test("is told of that account's changes alone", async () => {
+    const { get, make } = await openTwo();
+    const reader = (await get("/events")).body?.getReader();
+    const mine = await make({});
+    const theirs = await make({}, theirKey);
+    let text = "";
+    while (!text.includes(theirs)) text += new TextDecoder().decode((await reader?.read())?.value);
+    await reader?.cancel();
+    expect(text).not.toContain(mine);
+  });
+
+  test("gives a session that ends with the key, and of which no cookie has the key", async () => {
+    const { get, store, reply } = await openTwo();
+    expect(reply.headers.get("Set-Cookie")).toMatch(/; HttpOnly; SameSite=Strict$/);
+    expect(reply.headers.get("Set-Cookie")).not.toContain(theirKey);
+    await store.removeKeys({ keyHash: hashKey(theirKey) });
+    expect((await get("/")).status).toBe(401);
+    expect((await get("/events")).status).toBe(401);
+  });
+
+  test("that is wrong, or comes from another site, signs nobody in", async () => {
+    const { signInWith, url } = await openTwo();
+    const wrong = await signInWith("a-wrong-key");
+    expect([wrong.status, wrong.headers.get("Set-Cookie")]).toEqual([401, null]);
+    const text = await wrong.text();
+    expect(text).toContain("does not know that key");
+    expect(text).not.toContain("a-wrong-key");
+    for (const Origin of ["https://other.example", "null"]) {
+      const foreign = await signInWith(theirKey, Origin);
+      expect([foreign.status, foreign.headers.get("Set-Cookie")]).toEqual([403, null]);
+    }
+    const headers = { Origin: url, "Content-Type": "application/json" };
+    expect((await fetch(`${url}/`, { method: "POST", headers, body: "{}" })).status).toBe(415);
+    const large = new URLSearchParams({ key: "x".repeat(20_000) });
+    expect((await fetch(`${url}/`, { method: "POST", headers: { Origin: url }, body: large })).status).toBe(400);
+  });
+});
+
+test("what is not there, and what cannot be read, is a page with a way out", async () => {
+  const { get } = await openSignedIn();
+  const look = async (path: string) => {
+    const reply = await get(path, { Accept: "text/html" });
+    return [reply.status, (await reply.text()).includes('<a href="/">All generations</a>')];
+  };
+  for (const path of ["/nope", "/generations/none", "/generations/nope/more"])
+    expect(await look(path)).toEqual([404, true]);
+  for (const list of ["/", "/callbacks", "/credits"]) expect(await look(`${list}?before=garbage`)).toEqual([400, true]);
+  for (const query of ["state=garbage", "from=garbage", "shown=garbage"])
+    expect(await look(`/?${query}`)).toEqual([400, true]);
+  expect((await get("/nope")).headers.get("Content-Type")).toMatch("application/json");
+});
+
+test("the files of the page have the hash of their content in their names, and are kept for good", async () => {
+  const { get } = await openSignedIn();
+  const names = [...(await (await get("/")).text()).matchAll(/\/assets\/[a-z]+-[0-9a-f]{12}\.(?:js|css|svg)/g)].map(
+    String,
+  );
+  expect(new Set(names).size).toBe(3);
+  for (const name of names) {
+    const reply = await get(name);
+    expect([reply.status, reply.headers.get("Cache-Control")]).toEqual([200, "public, max-age=31536000, immutable"]);
+  }
+  expect((await get("/assets/page-000000000000.js")).status).toBe(404);
 });
 
 test("the filter is by state, model and text, and newest first", async () => {
@@ -188,22 +332,15 @@ test("the filter is by state, model and text, and newest first", async () => {
   ];
   const list = async (query: string) => {
     const text = await (await get(`/?${query}`)).text();
-    return [...text.matchAll(/data-key="([^"]*)"/g)].map(([, id]) => ids.indexOf(id ?? ""));
+    return [...text.matchAll(/id="generation-([^"]*)"/g)].map(([, id]) => ids.indexOf(id ?? ""));
   };
   expect(await list("")).toEqual([2, 1, 0]);
   expect(await list("text=FOX")).toEqual([2, 0]);
   expect(await list("text=0%25")).toEqual([0]);
   expect(await list("text=_")).toEqual([]);
   expect(await list(`text=${ids[1]?.slice(0, 8)}`)).toEqual([1]);
-  expect(await list("status=processing")).toEqual([2]);
-  expect(await list("model=veo-3.1&status=completed")).toEqual([0]);
-  expect(await list(`ids=${ids[1]},${ids[2]}`)).toEqual([2, 1]);
+  expect(await list("state=running")).toEqual([2]);
+  expect(await list("model=veo-3.1&state=completed")).toEqual([0]);
+  expect(await list(`from=${ids[1]}`)).toEqual([1, 0]);
   expect(await list(`before=${ids[2]}`)).toEqual([1, 0]);
-});
-
-test("all entries that are asked for by their ids come, more than a page of them too", async () => {
-  const { get, start } = await openSignedIn();
-  const ids = await Promise.all(Array.from({ length: 50 }, async () => (await start()).id));
-  const text = await (await get(`/?ids=${ids.join()}`)).text();
-  expect(ids.filter((id) => !text.includes(`data-key="${id}"`))).toEqual([]);
 });

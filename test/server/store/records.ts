@@ -31,8 +31,8 @@ export function newGeneration(fields: Partial<StoredGeneration> = {}): StoredGen
 }
 
 /** Gives the account another key, and so many credits. */
-export function setCredits(store: Store, name: string, credits: number): Promise<number> {
-  return store.addAccount({ name, keyHash: `another of ${name}`, creditsOf: () => credits });
+export async function setCredits(store: Store, name: string, credits: number): Promise<number> {
+  return (await store.addAccount({ name, keyHash: `another of ${name}`, creditsOf: () => credits })).credits;
 }
 
 export const completed = {
@@ -66,6 +66,7 @@ export const attempt = (outcome: string, fields: Partial<Attempt> = {}): Attempt
   outcome,
   delivered: false,
   reply: "",
+  ms: 12,
   ...fields,
 });
 
@@ -73,7 +74,7 @@ export const odd = "NUL \0, half a pair \ud800, a fox 🦊, 'quotes\", \u202e";
 
 /** The generations that have not ended, oldest first. */
 export async function findUnfinished(store: Store): Promise<StoredGeneration[]> {
-  const listed = await store.list({ status: "processing", limit: 1_000 });
+  const listed = (await store.list({ limit: 1_000 })).filter(({ status }) => status === "processing");
   const found = await Promise.all(listed.reverse().map(({ id }) => store.generation(id)));
   return found.filter((generation) => generation !== undefined);
 }

@@ -3,11 +3,21 @@ import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Store, StoredGeneration } from "../../../src/server/store/store.ts";
+import type { Place, Store, StoredGeneration } from "../../../src/server/store/store.ts";
 import { postgresPrograms } from "../../postgres.ts";
 import { makeFolder } from "../service.ts";
 import { open as openPostgres, useServer } from "./postgres/open.ts";
-import { attempt, completed, cost, failed, newDelivery, newGeneration, odd, setCredits } from "./records.ts";
+import {
+  attempt,
+  completed,
+  cost,
+  failed,
+  findUnfinished,
+  newDelivery,
+  newGeneration,
+  odd,
+  setCredits,
+} from "./records.ts";
 
 const server = useServer();
 
@@ -53,7 +63,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
       account: await told.account("hash"),
       balance: await told.balance("local"),
       generations: await Promise.all(all.map(({ id }) => told.generation(id))),
-      unfinished: (await told.list({ status: "processing", limit: 9 })).map(({ id }) => id),
+      unfinished: (await findUnfinished(told)).map(({ id }) => id).reverse(),
       deliveries: await told.deliveries({ limit: 9 }),
     });
     const before = await tell(store);
@@ -64,12 +74,57 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
       generations: [a, { ...b, ...completed }, { ...c, ...failed }, d],
       unfinished: [d.id, a.id],
       deliveries: [
-        { ...newDelivery("c", c.id), attempts: [] },
-        { ...unattempted, attempts: [attempt("HTTP 500")] },
+        { ...newDelivery("c", c.id), attempts: [], prompt: "a fox" },
+        { ...unattempted, attempts: [attempt("HTTP 500")], prompt: "a fox" },
       ],
     });
     await store.close();
     expect(await tell(await open())).toStrictEqual(before);
+  });
+
+  it("callbacks wait until they were delivered or given up, and keep the trace of their start", async () => {
+    const store = await openWith(100);
+    const [one, two] = [newGeneration(), newGeneration()];
+    for (const each of [one, two]) await store.start(each, cost, undefined);
+    expect(await store.pendingCallbacks()).toBe(0);
+    const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    await store.finish(one.id, completed, { ...newDelivery("1", one.id), traceparent });
+    await store.finish(two.id, completed, newDelivery("2", two.id));
+    expect(await store.pendingCallbacks()).toBe(2);
+    expect((await store.deliveries({ limit: 9 })).map((each) => each.traceparent)).toEqual([undefined, traceparent]);
+    await store.recordAttempt("1", attempt("HTTP 500"), "2026-01-01T00:05:00.000Z");
+    expect(await store.pendingCallbacks()).toBe(2);
+    await store.recordAttempt("1", attempt("HTTP 204"), null);
+    expect(await store.pendingCallbacks()).toBe(1);
+  });
+
+  it("an account's own generations come newest first, in pages, without those that it has removed", async () => {
+    const open = await createWith(100);
+    const store = await open();
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
+    const all = Array.from({ length: 4 }, (_, i) => newGeneration({ id: `id ${i}` }));
+    for (const each of all) await store.start(each, cost, undefined);
+    await store.start(newGeneration({ id: "theirs", account: "other" }), cost, undefined);
+    const [first, second, third, last] = all as [
+      StoredGeneration,
+      StoredGeneration,
+      StoredGeneration,
+      StoredGeneration,
+    ];
+    await store.finish(second.id, completed);
+    const at = "2026-01-01T00:03:00.000Z";
+    await store.remove(second.id, at);
+    await store.remove(second.id, "2026-01-01T00:09:00.000Z");
+    // What runs cannot be removed.
+    await store.remove(third.id, at);
+    const page = { account: "local", limit: 2 };
+    expect(await store.generations(page)).toStrictEqual([last, third]);
+    expect(await store.generations({ ...page, before: third.id })).toStrictEqual([first]);
+    expect(await store.generations({ ...page, before: second.id })).toStrictEqual([first]);
+    expect(await store.generation(second.id)).toMatchObject({ status: "completed", removed_at: at });
+    expect((await store.list({ limit: 9 })).filter((each) => each.removed_at).map(({ id }) => id)).toEqual([second.id]);
+    expect(await store.balance("local")).toBe(60);
+    await store.close();
   });
 
   it("texts come back as they were, whatever is in them", async () => {
@@ -119,9 +174,8 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     await store.start(newGeneration(), cost, undefined);
     expect(await store.generation(odd)).toBeUndefined();
     expect(await store.resend(odd, "2026-01-01T00:03:00.000Z")).toBeUndefined();
-    for (const field of ["status", "model", "text", "before"])
+    for (const field of ["state", "model", "text", "before", "from"])
       expect(await store.list({ [field]: odd, limit: 9 })).toEqual([]);
-    expect(await store.list({ ids: [odd], limit: 9 })).toEqual([]);
     expect(await store.deliveries({ generations: [odd], before: odd, limit: 9 })).toEqual([]);
     expect(await store.ledger({ generation: odd, limit: 9 })).toEqual([]);
   });
@@ -136,7 +190,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     await expect(store.addAccount({ name: "other", keyHash: "hash" })).rejects.toThrow("belongs to the account local");
     expect(await store.account("hash")).toBe("local");
     await expect(store.addAccount({ name: "third", keyHash: "hash" })).rejects.toThrow("belongs to the account local");
-    expect(await store.balances()).toEqual([
+    expect(await store.accounts()).toMatchObject([
       { account: "local", credits: 100 },
       { account: "other", credits: 0 },
     ]);
@@ -147,7 +201,8 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const had: (number | undefined)[] = [];
     const add = (keyHash: string) =>
       store.addAccount({ name: "new", keyHash, creditsOf: (before) => had.push(before) && (before ?? 1_000) });
-    expect(await Promise.all([add("first"), add("second")])).toEqual([1_000, 1_000]);
+    const added = { credits: 1_000, removed: 0 };
+    expect(await Promise.all([add("first"), add("second")])).toEqual([added, added]);
     expect(had).toEqual([undefined, 1_000]);
     const ledger = await store.ledger({ limit: 9 });
     expect(ledger.filter(({ account }) => account === "new").map(({ amount }) => amount)).toEqual([1_000]);
@@ -156,10 +211,65 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     };
     await expect(store.addAccount({ name: "none", keyHash: "none", creditsOf: refused })).rejects.toThrow("no");
     expect(await store.account("none")).toBeUndefined();
-    expect((await store.balances()).map(({ account }) => account)).toEqual(["local", "new"]);
+    expect((await store.accounts()).map(({ account }) => account)).toEqual(["local", "new"]);
   });
 
-  it("keys are removed: one, or those of an account but for one", async () => {
+  it("what ended long ago is found, the oldest first, until its video is removed", async () => {
+    const store = await openWith(100);
+    const [old, older, young, running] = Array.from({ length: 4 }, () => newGeneration());
+    for (const each of [old, older, young, running]) await store.start(each as StoredGeneration, cost, undefined);
+    const end = (id: string | undefined, minute: number) =>
+      store.finish(`${id}`, { ...completed, completed_at: `2026-01-01T00:0${minute}:00.000Z` });
+    await end(old?.id, 2);
+    await end(older?.id, 1);
+    await end(young?.id, 3);
+    const before = "2026-01-01T00:03:00.000Z";
+    const { media } = completed;
+    expect(await store.completedBefore({ before, limit: 9 })).toEqual([
+      { id: older?.id, media },
+      { id: old?.id, media },
+    ]);
+    await store.remove(`${older?.id}`, before);
+    expect(await store.completedBefore({ before, limit: 9 })).toEqual([{ id: old?.id, media }]);
+  });
+
+  it("forgets what ended long ago and has no video and no callback to come, with its key, but not what was paid", async () => {
+    const store = await openWith(100);
+    const names = ["removed", "failed", "kept", "calls back", "young", "running"] as const;
+    const all = new Map(names.map((name) => [name, newGeneration()]));
+    for (const [key, each] of all) await store.start(each, cost, { key, body: "{}" });
+    const id = (name: (typeof names)[number]) => `${all.get(name)?.id}`;
+    for (const name of ["removed", "kept", "calls back"] as const)
+      await store.finish(id(name), completed, newDelivery(name, id(name)));
+    await store.finish(id("young"), { ...failed, completed_at: "2026-02-01T00:00:00.000Z" });
+    await store.finish(id("failed"), { ...failed, isRefunded: true });
+    for (const name of ["removed", "calls back"] as const) await store.remove(id(name), "2026-01-01T00:05:00.000Z");
+    for (const name of ["removed", "kept"]) await store.recordAttempt(name, attempt("HTTP 200"), null);
+    const query = { before: "2026-01-02T00:00:00.000Z", limit: 9 };
+    expect(await store.forget(query)).toBe(2);
+    expect(await store.forget(query)).toBe(0);
+
+    const left = await store.list({ limit: 9 });
+    expect(left.map((each) => each.id)).toEqual(
+      ["running", "young", "calls back", "kept"].map((name) => id(name as never)),
+    );
+    expect((await store.deliveries({ limit: 9 })).map((each) => each.id).sort()).toEqual(["calls back", "kept"]);
+    expect(await store.balance("local")).toBe(50);
+    const paid = (await store.ledger({ limit: 99 })).map(({ amount, generation }) => [amount, generation]);
+    expect(paid.filter(([, of]) => of === null)).toEqual([
+      [10, null],
+      [-10, null],
+      [-10, null],
+      [100, null],
+    ]);
+    // The key is another start's now.
+    const again = newGeneration();
+    const outcome = await store.start(again, cost, { key: "removed", body: "other" });
+    expect(outcome).toMatchObject({ kind: "started", replayed: false, generation: { id: again.id } });
+    expect(await store.start(newGeneration(), cost, { key: "kept", body: "other" })).toEqual({ kind: "key reused" });
+  });
+
+  it("keys are removed: one, those of an account, or those that it had before the only one", async () => {
     const store = await openWith(100);
     for (const keyHash of ["second", "third"]) await store.addAccount({ name: "local", keyHash });
     await store.addAccount({ name: "other", keyHash: "theirs" });
@@ -167,7 +277,13 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect(await store.removeKeys({ keyHash: "second" })).toBe(1);
     expect(await store.removeKeys({ keyHash: "second" })).toBe(0);
     expect(await accounts()).toEqual(["local", undefined, "local", "other"]);
-    expect(await store.removeKeys({ account: "local", except: "third" })).toBe(1);
+    const only = await store.addAccount({
+      name: "local",
+      keyHash: "third",
+      creditsOf: (had) => had ?? 0,
+      isOnlyKey: true,
+    });
+    expect(only).toEqual({ credits: 100, removed: 1 });
     expect(await accounts()).toEqual([undefined, undefined, "local", "other"]);
     expect(await store.removeKeys({ account: "local" })).toBe(1);
     expect([await store.balance("local"), ...(await accounts())]).toEqual([
@@ -177,6 +293,20 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
       undefined,
       "other",
     ]);
+  });
+
+  it("of two that each replace an account's keys at once, one has the key that is left", async () => {
+    const store = await openWith(100);
+    for (let round = 0; round < 10; round++) {
+      const hashes = [`a ${round}`, `b ${round}`];
+      const added = hashes.map((keyHash) =>
+        store.addAccount({ name: "local", keyHash, creditsOf: (had) => had ?? 0, isOnlyKey: true }),
+      );
+      expect((await Promise.all(added)).map(({ removed }) => removed)).toEqual([1, 1]);
+      const left = await Promise.all(hashes.map((hash) => store.account(hash)));
+      expect(left.filter((account) => account === "local")).toHaveLength(1);
+      expect(await store.accounts()).toMatchObject([{ account: "local", keys: 1, credits: 100 }]);
+    }
   });
 
   it("a balance is set to whole numbers from 0, also while generations are started", async () => {
@@ -202,7 +332,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect(remaining.sort((a, b) => b - a)).toEqual(Array.from({ length: 30 }, (_, i) => 295 - i * cost));
     expect(outcomes.filter(({ kind }) => kind === "no credits")).toHaveLength(70);
     expect(await store.balance("local")).toBe(5);
-    expect(await store.totals()).toMatchObject({ counts: { processing: 30 } });
+    expect(await store.totals({})).toMatchObject({ counts: { queued: 30 } });
   });
 
   it("starts at once of several accounts, some with too few credits and some with the same key, charge each once", async () => {
@@ -218,7 +348,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const paid = outcomes.filter((each) => each.kind === "started" && !each.replayed);
     expect(outcomes.filter(({ kind }) => kind === "no credits")).toHaveLength(17);
     expect(paid).toHaveLength(20 + 3 + 2);
-    expect(await store.balances()).toEqual([
+    expect(await store.accounts()).toMatchObject([
       { account: "local", credits: 800 },
       { account: "other", credits: 980 },
       { account: "poor", credits: 5 },
@@ -348,23 +478,89 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
       created_at: third.created_at,
       ...failed,
       error: odd,
+      state: "failed",
       model: "sora-2",
       prompt: "x".repeat(300),
+      aspectRatio: "16:9",
+      duration: 5,
+      begun_at: null,
+      credits: 10,
+      ahead: 0,
     });
     const idsOf = async (query: object) => (await store.list({ limit: 9, ...query })).map(({ id }) => id);
     expect(await idsOf({ limit: 2, before: second.id })).toEqual([first.id]);
     for (const text of ["0%", "100% FOX", second.id.slice(0, 13)]) expect(await idsOf({ text })).toEqual([second.id]);
-    expect(await idsOf({ text: "nul" })).toEqual([first.id]);
     expect(await idsOf({ text: "_" })).toEqual([]);
-    expect(await idsOf({ ids: [first.id, third.id, "unknown"] })).toEqual([third.id, first.id]);
-    expect(await idsOf({ ids: [] })).toEqual([]);
-    expect(await idsOf({ model: "sora-2", status: "failed", before: third.id, limit: 1 })).toEqual([second.id]);
+    expect(await idsOf({ from: second.id })).toEqual([second.id, first.id]);
+    expect(await idsOf({ model: "sora-2", state: "failed", before: third.id, limit: 1 })).toEqual([second.id]);
     expect(await idsOf({ model: "veo-3.1" })).toEqual([]);
-    expect(await idsOf({ status: "processing" })).toEqual([]);
+    expect(await idsOf({ state: "queued" })).toEqual([]);
     const other = newGeneration({ request: { ...newGeneration().request, model: "kling-1.6" } });
     await store.start(other, cost, undefined);
-    expect(await idsOf({ status: "processing" })).toEqual([other.id]);
-    expect(await store.totals()).toEqual({ counts: { failed: 3, processing: 1 }, models: ["kling-1.6", "sora-2"] });
+    expect(await idsOf({ state: "queued" })).toEqual([other.id]);
+    expect(await store.totals({})).toEqual({
+      counts: { failed: 3, queued: 1 },
+      newer: 0,
+      models: ["kling-1.6", "sora-2"],
+    });
+  });
+
+  it("the search finds words in any order in the prompt, the model, the id and the error, and the counts follow it", async () => {
+    const store = await openWith(100);
+    const { request } = newGeneration();
+    const add = async (prompt: string, model: string) => {
+      const generation = newGeneration({ request: { ...request, prompt, model } });
+      await store.start(generation, cost, undefined);
+      return generation;
+    };
+    const fox = await add(`a red FOX runs, ${odd} ÄRGER`, "veo-3.1");
+    const bear = await add("a bear runs", "wan-2.5");
+    await store.finish(fox.id, { ...failed, error: `Out of memory ${odd}` });
+    const find = async (text: string) => {
+      const found = await store.list({ text, limit: 9 });
+      const { counts } = await store.totals({ text });
+      return [found.map(({ id }) => id), counts] as const;
+    };
+    for (const text of ["runs fox", "MEMORY veo", `${fox.id.slice(0, 8)} red`, "ärger", "out  of\tmemory"])
+      expect([text, ...(await find(text))]).toEqual([text, [fox.id], { failed: 1 }]);
+    expect(await find("a runs")).toEqual([[bear.id, fox.id], { failed: 1, queued: 1 }]);
+    expect(await find("fox bear")).toEqual([[], {}]);
+    expect((await store.totals({ state: "failed", model: "wan-2.5" })).counts).toEqual({ queued: 1 });
+  });
+
+  it("what no engine has begun is queued, behind the earlier ones of its model", async () => {
+    const store = await openWith(100);
+    const { request } = newGeneration();
+    const add = async (model: string) => {
+      const generation = newGeneration({ request: { ...request, model } });
+      await store.start(generation, cost, undefined);
+      return generation.id;
+    };
+    const ids = [await add("veo-3.1"), await add("wan-2.5"), await add("veo-3.1"), await add("veo-3.1")];
+    const tell = async () =>
+      (await store.list({ limit: 9 })).map(({ id, state, ahead, begun_at }) => [
+        ids.indexOf(id),
+        state,
+        ahead,
+        begun_at,
+      ]);
+    expect(await tell()).toEqual([
+      [3, "queued", 2, null],
+      [2, "queued", 1, null],
+      [1, "queued", 0, null],
+      [0, "queued", 0, null],
+    ]);
+    const at = "2026-01-01T00:00:30.000Z";
+    await store.keepCheckpoint(ids[0] ?? "", { state: "rendering", tries: 1, engine: "preview", at });
+    expect((await tell()).slice(2)).toEqual([
+      [1, "queued", 0, null],
+      [0, "running", 0, at],
+    ]);
+    expect((await tell())[0]).toEqual([3, "queued", 1, null]);
+    expect(await store.totals({ state: "queued", from: ids[1] })).toMatchObject({
+      counts: { queued: 3, running: 1 },
+      newer: 2,
+    });
   });
 
   it("the lists of callbacks and credits: newest first, a page at a time", async () => {
@@ -384,17 +580,109 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect(await deliveriesOf({ generations: [] })).toEqual([]);
     const entries = await store.ledger({ limit: 9 });
     expect(entries.map(({ amount }) => amount)).toEqual([-cost, -cost, -cost, 100]);
-    const { id, created_at } = second;
-    const paid = { account: "local", amount: -cost, reason: "start", generation: id, created_at };
-    expect(entries[1]).toStrictEqual({ number: entries[1]?.number, ...paid });
+    const { id, created_at, request } = second;
+    const paid = { account: "local", amount: -cost, reason: "start", at: created_at, generation: id };
+    expect(entries[1]).toStrictEqual({ number: entries[1]?.number, ...paid, prompt: request.prompt, cost: null });
     const set = { account: "local", amount: 100, reason: "set by the service's owner" };
-    expect(entries[3]).toStrictEqual({ number: entries[3]?.number, ...set, generation: null, created_at: null });
+    const nothing = { generation: null, prompt: null, cost: null };
+    const at = expect.stringMatching(/^20\d\d-\d\d-\d\dT[\d:]{8}\.\d{3}Z$/);
+    expect(entries[3]).toStrictEqual({ number: entries[3]?.number, ...set, at, ...nothing });
     expect(await store.ledger({ limit: 1, before: entries[1]?.number ?? 0 })).toEqual([entries[2]]);
     expect(await store.ledger({ limit: 9, generation: id })).toEqual([entries[1]]);
-    expect(await store.balances()).toEqual([
+    expect(await store.accounts()).toMatchObject([
       { account: "Other", credits: 0 },
       { account: "local", credits: 70 },
     ]);
+  });
+
+  it("those newer than a generation come the nearest first, and an account has its own alone", async () => {
+    const store = await openWith(100);
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
+    const all = ["local", "other", "local", "local"].map((account) => newGeneration({ account }));
+    for (const each of all) await store.start(each, cost, undefined);
+    const placesOf = async (query: object) =>
+      (await store.list({ limit: 9, ...query })).map(({ id }) => all.findIndex((each) => each.id === id));
+    expect(await placesOf({ after: all[0]?.id, limit: 2 })).toEqual([1, 2]);
+    expect(await placesOf({ after: all[0]?.id, account: "local", limit: 1 })).toEqual([2]);
+    expect(await placesOf({ before: all[3]?.id, account: "local", limit: 1 })).toEqual([2]);
+    expect(await placesOf({ after: all[3]?.id })).toEqual([]);
+    expect(await placesOf({ account: "other" })).toEqual([1]);
+    expect((await store.ledger({ account: "other", limit: 9 })).map(({ amount }) => amount)).toEqual([-cost, 100]);
+  });
+
+  it("callbacks are counted by state, found by state, host and account, and sent again where they were given up", async () => {
+    const store = await openWith(100);
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
+    const hosts = ["a.example", "a.example", "a.example", "b.example:81", "a.example"];
+    const all = hosts.map((_, index) => newGeneration({ account: index === 4 ? "other" : "local" }));
+    for (const [index, { id, account }] of all.entries()) {
+      await store.start(newGeneration({ id, account }), cost, undefined);
+      await store.finish(id, completed, {
+        ...newDelivery(`${index}`, id),
+        account,
+        url: `http://${hosts[index]}/hook`,
+      });
+    }
+    await store.recordAttempt("0", attempt("HTTP 500"), "2026-01-01T00:03:00.000Z");
+    await store.recordAttempt("0", attempt("HTTP 204", { delivered: true }), null);
+    for (const id of ["1", "3", "4"]) await store.recordAttempt(id, attempt("HTTP 410"), null);
+
+    const idsOf = async (query: object) => (await store.deliveries({ limit: 9, ...query })).map(({ id }) => id);
+    expect(await idsOf({ state: "delivered" })).toEqual(["0"]);
+    expect(await idsOf({ state: "waiting" })).toEqual(["2"]);
+    expect(await idsOf({ state: "given_up" })).toEqual(["4", "3", "1"]);
+    expect(await idsOf({ state: "given_up", host: "a.example", account: "local" })).toEqual(["1"]);
+    expect(await store.deliveryTotals({})).toEqual({
+      counts: { waiting: 1, delivered: 1, given_up: 3 },
+      hosts: ["a.example", "b.example:81"],
+    });
+    expect(await store.deliveryTotals({ account: "other" })).toEqual({ counts: { given_up: 1 }, hosts: ["a.example"] });
+    expect(await store.deliveryTotals({ host: "b.example:81" })).toMatchObject({ counts: { given_up: 1 } });
+
+    const at = "2026-01-01T00:07:00.000Z";
+    expect(await store.resendGivenUp({ account: "local", host: "a.example" }, at)).toBe(1);
+    expect(await idsOf({ state: "given_up" })).toEqual(["4", "3"]);
+    expect(await store.resendGivenUp({}, at)).toBe(2);
+    expect(await idsOf({ state: "given_up" })).toEqual([]);
+    const due = await store.due({ now: at, limit: 9, perHost: 9, except: [], busy: {} });
+    expect(due.deliveries.map(({ id }) => id).sort()).toEqual(["1", "2", "3", "4"]);
+    expect(await store.resendGivenUp({}, at)).toBe(0);
+  });
+
+  it("what was spent is added up by day and by model, without what was given back", async () => {
+    const store = await openWith(1_000);
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
+    const start = async (fields: Partial<StoredGeneration>, model: string, paid: number) => {
+      const generation = newGeneration({ ...fields, request: { ...newGeneration().request, model } });
+      await store.start(generation, paid, undefined);
+      return generation.id;
+    };
+    const [first, second] = ["2026-01-01T23:59:59.000Z", "2026-01-02T00:00:00.000Z"];
+    await store.finish(await start({ created_at: first }, "sora-2", 10), { ...completed, cost: 0.4 });
+    await store.finish(await start({ created_at: first }, "sora-2", 10), { ...failed, error: odd, isRefunded: true });
+    await store.finish(await start({ created_at: second }, "veo-3.1", 30), { ...completed, cost: 1.25e-7 });
+    await start({ created_at: second, account: "other" }, "sora-2", 10);
+    expect(await store.spending({ limit: 9 })).toEqual({
+      day: [
+        { key: "2026-01-02", generations: 2, credits: 40, usd: 1.25e-7 },
+        { key: "2026-01-01", generations: 2, credits: 10, usd: 0.4 },
+      ],
+      model: [
+        { key: "veo-3.1", generations: 1, credits: 30, usd: 1.25e-7 },
+        { key: "sora-2", generations: 3, credits: 20, usd: 0.4 },
+      ],
+    });
+    const own = { generations: 1, credits: 10, usd: null };
+    expect(await store.spending({ account: "other", limit: 9 })).toEqual({
+      day: [{ key: "2026-01-02", ...own }],
+      model: [{ key: "sora-2", ...own }],
+    });
+    const short = await store.spending({ limit: 1 });
+    expect([short.day.length, short.model.length]).toEqual([1, 1]);
+    const [back] = await store
+      .ledger({ account: "local", limit: 9 })
+      .then((all) => all.filter((e) => e.reason === "refund"));
+    expect(back).toMatchObject({ amount: 10, at: failed.completed_at });
   });
 
   it("a delivery that was given up is due again once it is to be sent again, with its attempts", async () => {
@@ -410,7 +698,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const due = { ...newDelivery("1", generation.id, later), attempts: 1 };
     expect(await store.resend(generation.id, later)).toEqual(due);
     const records = await store.deliveries({ limit: 1, generations: [generation.id] });
-    expect(records).toStrictEqual([{ ...due, attempts: [given] }]);
+    expect(records).toStrictEqual([{ ...due, attempts: [given], prompt: "a fox" }]);
   });
 
   it("a delivery has its attempts in order, and the time of the next one until none is planned", async () => {
@@ -427,7 +715,14 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     }
   });
 
-  const wanted = { kind: "new", models: ["sora-2"], maxImages: 1, isSimulation: false, isFetched: false } as const;
+  const wanted = {
+    kind: "new",
+    models: ["sora-2"],
+    maxImages: 1,
+    isSimulation: false,
+    isFetched: false,
+    turns: [],
+  } as const;
   const among = { limit: 9, except: [] };
   const idsOf = (claims: { id: string }[]) => claims.map(({ id }) => id);
 
@@ -449,7 +744,9 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const [first] = await store.claim(wanted, { ...among, limit: 1 });
     expect(first).toMatchObject({ id: a, model: "sora-2", images: 0, isReal: false, isFetched: false, engine: null });
     expect(first?.lost.aborted).toBe(false);
-    expect(idsOf(await store.claim({ ...wanted, before: 0 }, { ...among, except: [a] }))).toEqual([]);
+    expect(idsOf(await store.claim({ ...wanted, before: { turn: -1, number: 0 } }, { ...among, except: [a] }))).toEqual(
+      [],
+    );
     expect(idsOf(await store.claim(wanted, { ...among, except: [a], ids: [real] }))).toEqual([real]);
     await store.release(real);
     expect(idsOf(await store.claim(wanted, { ...among, except: [a] }))).toEqual([b, real]);
@@ -460,6 +757,96 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     await store.finish(b, completed);
     await store.release(b);
     expect(idsOf(await store.claim(wanted, { ...among, except: [a] }))).toEqual([real]);
+  });
+
+  it("accounts take turns, each with its oldest one", async () => {
+    const store = await openWith(1_000);
+    await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 1_000 });
+    const start = async (account: string) => {
+      const generation = newGeneration({ account });
+      await store.start(generation, cost, undefined);
+      return generation.id;
+    };
+    const [a1, a2, a3] = [await start("local"), await start("local"), await start("local")];
+    const [b1, b2] = [await start("b"), await start("b")];
+    const claimIds = async (turns: string[], limit: number, before?: Place) => {
+      const claims = await store.claim({ ...wanted, turns, before }, { limit, except: [] });
+      for (const { id } of claims) await store.release(id);
+      return idsOf(claims).sort();
+    };
+    expect(await claimIds([], 1)).toEqual([a1]);
+    expect(await claimIds(["local"], 1)).toEqual([b1]);
+    expect(await claimIds(["b", "local"], 1)).toEqual([b1]);
+    expect(await claimIds(["local", "b"], 1)).toEqual([a1]);
+    expect(await claimIds(["local"], 2)).toEqual([a1, b1].sort());
+    expect(await claimIds([], 4)).toEqual([a1, a2, b1, b2].sort());
+    expect(await claimIds([], 9)).toEqual([a1, a2, a3, b1, b2].sort());
+    expect(await claimIds(["local"], 1, { turn: 0, number: 0 })).toEqual([b1]);
+    expect(await claimIds(["local", "b"], 1, { turn: 0, number: 0 })).toEqual([]);
+  });
+
+  it("ten thousand of one account do not stand before another's", async () => {
+    const store = await openWith(100_000);
+    await store.addAccount({ name: "b", keyHash: "b", creditsOf: () => 10 });
+    await Promise.all(Array.from({ length: 10_000 }, () => store.start(newGeneration(), cost, undefined)));
+    const other = newGeneration({ account: "b" });
+    await store.start(other, cost, undefined);
+    expect(await store.claim({ ...wanted, turns: ["local"] }, { limit: 1, except: [] })).toMatchObject([
+      { id: other.id, account: "b" },
+    ]);
+  });
+
+  it("an account starts no more than its limits allow, and a refused start changes nothing", async () => {
+    const store = await openWith(1_000);
+    expect(await store.setLimits("nobody", { max_running: 1 })).toBe(undefined);
+    expect(await store.setLimits("local", { max_running: 2 })).toEqual({ max_running: 2, max_per_hour: null });
+    const started = Array.from({ length: 5 }, () => newGeneration());
+    const outcomes = await Promise.all(
+      started.map((each, i) => store.start(each, cost, { key: `key ${i}`, body: "{}" })),
+    );
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["started", "started", "limited", "limited", "limited"]);
+    expect(outcomes[2]).toMatchObject({ limit: "max_running", max: 2, retryAfterSeconds: 5 });
+    expect(await store.balance("local")).toBe(980);
+    expect(await store.start(newGeneration(), cost, { key: "key 0", body: "{}" })).toMatchObject({ replayed: true });
+    const find = (key: string, body: string) => store.findStart("local", { key, body });
+    expect(await find("key 0", "{}")).toMatchObject({
+      kind: "started",
+      generation: { id: started[0]?.id },
+      remaining_credits: 990,
+      replayed: true,
+    });
+    expect([await find("key 0", "[]"), await find("key 2", "{}")]).toEqual([{ kind: "key reused" }, undefined]);
+    await store.finish(String(started[0]?.id), completed);
+    expect(await store.start(newGeneration(), cost, { key: "key 2", body: "{}" })).toMatchObject({ kind: "started" });
+    expect(await store.setLimits("local", { max_running: null, max_per_hour: 4 })).toEqual({
+      max_running: null,
+      max_per_hour: 4,
+    });
+    const at = (minute: string) =>
+      store.start(newGeneration({ created_at: `2026-01-01T${minute}:00.000Z` }), cost, undefined);
+    expect(await at("00:20")).toMatchObject({ kind: "started" });
+    expect(await at("00:50")).toMatchObject({ kind: "limited", limit: "max_per_hour", max: 4, retryAfterSeconds: 600 });
+    expect(await at("01:01")).toMatchObject({ kind: "started" });
+    expect(await store.balance("local")).toBe(950);
+    expect((await store.accounts())[0]).toEqual({
+      ...{ account: "local", credits: 950, keys: 1, max_running: null, max_per_hour: 4 },
+    });
+  });
+
+  it("credits are added once for a key, however often it comes", async () => {
+    const store = await openWith(100);
+    const add = (amount: number, key: string, account = "local") => store.addCredits({ account, amount, key });
+    expect(await add(50, "1")).toEqual({ kind: "added", credits: 150, replayed: false });
+    const again = await Promise.all([add(50, "1"), add(50, "1"), add(7, "2"), add(7, "2")]);
+    expect(again.filter((each) => each.kind === "added" && !each.replayed)).toHaveLength(1);
+    expect(await store.balance("local")).toBe(157);
+    expect(await add(51, "1")).toEqual({ kind: "key reused" });
+    expect(await add(-158, "3")).toEqual({ kind: "out of range", credits: 157 });
+    expect(await add(Number.MAX_SAFE_INTEGER, "3")).toEqual({ kind: "out of range", credits: 157 });
+    expect(await add(-57, "3")).toEqual({ kind: "added", credits: 100, replayed: false });
+    expect(await add(1, "1", "nobody")).toEqual({ kind: "no account" });
+    const entries = await store.ledger({ limit: 9 });
+    expect(entries.map(({ amount }) => amount)).toEqual([-57, 7, 50, 100]);
   });
 
   it("what was submitted, or can be asked for, is claimed for its engine alone, what is unclear for any, and none as new", async () => {
@@ -495,10 +882,11 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const submitted = { ...needs, model: "ray-3", engine: "http://gpu-1" };
     const waiting = await store.waiting({ except: [] });
     expect(waiting.sort((a, b) => b.count - a.count)).toEqual([
-      { ...needs, count: 2, held: 0 },
-      { ...submitted, count: 1, held: 0 },
+      { ...needs, count: 2, held: 0, oldest_at: old.created_at },
+      { ...submitted, count: 1, held: 0, oldest_at: gone.created_at },
     ]);
-    expect(await store.waiting({ except: [gone.id, old.id] })).toEqual([{ ...needs, count: 1, held: 0 }]);
+    const rest = await store.waiting({ except: [gone.id, old.id] });
+    expect(rest).toEqual([{ ...needs, count: 1, held: 0, oldest_at: late.created_at }]);
     const same = { kind: "same", startedBefore: "2026-01-01T00:05:00.000Z" } as const;
     expect(idsOf(await store.claim({ ...needs, ...same }, among))).toEqual([old.id]);
     expect(idsOf(await store.claim({ ...submitted, ...same }, among))).toEqual([gone.id]);
@@ -556,7 +944,14 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const generation = newGeneration();
     const { id } = generation;
     await store.start(generation, cost, undefined);
-    const wanted = { kind: "new", isFetched: false, models: ["sora-2"], maxImages: 1, isSimulation: true } as const;
+    const wanted = {
+      kind: "new",
+      isFetched: false,
+      turns: [],
+      models: ["sora-2"],
+      maxImages: 1,
+      isSimulation: true,
+    } as const;
     expect(await store.claim(wanted, { except: [], limit: 9 })).toHaveLength(1);
     const told: unknown[] = [];
     store.listen((change) => told.push(change.kind));

@@ -2,9 +2,10 @@ import { readFile } from "node:fs/promises";
 import type { JSONObject } from "@ai-sdk/provider";
 import * as z from "zod";
 import { unlessAborted } from "../../../client/http.ts";
+import { traceHeaders } from "../../trace.ts";
 import type { RenderTask } from "../engine.ts";
 import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
-import { sizeText, wholeSeconds } from "../videos/kinds.ts";
+import { sizeOf, wholeSeconds } from "../videos/kinds.ts";
 import { type Answer, createCall, describeError } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
 
@@ -28,7 +29,9 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
       try {
         const model = await openModel(call.fetch);
         const given = await toCallOptions(task, model);
-        const starting = Promise.resolve(model.doStart({ ...given, abortSignal: signals.signal }));
+        const starting = Promise.resolve(
+          model.doStart({ ...given, headers: traceHeaders(task.request), abortSignal: signals.signal }),
+        );
         const started = startedSchema.parse(await unlessAborted(starting, signals.signal));
         for (const warning of started.warnings) onNote(`${name} warns: ${wordsOf(warning)}`);
         return { kind: "submitted", submitted: { job: JSON.stringify(started.operation) } };
@@ -69,7 +72,7 @@ async function toCallOptions({ request, images: [image] }: RenderTask, { provide
     prompt,
     n: 1,
     aspectRatio: isOpen("aspectRatio") ? undefined : (aspectRatio as `${number}:${number}`),
-    resolution: isOpen("resolution") ? undefined : (sizeText(request) as `${number}x${number}`),
+    resolution: isOpen("resolution") ? undefined : (sizeOf(request) as `${number}x${number}`),
     duration: isOpen("duration") ? undefined : wholeSeconds(request),
     fps: fps === undefined ? undefined : Number(fps),
     seed: seed === undefined ? undefined : Number(seed),

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import * as z from "zod";
 import { usage, VidgenError } from "../../../errors.ts";
+import { type Traced, traceHeaders } from "../../trace.ts";
 import type { ImageFile } from "../engine.ts";
 import { type Reply, readReply, wordsOf } from "../upstream/reply.ts";
 import type { SubmitSignals } from "../upstream/submit.ts";
@@ -18,7 +19,7 @@ export type ComfyUi = Upstream & {
   /** Uploads an image, which costs nothing and may be repeated: it keeps one file of the same name and content. */
   upload(image: ImageFile, signal: AbortSignal): Promise<Reply>;
   /** Has it run a graph under this name. Rejects as `fetch` does. */
-  create(graph: unknown, job: string, signals: SubmitSignals): Promise<Reply>;
+  create(graph: unknown, job: string, signals: SubmitSignals & Traced): Promise<Reply>;
   /** Stops a job, or takes it out of the queue; one that has ended stays as it is. Since 0.26. */
   cancel(job: string, signal: AbortSignal): Promise<Reply>;
 };
@@ -72,14 +73,11 @@ export function createComfyUi({ url, key, timeoutMs, onNote }: ComfyUiOptions, i
       const body = new Uint8Array(await encoded.arrayBuffer());
       return post("/upload/image", { headers: { "Content-Type": contentType }, body }, { signal });
     },
-    create(graph, job, signals) {
+    create(graph, job, { traceparent, ...signals }) {
       const body = JSON.stringify({ prompt: graph, prompt_id: job });
       // By this header `fetch` knows whether the request was sent.
-      return post(
-        "/prompt",
-        { headers: { "Content-Type": "application/json", "Idempotency-Key": job }, body },
-        signals,
-      );
+      const own = { "Content-Type": "application/json", "Idempotency-Key": job };
+      return post("/prompt", { headers: { ...own, ...traceHeaders({ traceparent }) }, body }, signals);
     },
     cancel: (job, signal) => post(`/api/jobs/${encodeURIComponent(job)}/cancel`, { headers: {}, body: "" }, { signal }),
     async look(job, signal) {

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import * as z from "zod";
 import type { RenderTask } from "../engine.ts";
 import { clean, type Reply } from "../upstream/reply.ts";
-import { judgeReply, type NoCredits, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
+import { judgeReply, type NoCredits, type SubmitOptions, type SubmitSignals, submitOnce } from "../upstream/submit.ts";
 import { describe } from "../upstream/upstream.ts";
 import type { ComfyUi } from "./server.ts";
 import { valuesOf } from "./values.ts";
@@ -49,8 +49,9 @@ export async function submit(
   }
   const graph = fillWorkflow(workflow, values);
   const job = randomUUID();
-  const send = async (signals: Parameters<ComfyUi["create"]>[2]) =>
-    judge(await server.create(graph, job, signals), server, signals.signal);
+  const { traceparent } = task.request;
+  const send = async (signals: SubmitSignals) =>
+    judge(await server.create(graph, job, { ...signals, traceparent }), server, signals.signal);
   return submitOnce<Submitted | NoCredits>(send, server, { ...options, job });
 }
 

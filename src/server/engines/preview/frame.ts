@@ -1,7 +1,8 @@
 import type { Resolution } from "../engine.ts";
+import { type FrameSize, roundedSize } from "../frame-size.ts";
 
-/** Pixels; both sides are even, as the chroma planes of yuv420p need. */
-export type FrameSize = { width: number; height: number };
+/** Both sides are even, as the chroma planes of yuv420p need. */
+export type { FrameSize };
 
 /**
  * One picture in I420: `bytes` holds the plane of luma, then those of the blue and the red difference at half the width and height. The
@@ -15,18 +16,9 @@ export type Plane = { bytes: Uint8Array; width: number; height: number };
 /** A colour as the encoder takes it: BT.601, limited range (luma 16 to 235, chroma 16 to 240). */
 export type Yuv = { y: number; u: number; v: number };
 
-const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1080p": 1080 };
-
-/**
- * Returns the size of a frame. The resolution names the shorter side; the longer one follows from the ratio, such as "16:9" or "2.39:1", which
- * the API has checked.
- */
+/** Returns the size of a frame for a ratio such as "16:9" or "2.39:1", which the API has checked. */
 export function frameSize(aspectRatio: string, resolution: Resolution): FrameSize {
-  const [across = 1, down = 1] = aspectRatio.split(":").map(Number);
-  const ratio = across / down;
-  const shorter = shorterSidePx[resolution];
-  const longer = 2 * Math.round((shorter * Math.max(ratio, 1 / ratio)) / 2);
-  return ratio >= 1 ? { width: longer, height: shorter } : { width: shorter, height: longer };
+  return roundedSize({ aspectRatio, resolution }, 2);
 }
 
 /** Returns an empty frame to draw on. */

@@ -66,12 +66,16 @@ const jobSchema = z.object({
   expires_at: optional(z.number()),
 });
 
+/** So `vidgen serve` tells of a job that was cancelled there: the shape has no status for it. */
+const cancelledSchema = z.object({ code: z.literal("cancelled") });
+
 /** Finds a job in a reply of any status: some servers answer the status of a failed job with HTTP 4xx or 5xx. */
 export function findJob({ json }: Reply): Job | undefined {
   const parsed = jobSchema.safeParse(json);
   if (!parsed.success || (parsed.data.id === undefined && parsed.data.object !== "video")) return undefined;
   const { id, status, progress, url, error, completed_at: completedAt, expires_at: expiresAt, usage } = parsed.data;
-  return { id, status, progress, url, error: findWords(error), completedAt, expiresAt, cost: usage?.cost };
+  const ended = cancelledSchema.safeParse(error).success ? "cancelled" : status;
+  return { id, status: ended, progress, url, error: findWords(error), completedAt, expiresAt, cost: usage?.cost };
 }
 
 const createdSchema = z.object({ id: idSchema });

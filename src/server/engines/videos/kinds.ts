@@ -1,4 +1,5 @@
-import type { ExtraValue, ImageFile, RenderRequest, RenderTask, Resolution } from "../engine.ts";
+import type { ExtraValue, ImageFile, RenderRequest, RenderTask } from "../engine.ts";
+import { type FrameSize, roundedSize, sizeText } from "../frame-size.ts";
 
 /** The body of a create, as data: what the engine refuses can be left out, and the rest encoded again. */
 export type CreateBody = {
@@ -20,7 +21,7 @@ export type ImageField = {
 
 /** What differs between the servers of `/v1/videos`. A new one is a further entry of `kinds`. */
 type Dialect = {
-  id: "vllm-omni" | "sglang" | "tensorrt-llm" | "litellm" | "openrouter";
+  id: "vllm-omni" | "sglang" | "tensorrt-llm" | "litellm" | "vidgen" | "openrouter";
   title: string;
   /**
    * For a service on the internet: its address, the variable that usually has its key, the path of its public list of models, and what it calls
@@ -60,11 +61,6 @@ export function maxImagesOf(kind: Dialect | undefined): number {
   return Math.max(1, ...(kind?.imageFields ?? []).map(({ max }) => max));
 }
 
-/** Diffusion models work on blocks of this many pixels. */
-const blockPx = 16;
-
-const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1080p": 1080 };
-
 const inputReference: ImageField = { name: "input_reference", max: 1 };
 
 const dialects: readonly Dialect[] = [
@@ -80,7 +76,7 @@ const dialects: readonly Dialect[] = [
     ],
     hasDelete: true,
     stopsDeleted: true,
-    fields: (request) => ({ size: sizeText(request), seconds: String(wholeSeconds(request)) }),
+    fields: (request) => ({ size: sizeOf(request), seconds: String(wholeSeconds(request)) }),
   },
   {
     id: "sglang",
@@ -91,7 +87,7 @@ const dialects: readonly Dialect[] = [
     encoding: "json",
     imageFields: [inputReference],
     hasDelete: true,
-    fields: (request) => ({ size: sizeText(request), seconds: wholeSeconds(request) }),
+    fields: (request) => ({ size: sizeOf(request), seconds: wholeSeconds(request) }),
   },
   {
     id: "tensorrt-llm",
@@ -105,7 +101,7 @@ const dialects: readonly Dialect[] = [
     // Without a format, a server that has no ffmpeg makes an .avi.
     fields: (request) => ({
       ...frameSize(request),
-      size: sizeText(request),
+      size: sizeOf(request),
       seconds: wholeSeconds(request),
       format: "mp4",
     }),
@@ -121,9 +117,19 @@ const dialects: readonly Dialect[] = [
     isJobOfKey: true,
     fields: (request) => ({
       model: request.model,
-      size: sizeText(request),
+      size: sizeOf(request),
       seconds: String(wholeSeconds(request)),
     }),
+  },
+  {
+    id: "vidgen",
+    title: "vidgen serve",
+    probe: { path: "/v1/models", sign: /"owned_by":\s*"vidgen"/ },
+    encoding: "json",
+    imageFields: [{ name: "input_reference", max: 4, value: (addresses) => addresses }],
+    hasDelete: true,
+    stopsDeleted: true,
+    fields: (request) => ({ model: request.model, size: sizeOf(request), seconds: String(request.duration) }),
   },
   {
     id: "openrouter",
@@ -192,18 +198,13 @@ export const kinds: readonly Kind[] = dialects.map((dialect) => ({
 }));
 
 /** Such as "1280x720". */
-export function sizeText(request: RenderRequest): string {
-  const { width, height } = frameSize(request);
-  return `${width}x${height}`;
+export function sizeOf(request: RenderRequest): string {
+  return sizeText(frameSize(request));
 }
 
-/** The resolution names the shorter side; the longer one follows from the ratio, which the API has checked. */
-export function frameSize({ aspectRatio, resolution }: RenderRequest): { width: number; height: number } {
-  const [across = 1, down = 1] = aspectRatio.split(":").map(Number);
-  const ratio = across / down;
-  const shorter = shorterSidePx[resolution];
-  const longer = blockPx * Math.round((shorter * Math.max(ratio, 1 / ratio)) / blockPx);
-  return ratio >= 1 ? { width: longer, height: shorter } : { width: shorter, height: longer };
+/** Diffusion models work on blocks of 16 pixels. */
+export function frameSize(request: RenderRequest): FrameSize {
+  return roundedSize(request, 16);
 }
 
 /** No kind but TensorRT-LLM takes fractions, and a video that is a little too long can be cut. */

@@ -1,3 +1,4 @@
+import { traceHeaders } from "../../trace.ts";
 import { optionalExtras, type RenderTask } from "../engine.ts";
 import { findCreated, findFinished, findJob, type Reply, readComplaints } from "../upstream/reply.ts";
 import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnce } from "../upstream/submit.ts";
@@ -37,11 +38,12 @@ async function tryOnce(
     return { kind: "not taken", reason: describe(error) };
   }
   const body = kind.createBody(task, server.upstreamModel, dropped);
-  const encoded = await encodeBody(body);
+  const { headers, ...encoded } = await encodeBody(body);
+  const sent = { ...encoded, headers: { ...headers, ...traceHeaders(task.request) } };
   const replaceable = body.imageField && body.hasOtherImageField ? [body.imageField.name] : [];
   return submitOnce(
     async (signals) => {
-      const reply = await server.read(await server.create(encoded, signals), maxReplyBytes);
+      const reply = await server.read(await server.create(sent, signals), maxReplyBytes);
       return judge(reply, server, [...Object.keys(body.fields), ...replaceable]);
     },
     server,

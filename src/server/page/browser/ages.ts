@@ -1,11 +1,23 @@
-import { ageText } from "../formatting.ts";
+import { ageText, type ClockKind, clockText, elapsedText } from "../formatting.ts";
 
-const everyMs = 5_000;
+const everyMs = 1_000;
 
-/** Keeps the texts of all times, such as "4 min ago", up to date. */
-export function updateAges(): void {
-  setInterval(() => {
-    const now = new Date();
-    for (const time of document.querySelectorAll("time")) time.textContent = ageText(time.dateTime, now);
-  }, everyMs);
+/** Keeps the texts of all times up to date, such as "4 min ago", and how long something has been running. */
+export function updateTimes(): void {
+  showTimes();
+  setInterval(() => document.hidden || showTimes(), everyMs);
+}
+
+/** Writes all times as they are now; those by the clock in this machine's time zone. */
+export function showTimes(): void {
+  const now = new Date();
+  for (const time of document.querySelectorAll("time")) {
+    const text = textOf(time, now);
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+function textOf({ dateTime, dataset }: HTMLTimeElement, now: Date): string {
+  if (dataset.clock !== undefined) return clockText(dateTime, dataset.clock as ClockKind);
+  return dataset.elapsed === undefined ? ageText(dateTime, now) : elapsedText(dateTime, now);
 }

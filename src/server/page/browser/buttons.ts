@@ -1,17 +1,38 @@
-/** Copies the text beside a "Copy" button. */
+/** Copies the text of the element that a "Copy" button names. The buttons are shown where the browser can copy. */
 export function listenForCopy(): void {
   onClick("[data-copy]", async (button) => {
-    await navigator.clipboard.writeText(button.closest("figure")?.querySelector("pre")?.textContent ?? "");
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy ?? "")?.textContent ?? "");
     tell(button, "Copied");
   });
 }
 
-/** "Send again" sends a callback once more; its entry changes when that is done. */
+/** "Send again" sends callbacks once more; their entries change when that is done. */
 export function listenForSend(): void {
-  onClick("[data-send]", async (button) => {
-    const reply = await fetch(`/callbacks/${button.dataset.send}/send`, { method: "POST" }).catch(() => undefined);
+  onClick("[data-post]", async (button) => {
+    const reply = await fetch(button.dataset.post ?? "", { method: "POST" }).catch(() => undefined);
     tell(button, reply?.ok ? "Sent again" : "That failed");
   });
+}
+
+/** A choice in a form with `data-submit` takes effect at once. */
+export function listenForChoice(): void {
+  document.addEventListener("change", ({ target }) => {
+    if (target instanceof HTMLSelectElement) target.closest<HTMLFormElement>("form[data-submit]")?.requestSubmit();
+  });
+}
+
+/** "?" shows the keys, also as a button. */
+export function listenForHelp(): void {
+  const show = () => document.querySelector<HTMLDialogElement>("#keys:not([open])")?.showModal();
+  onClick("[data-keys]", async () => show());
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "?" && !isTyping()) show();
+  });
+}
+
+/** Whether a key belongs to what has the focus. */
+export function isTyping(): boolean {
+  return document.activeElement?.matches("input:not([type=radio]), select, textarea, video") ?? false;
 }
 
 function onClick(selector: string, run: (button: HTMLButtonElement) => Promise<void>): void {

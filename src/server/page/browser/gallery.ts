@@ -1,43 +1,40 @@
-import { fetchView, showChanges, showList, showOlder } from "./view.ts";
+import { show } from "./live.ts";
 
 /** Waits for the end of a word before it asks for the list. */
 const typingMs = 200;
 
 /** Filters without a reload; the address keeps the filter, so that it can be shared, and survives a reload. */
 export function listenForFilter(): void {
-  const form = document.querySelector<HTMLFormElement>("#filter");
-  if (!form) return;
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const apply = async () => {
-    const filled = [...new FormData(form)].filter(([, value]) => value !== "") as [string, string][];
-    const address = filled.length === 0 ? "/" : `/?${new URLSearchParams(filled)}`;
-    history.replaceState(null, "", address);
-    const next = await fetchView(address);
-    // Another filter may have been chosen meanwhile.
-    if (typeof next !== "string" && location.href === new URL(address, location.href).href) showList(next);
-  };
-  form.addEventListener("input", ({ target }) => {
+  const apply = (form: HTMLFormElement) => {
     clearTimeout(timer);
-    timer = setTimeout(apply, target instanceof HTMLInputElement && target.type === "search" ? typingMs : 0);
+    const filled = [...new FormData(form)].filter(([, value]) => value !== "") as [string, string][];
+    void show(filled.length === 0 ? "/" : `/?${new URLSearchParams(filled)}`);
+  };
+  document.addEventListener("input", ({ target }) => {
+    const field = target instanceof Element ? target.closest<HTMLInputElement>("#filter [name]") : null;
+    const form = field?.form;
+    if (!form) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => apply(form), field.type === "search" ? typingMs : 0);
   });
-  form.addEventListener("submit", (event) => {
+  document.addEventListener("submit", (event) => {
+    if (!(event.target instanceof HTMLFormElement) || event.target.id !== "filter") return;
     event.preventDefault();
-    void apply();
+    apply(event.target);
   });
 }
 
-/** "Show older" adds to the list. */
-export function listenForOlder(): void {
+/** "Show older" makes the list longer, and "3 new" shows it from its beginning, without a reload. */
+export function listenForMore(): void {
   document.addEventListener("click", async (event) => {
-    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("#older") : null;
+    const link = event.target instanceof Element ? event.target.closest<HTMLAnchorElement>("#older, #newer") : null;
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    const last = document.querySelector("[data-list]")?.lastElementChild;
-    const next = await fetchView(link.href);
-    // A filter that was chosen meanwhile has removed the link.
-    if (typeof next === "string" || !link.isConnected) return;
-    showChanges(next);
-    showOlder(next);
-    last?.nextElementSibling?.querySelector<HTMLElement>("a")?.focus();
+    const last = link.id === "older" ? document.querySelector("[data-list]")?.lastElementChild : undefined;
+    const isShown = await show(link.pathname + link.search);
+    if (!isShown) return;
+    if (last) last.nextElementSibling?.querySelector<HTMLElement>("a")?.focus();
+    else scrollTo({ top: 0 });
   });
 }

@@ -1,4 +1,6 @@
-/** `/` goes to the search, arrows go from card to card, and Escape goes back to all of them. */
+import { returnToList } from "./place.ts";
+
+/** `/` goes to the search, arrows go from card to card, and Escape goes back to the list. */
 export function listenForKeys(): void {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -6,7 +8,8 @@ export function listenForKeys(): void {
     const isTyping = activeElement?.matches("input, select, textarea, video, pre") ?? false;
     if (event.key === "Escape" && activeElement instanceof HTMLElement && isTyping) return activeElement.blur();
     if (isTyping) return;
-    if (event.key === "Escape" && document.querySelector("[data-generation]")) return location.assign("/");
+    if (document.querySelector("dialog[open]")) return;
+    if (event.key === "Escape" && document.querySelector("[data-generation]")) return returnToList();
     const search = document.querySelector<HTMLInputElement>('input[type="search"]');
     const target = event.key === "/" ? search : findCard(event.key, activeElement);
     if (!target) return;

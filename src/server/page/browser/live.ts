@@ -1,22 +1,25 @@
 import type { Change } from "../../store/change.ts";
-import { entriesOf, fetchView, showChanges, showList } from "./view.ts";
+import { changed, here, pin } from "./place.ts";
+import { showProgress } from "./progress.ts";
+import { fetchPage, showPage, type Trouble } from "./view.ts";
 
 /** How long the page waits before it connects again; meanwhile it polls as often. */
 const retryMs = 3_000;
-/** How long changes are collected before what they are about is fetched. */
+/** How long changes are collected before the page is fetched. */
 const collectMs = 200;
-/** So many entries are fetched at a time. */
-const maxEntries = 50;
+/** The shortest time between two fetches for changes; and how much longer than the last update it is, so that the page stays responsive. */
+const restMs = 1_000;
+const restFactor = 12;
 
-/** What the page shows decides which changes matter to it. */
-const list = document.querySelector<HTMLElement>("[data-list]")?.dataset.list;
-const ownId = document.querySelector<HTMLElement>("[data-generation]")?.dataset.generation;
-
-const stale = new Set<string>();
-let isStale = false;
-let isFetching = false;
+/** What the page is to show: the address in the browser's bar too, as soon as it is shown. */
+let wanted = here();
+let request: AbortController | undefined;
 let source: EventSource | undefined;
-let timer: ReturnType<typeof setTimeout> | undefined;
+/** Whether something has changed since the request. */
+let isStale = false;
+let nextAt = 0;
+let refreshTimer: ReturnType<typeof setTimeout> | undefined;
+let retryTimer: ReturnType<typeof setTimeout> | undefined;
 
 /**
  * Keeps the page up to date by server-sent events; while they fail, it polls and tries to connect again. A hidden page gives its connection
@@ -30,103 +33,107 @@ export function goLive(): void {
   if (!document.hidden) connect();
 }
 
+/**
+ * Shows the page of another address in place of this one. Until the service has sent it, the page that is shown is marked as busy, and the
+ * address stays: what is shown is always what the address says. Resolves with whether it is shown.
+ */
+export async function show(address: string): Promise<boolean> {
+  wanted = address;
+  document.querySelector("main")?.setAttribute("aria-busy", "true");
+  return refresh(wanted);
+}
+
 function connect(): void {
   disconnect();
   source = new EventSource("/events");
   // What has changed before is not told.
-  source.onopen = () => void refreshAll();
+  source.onopen = () => void refresh(pin(wanted));
   source.onmessage = ({ data }) => take(JSON.parse(data));
   source.onerror = async () => {
     disconnect();
-    await refreshAll();
     connectLater();
+    await refresh(pin(wanted));
   };
 }
 
 function connectLater(): void {
   disconnect();
-  if (!document.hidden) timer = setTimeout(connect, retryMs);
+  if (!document.hidden) retryTimer = setTimeout(connect, retryMs);
 }
 
 function disconnect(): void {
-  clearTimeout(timer);
+  clearTimeout(retryTimer);
+  clearTimeout(refreshTimer);
+  refreshTimer = undefined;
   source?.close();
   source = undefined;
 }
 
 function take(change: Change): void {
   if (change.kind === "progress") showProgress(change);
-  if (!matters(change)) return;
-  if (ownId === undefined && "id" in change) stale.add(change.id);
-  else isStale = true;
-  void refresh();
+  if (matters(change)) refreshSoon();
 }
 
+/** What the page shows decides which changes matter to it. */
 function matters(change: Change): boolean {
-  if (ownId === undefined || change.kind === "progress") return change.kind === list;
-  return "id" in change && change.id === ownId;
+  const ownId = document.querySelector<HTMLElement>("[data-generation]")?.dataset.generation;
+  if (ownId !== undefined) return change.kind !== "progress" && "id" in change && change.id === ownId;
+  return change.kind === document.querySelector<HTMLElement>("[data-list]")?.dataset.list;
 }
 
-function showProgress({ id, percent }: Change & { kind: "progress" }): void {
-  const bar = document.querySelector<HTMLProgressElement>(`[data-progress="${id}"]`);
-  if (bar) bar.value = percent;
-}
-
-/** Fetches what is stale, until nothing is. */
-async function refresh(): Promise<void> {
-  if (isFetching) return;
-  isFetching = true;
-  while (isStale || stale.size > 0) {
-    await new Promise((resolve) => setTimeout(resolve, collectMs));
-    const ids = isStale ? [] : [...stale].slice(0, maxEntries);
-    if (isStale) isStale = false;
-    else for (const id of ids) stale.delete(id);
-    const address = location.href;
-    const next = await fetchView(addressOf(ids));
-    report(next);
-    if (typeof next === "string") {
-      // A session can expire while the events still come.
-      connectLater();
-      break;
-    }
-    // Another filter was chosen meanwhile: this is not what it shows.
-    if (location.href !== address) isStale = true;
-    else if (ids.length === 0 && isGap(next)) showList(next);
-    else showChanges(next, ids);
-  }
-  isFetching = false;
-}
-
-/** Whether so much is new that entries are missing between the newest ones and those shown: then the newest replace them. */
-function isGap(next: Document): boolean {
-  const shown = entriesOf(document.querySelector("[data-list]") ?? document.body);
-  return next.querySelector("#older") !== null && ![...entriesOf(next).keys()].some((key) => shown.has(key));
-}
-
-/** Fetches the page, and the running entries that it may not have any more. */
-async function refreshAll(): Promise<void> {
+function refreshSoon(): void {
   isStale = true;
-  const shown = document.querySelector("[data-list]");
-  for (const [key, entry] of shown ? entriesOf(shown) : [])
-    if (ownId === undefined && entry.dataset.status === "processing") stale.add(key);
-  await refresh();
+  if (refreshTimer !== undefined || request !== undefined) return;
+  refreshTimer = setTimeout(() => refresh(pin(wanted)), Math.max(collectMs, nextAt - performance.now()));
 }
 
-function addressOf(ids: readonly string[]): string {
-  const url = new URL(location.href);
-  if (ids.length > 0) url.searchParams.set("ids", ids.join(","));
-  return url.href;
+/** Fetches a page in place of whatever is being fetched, and shows it. Resolves with whether it is shown. */
+async function refresh(address: string): Promise<boolean> {
+  clearTimeout(refreshTimer);
+  refreshTimer = undefined;
+  request?.abort();
+  const own = new AbortController();
+  request = own;
+  isStale = false;
+  const next = await fetchPage(address, own.signal);
+  if (request !== own) return false;
+  request = undefined;
+  const startedAt = performance.now();
+  const isShown = typeof next !== "string";
+  if (isShown) takeOver(next, address);
+  report(next);
+  nextAt = performance.now() + Math.max(restMs, restFactor * (performance.now() - startedAt));
+  if (!isShown) connectLater();
+  else if (isStale) refreshSoon();
+  return isShown;
 }
 
-const notices = {
-  "signed out": "You are signed out. Open the link that vidgen serve has printed; this page then goes on by itself.",
+function takeOver(next: Document, address: string): void {
+  if (isSignedOut()) {
+    location.replace(changed((query) => query.delete("token")));
+    return;
+  }
+  showPage(next);
+  document.querySelector("main")?.removeAttribute("aria-busy");
+  wanted = address;
+  if (address !== here()) history.replaceState(history.state, "", address);
+}
+
+/** Whether this is the page for a visitor without a session, which says by itself what to do. */
+function isSignedOut(): boolean {
+  return document.querySelector("[data-signed-out]") !== null;
+}
+
+const notices: Record<Trouble, string> = {
+  "signed out": "You are signed out. Open the link of vidgen serve in this browser; this page then goes on by itself.",
+  database: "The database cannot be reached. Nothing is lost, and this page goes on by itself once it is back.",
   unreachable: "vidgen serve does not answer. This page goes on by itself once it runs again.",
 };
 
-function report(result: Document | keyof typeof notices): void {
+function report(result: Document | Trouble): void {
   const notice = document.querySelector<HTMLElement>("#notice");
   const connection = document.querySelector<HTMLElement>("#connection");
-  if (!notice || !connection) return;
+  if (!notice || !connection || isSignedOut()) return;
   const isLive = typeof result !== "string" && source !== undefined;
   connection.dataset.live = String(isLive);
   write(connection, isLive ? "Live" : "Reconnecting");

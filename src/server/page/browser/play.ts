@@ -22,6 +22,7 @@ export function listenForHover(): void {
 function play(stage: HTMLElement): void {
   const video = document.createElement("video");
   Object.assign(video, { src: stage.dataset.video, muted: true, loop: true, playsInline: true });
+  video.dataset.added = "";
   stage.append(video);
   playing = { stage, video };
   // Rejects when the pointer leaves before the video has come.

@@ -19,13 +19,13 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
   const held = new Map<string, AbortController>();
   let renewing: Promise<void> | undefined;
 
-  /** One that has ended is not renewed any more, either. */
+  /** One that has ended, or was released meanwhile, is not renewed any more, either. */
   const renew = async () => {
     const ids = [...held.keys()];
     if (ids.length === 0) return;
     const rows = await query<{ id: string }>(
       `UPDATE vidgen.generations SET held_until = now() + make_interval(secs => ${heldSeconds})
-       WHERE id = ANY($2) AND holder = $1 AND status = 'processing' RETURNING id`,
+       WHERE id = ANY($2) AND holder = $1 AND held_until IS NOT NULL AND status = 'processing' RETURNING id`,
       ...[process, ids],
     );
     const still = new Set(rows.map(({ id }) => id));
@@ -46,14 +46,14 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
   const claims: Pick<Store, "claim" | "release" | "waiting"> = {
     async claim(wanted, { limit, ...among }) {
       renewing ??= renewAll();
-      const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)], 2);
+      const { select, values } =
+        wanted.kind === "new" ? selectNew(wanted, among, limit) : selectOldest(wanted, among, limit);
       const rows = await query(
-        `UPDATE vidgen.generations SET holder = $1, held_until = now() + make_interval(secs => ${heldSeconds})
-         WHERE number IN (
-           SELECT number FROM vidgen.generations ${condition} AND status = 'processing'
-             AND (held_until IS NULL OR $2 AND held_until < now())
-           ORDER BY number LIMIT ${limit} FOR UPDATE SKIP LOCKED)
-         RETURNING number, id, model, images, is_real, is_fetched, engine, is_submitting`,
+        // Materialized: a plan may run a subquery once for each row, and take more than the limit.
+        `WITH taken (taken_number) AS MATERIALIZED (${select})
+         UPDATE vidgen.generations SET holder = $1, held_until = now() + make_interval(secs => ${heldSeconds})
+         FROM taken WHERE number = taken_number
+         RETURNING number, id, account, model, images, is_real, is_fetched, engine, is_submitting`,
         ...[process, steadyMs() > outageMs, ...values],
       );
       const claimed = rows.map((row) => {
@@ -73,15 +73,20 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
       const { condition, values } = where(conditionsAmong(among));
       const rows = await query(
         `WITH open AS (
-           SELECT model, images, is_real, engine, coalesce(held_until > now(), false) AS is_held
+           SELECT model, images, is_real, engine, created_at, coalesce(held_until > now(), false) AS is_held
            FROM vidgen.generations ${condition} AND status = 'processing' AND NOT is_submitting
          )
-         SELECT model, images, is_real, engine, count(*) AS count,
+         SELECT model, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at,
            (SELECT count(*) FROM open AS other WHERE other.model = open.model AND other.is_held) AS held
          FROM open WHERE NOT is_held GROUP BY model, images, is_real, engine`,
         ...values,
       );
-      return rows.map((row) => ({ ...readNeeds(row), count: Number(row.count), held: Number(row.held) }));
+      return rows.map((row) => ({
+        ...readNeeds(row),
+        count: Number(row.count),
+        held: Number(row.held),
+        oldest_at: String(row.oldest_at),
+      }));
     },
   };
   return {
@@ -94,17 +99,54 @@ export function createClaims({ query, steadyMs }: Database, { process, clock, on
 }
 
 type Condition = [sql: string, value: Value];
+type New = Extract<Wanted, { kind: "new" }>;
+type Selection = { select: string; values: Value[] };
 
-function conditionsOf(wanted: Wanted): Condition[] {
-  if (wanted.kind === "begun") return [["(is_submitting OR engine = ANY(?))", wanted.engines]];
-  if (wanted.kind === "new")
-    return [
-      ["model = ANY(?)", wanted.models],
-      ["engine IS NULL AND NOT is_submitting AND images <= ?", wanted.maxImages],
-      ["is_real <= ?", !wanted.isSimulation],
-      ["is_fetched = ?", wanted.isFetched],
-      ["number < ?", wanted.before],
-    ];
+const isFree = "status = 'processing' AND (held_until IS NULL OR $2 AND held_until < now())";
+
+function selectOldest(wanted: Exclude<Wanted, New>, among: Among, limit: number): Selection {
+  const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)], 2);
+  const select = `SELECT number FROM vidgen.generations ${condition} AND ${isFree}
+    ORDER BY number LIMIT ${limit} FOR UPDATE SKIP LOCKED`;
+  return { select, values };
+}
+
+/** By the index `waiting`, of each account only what may be claimed is read, however many generations wait. */
+function selectNew(wanted: New, among: Among, limit: number): Selection {
+  const { models, isFetched, turns, before } = wanted;
+  const given = [models, isFetched, turns, before?.turn ?? null, before?.number ?? null];
+  const conditions: Condition[] = [
+    ["images <= ?", wanted.maxImages],
+    ["is_real <= ?", !wanted.isSimulation],
+    ...conditionsAmong(among),
+  ];
+  const { condition, values } = where(conditions, 2 + given.length);
+  const isWaiting = "is_fetched = $4 AND status = 'processing' AND engine IS NULL AND NOT is_submitting";
+  const next = `SELECT min(account) FROM vidgen.generations AS waiting WHERE ${isWaiting}`;
+  const select = `
+    WITH RECURSIVE
+      queues (model, account) AS (
+        SELECT wanted.model, (${next} AND waiting.model = wanted.model) FROM unnest($3::text[]) AS wanted (model)
+        UNION ALL
+        SELECT model, (${next} AND waiting.model = queues.model AND waiting.account > queues.account)
+        FROM queues WHERE account IS NOT NULL
+      ),
+      heads AS (
+        SELECT number, row_number() OVER (PARTITION BY queues.account ORDER BY number) AS nth,
+          coalesce(array_position($5::text[], queues.account), 0) - 1 AS turn
+        FROM queues CROSS JOIN LATERAL (
+          SELECT number FROM vidgen.generations ${condition} AND ${isWaiting} AND ${isFree}
+            AND model = queues.model AND account = queues.account
+          ORDER BY number LIMIT ${limit} FOR UPDATE SKIP LOCKED) AS head
+      )
+    SELECT number FROM heads WHERE $6::integer IS NULL OR nth = 1 AND (turn, number) < ($6::integer, $7::bigint)
+    ORDER BY nth, turn, number LIMIT ${limit}`;
+  return { select, values: [...given, ...values] };
+}
+
+function conditionsOf(wanted: Exclude<Wanted, New>): Condition[] {
+  if (wanted.kind === "begun")
+    return [["(engine IS NOT NULL OR is_submitting) AND (is_submitting OR engine = ANY(?))", wanted.engines]];
   return [
     ["model = ?", wanted.model],
     ["images = ?", wanted.images],
@@ -130,11 +172,12 @@ function readNeeds({ model, images, is_real, engine }: Row): Pick<Waiting, "mode
   };
 }
 
-function readClaim({ number, id, is_fetched, is_submitting, ...needs }: Row, lost: AbortSignal): Claim {
+function readClaim({ number, id, account, is_fetched, is_submitting, ...needs }: Row, lost: AbortSignal): Claim {
   return {
     ...readNeeds(needs),
     number: Number(number),
     id: String(id),
+    account: String(account),
     isFetched: is_fetched === true,
     isSubmitting: is_submitting === true,
     lost,

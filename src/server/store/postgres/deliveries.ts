@@ -1,6 +1,6 @@
 import type { Clock } from "../../../io.ts";
-import { hostOf } from "../needs.ts";
-import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord, DueQuery, Store } from "../store.ts";
+import { hostOf, shownCharacters } from "../needs.ts";
+import type { Attempt, Delivery, DeliveryFilter, DeliveryQuery, DeliveryRecord, DueQuery, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
 import { where } from "./where.ts";
@@ -12,8 +12,16 @@ const attemptSeconds = 20;
 
 const selection = `
   SELECT deliveries.number, deliveries.id, generations.id AS generation, account, request, next_at,
+    left(prompt, ${shownCharacters}) AS prompt,
     (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = deliveries.number) AS attempts
   FROM vidgen.deliveries JOIN vidgen.generations ON generations.number = deliveries.generation`;
+
+/** `DeliveryState` of a row. */
+const state = `CASE WHEN next_at IS NOT NULL THEN 'waiting' WHEN (
+    SELECT delivered FROM vidgen.delivery_attempts WHERE delivery = deliveries.number ORDER BY number DESC LIMIT 1
+  ) THEN 'delivered' ELSE 'given_up' END`;
+
+const ofAccount = "deliveries.generation IN (SELECT number FROM vidgen.generations WHERE account = ?)";
 
 /** Callbacks and the attempts to deliver them. */
 export function createDeliveries({ query, transaction }: Database, clock: Pick<Clock, "date">) {
@@ -21,18 +29,18 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
   const secondsUntil = (at: string) => Math.max(0, Date.parse(at) - clock.date().getTime()) / 1_000;
   const attemptsOf = async (delivery: number): Promise<Attempt[]> => {
     const select =
-      "SELECT at, outcome, delivered, reply FROM vidgen.delivery_attempts WHERE delivery = $1 ORDER BY number";
+      "SELECT at, outcome, delivered, reply, ms FROM vidgen.delivery_attempts WHERE delivery = $1 ORDER BY number";
     return (await query(select, delivery)).map(readAttempt);
   };
   return {
-    async add(sql: Query, { id, generation, url, body, next_at }: Delivery): Promise<void> {
+    async add(sql: Query, { id, generation, url, body, traceparent, next_at }: Delivery): Promise<void> {
       await sql(
         `INSERT INTO vidgen.deliveries (id, generation, request, next_at, host, due_at)
          SELECT $1, number, $2, $3, $5, now() FROM vidgen.generations WHERE id = $4`,
-        ...[id, JSON.stringify({ url, body }), next_at, generation, hostOf(url)],
+        ...[id, JSON.stringify({ url, body, traceparent }), next_at, generation, hostOf(url)],
       );
     },
-    recordAttempt: (id: string, { at, outcome, delivered, reply }: Attempt, next_at: string | null) =>
+    recordAttempt: (id: string, { at, outcome, delivered, reply, ms }: Attempt, next_at: string | null) =>
       transaction(async (sql) => {
         const [row] = await sql(
           `UPDATE vidgen.deliveries SET next_at = $2, due_at = now() + make_interval(secs => $3)
@@ -41,9 +49,9 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
         );
         if (!row) throw new Error(`no delivery ${id}`);
         await sql(
-          `INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply)
-           SELECT $1, 1 + (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = $1), $2, $3, $4, $5`,
-          ...[row.number as string, at, JSON.stringify(outcome), delivered, JSON.stringify(reply)],
+          `INSERT INTO vidgen.delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
+           SELECT $1, 1 + (SELECT count(*) FROM vidgen.delivery_attempts WHERE delivery = $1), $2, $3, $4, $5, $6`,
+          ...[row.number as string, at, JSON.stringify(outcome), delivered, JSON.stringify(reply), ms],
         );
       }),
     resend: (generation: string, at: string) =>
@@ -58,14 +66,70 @@ export function createDeliveries({ query, transaction }: Database, clock: Pick<C
         const [row] = await sql(`${selection} WHERE deliveries.id = $1`, changed.id);
         return row && readRow(row);
       }),
-    async deliveries({ before, limit, generations }: DeliveryQuery): Promise<DeliveryRecord[]> {
+    resendGivenUp: ({ account, host }: DeliveryFilter, at: string) =>
+      transaction(async (sql) => {
+        const { condition, values } = where(
+          [
+            [`${state} = ?`, "given_up"],
+            [ofAccount, account],
+            ["host = ?", host],
+          ],
+          2,
+        );
+        const rows = await sql<{ generation: string }>(
+          `UPDATE vidgen.deliveries SET next_at = $1, due_at = now() + make_interval(secs => $2) ${condition}
+           RETURNING (SELECT id FROM vidgen.generations WHERE number = generation) AS generation`,
+          ...[at, secondsUntil(at), ...values],
+        );
+        // Of all of them the sender hears once: each attempt is told of by itself.
+        await notify(sql, ...rows.slice(0, 1).map(({ generation: id }) => ({ kind: "callback", id }) as const));
+        return rows.length;
+      }),
+    async deliveryTotals({ account, host }: DeliveryFilter) {
+      const own = where([[ofAccount, account]]);
+      const hosts = await query(
+        `SELECT host FROM vidgen.deliveries ${own.condition} GROUP BY host ORDER BY host COLLATE "C" LIMIT 100`,
+        ...own.values,
+      );
+      const wanted = where([
+        [ofAccount, account],
+        ["host = ?", host],
+      ]);
+      const rows = await query(
+        `SELECT ${state} AS state, count(*) AS count FROM vidgen.deliveries ${wanted.condition} GROUP BY 1`,
+        ...wanted.values,
+      );
+      return {
+        counts: Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)])),
+        hosts: hosts.map(({ host }) => String(host)).filter((each) => each !== ""),
+      };
+    },
+    async pendingCallbacks() {
+      const [row] = await query("SELECT count(*) AS count FROM vidgen.deliveries WHERE due_at IS NOT NULL");
+      return Number(row?.count);
+    },
+    async deliveries({
+      before,
+      limit,
+      generations,
+      account,
+      host,
+      ...filter
+    }: DeliveryQuery): Promise<DeliveryRecord[]> {
       const { condition, values } = where([
+        ["account = ?", account],
+        ["host = ?", host],
+        [`${state} = ?`, filter.state],
         ["deliveries.number < (SELECT number FROM vidgen.deliveries WHERE id = ?)", before],
         ["generations.id = ANY(?)", generations],
       ]);
       const rows = await query(`${selection} ${condition} ORDER BY deliveries.number DESC LIMIT ${limit}`, ...values);
       return Promise.all(
-        rows.map(async (row) => ({ ...readRow(row), attempts: await attemptsOf(Number(row.number)) })),
+        rows.map(async (row) => ({
+          ...readRow(row),
+          prompt: String(row.prompt),
+          attempts: await attemptsOf(Number(row.number)),
+        })),
       );
     },
   } satisfies Partial<Store> & Record<string, unknown>;
@@ -98,13 +162,14 @@ export async function claimDue(
   return { deliveries: rows.map(readRow), nextMs: later?.ms ? Number(later.ms) : Number.POSITIVE_INFINITY };
 }
 
-function readAttempt({ at, outcome, delivered, reply }: Row): Attempt {
+function readAttempt({ at, outcome, delivered, reply, ms }: Row): Attempt {
   const [words, text]: string[] = [outcome, reply].map((json) => JSON.parse(String(json)));
-  return { at: String(at), outcome: words ?? "", delivered: delivered === true, reply: text ?? "" };
+  const tookMs = typeof ms === "number" ? ms : null;
+  return { at: String(at), outcome: words ?? "", delivered: delivered === true, reply: text ?? "", ms: tookMs };
 }
 
-function readRow({ number: _, request, attempts, ...row }: Row): Delivery {
+function readRow({ number: _, prompt: __, request, attempts, ...row }: Row): Delivery {
   const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "next_at">;
-  const { url, body }: Pick<Delivery, "url" | "body"> = JSON.parse(String(request));
-  return { ...delivery, url, body, attempts: Number(attempts) };
+  const sent: Pick<Delivery, "url" | "body" | "traceparent"> = JSON.parse(String(request));
+  return { ...delivery, ...sent, attempts: Number(attempts) };
 }

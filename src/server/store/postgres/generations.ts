@@ -1,8 +1,10 @@
 import { endChanges } from "../change.ts";
-import { joinImages, submissionOf } from "../needs.ts";
+import { joinImages, removal, shownCharacters, submissionOf } from "../needs.ts";
+import { searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
-  GenerationQuery,
+  EndedBefore,
+  GenerationFilter,
   GenerationSummary,
   Store,
   StoredCheckpoint,
@@ -17,9 +19,6 @@ import { where } from "./where.ts";
 
 export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
 
-/** How much of a prompt a list has. */
-const shownCharacters = 300;
-
 /** Whether this process, $1, may write to a generation: nobody has taken it, or this process did so last. */
 const isHeldHere = "(holder IS NULL OR holder = $1)";
 
@@ -28,7 +27,7 @@ export type Parts = { addDelivery: Deliveries["add"]; process: string };
 /** Generations from their start on. */
 export function createGenerations({ query, transaction }: Database, { addDelivery, process }: Parts) {
   const find = async (id: string, sql: Query = query) => {
-    const [row] = await sql(`SELECT ${columns} FROM vidgen.generations WHERE id = $1`, id);
+    const [row] = await sql(`SELECT ${columns}, removed_at FROM vidgen.generations WHERE id = $1`, id);
     return row && readRow(row);
   };
 
@@ -37,12 +36,12 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
       const { status, completed_at, error, error_code, media, cost, isRefunded } = end;
       const isCancelled = cancelled !== undefined;
       const [row] = await sql(
-        `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5
+        `UPDATE vidgen.generations SET status = $3, completed_at = $4, result = $5, search = search || $8
          WHERE id = $2 AND status = 'processing' AND CASE WHEN $6::boolean
            THEN NOT is_submitting AND engine IS NOT DISTINCT FROM $7::text ELSE ${isHeldHere} END
          RETURNING number`,
         ...[process, id, status, completed_at, JSON.stringify({ error, error_code, media, cost })],
-        ...[isCancelled, cancelled?.engine ?? null],
+        ...[isCancelled, cancelled?.engine ?? null, searchText("", error)],
       );
       if (!row && !(await find(id, sql))) throw new Error(`no generation ${id}`);
       if (!row) return false;
@@ -76,35 +75,134 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
       }),
     finish: (id, end, delivery) => finish(id, { end, delivery }),
     cancel: (id, cancellation) => finish(id, cancellation, cancellation),
-    async list({ before, limit, status, model, text, ids }: GenerationQuery) {
-      const { condition, values } = where([
-        ["number < (SELECT number FROM vidgen.generations WHERE id = ?)", before],
-        ["status = ?", status],
-        ["model = ?", model],
-        ["prompt || chr(10) || id ILIKE ? ESCAPE '!'", text && `%${text.replace(/[!%_]/g, "!$&")}%`],
-        ["id = ANY(?)", ids],
-      ]);
+    remove: (id, at) =>
+      transaction(async (sql) => {
+        await sql(
+          `UPDATE vidgen.generations SET removed_at = $2
+           WHERE id = $1 AND status <> 'processing' AND removed_at IS NULL`,
+          ...[id, at],
+        );
+        await notify(sql, { kind: "generation", id });
+      }),
+    async completedBefore({ before, limit }: EndedBefore) {
       const rows = await query(
-        `SELECT id, account, status, created_at, completed_at, model, result, left(prompt, ${shownCharacters}) AS prompt
-         FROM vidgen.generations ${condition} ORDER BY number DESC LIMIT ${limit}`,
+        `SELECT id, result FROM vidgen.generations
+         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < $1 ORDER BY completed_at LIMIT ${limit}`,
+        before,
+      );
+      return rows.map(({ id, result }) => ({ id: String(id), media: JSON.parse(String(result)).media }));
+    },
+    forget: ({ before, limit }: EndedBefore) =>
+      transaction(async (sql) => {
+        // What another process forgets meanwhile is its own.
+        const rows = await sql(
+          `SELECT number FROM vidgen.generations WHERE status <> 'processing' AND completed_at < $1
+             AND (status = 'failed' OR removed_at IS NOT NULL)
+             AND NOT EXISTS (SELECT 1 FROM vidgen.deliveries
+               WHERE generation = generations.number AND next_at IS NOT NULL)
+           ORDER BY completed_at LIMIT ${limit} FOR UPDATE SKIP LOCKED`,
+          before,
+        );
+        const numbers = rows.map(({ number }) => number);
+        if (numbers.length === 0) return 0;
+        const ofThese = "generation = ANY($1)";
+        await sql(`UPDATE vidgen.ledger SET generation = NULL WHERE ${ofThese}`, numbers);
+        await sql(`DELETE FROM vidgen.idempotency_keys WHERE ${ofThese}`, numbers);
+        const deliveries = `SELECT number FROM vidgen.deliveries WHERE ${ofThese}`;
+        await sql(`DELETE FROM vidgen.delivery_attempts WHERE delivery IN (${deliveries})`, numbers);
+        await sql(`DELETE FROM vidgen.deliveries WHERE ${ofThese}`, numbers);
+        await sql(`DELETE FROM vidgen.images WHERE ${ofThese}`, numbers);
+        await sql("DELETE FROM vidgen.generations WHERE number = ANY($1)", numbers);
+        await notify(sql, { kind: "credits" });
+        return numbers.length;
+      }),
+    async generations({ account, before, limit }) {
+      const { condition, values } = where([["account = ?", account], olderThan(before)]);
+      const rows = await query(
+        `SELECT ${columns} FROM vidgen.generations ${condition} AND removed_at IS NULL
+         ORDER BY number DESC LIMIT ${limit}`,
         ...values,
       );
-      return rows.map(({ result, ...row }) => ({ ...row, ...JSON.parse(String(result)) }) as GenerationSummary);
+      return rows.map(readRow);
     },
-    async totals() {
-      const rows = await query("SELECT status, count(*) AS count FROM vidgen.generations GROUP BY status");
-      const models = await query("SELECT DISTINCT model FROM vidgen.generations ORDER BY model");
-      const counts = Object.fromEntries(rows.map(({ status, count }) => [status, Number(count)]));
-      return { counts, models: models.map(({ model }) => String(model)) };
+    async list({ before, after, from, limit, ...filter }) {
+      const { condition, values } = where([...matching(filter), olderThan(before), newerThan(after), notAfter(from)]);
+      const rows = await query(
+        `SELECT id, account, status, state, created_at, completed_at, removed_at, model, asked, checkpoint, result,
+           left(prompt, ${shownCharacters}) AS prompt,
+           (SELECT coalesce(-sum(amount), 0) FROM vidgen.ledger WHERE generation = shown.number) AS credits,
+           (SELECT count(*) FROM (SELECT FROM vidgen.generations AS other WHERE shown.state = 'queued'
+             AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted}) AS others) AS ahead
+         FROM vidgen.generations AS shown ${condition} ORDER BY number ${after === undefined ? "DESC" : "ASC"} LIMIT ${limit}`,
+        ...values,
+      );
+      return rows.map(readSummary);
+    },
+    async totals({ state, from, ...filter }) {
+      const every = where(matching(filter));
+      const newer = where([...matching({ ...filter, state }), newerThan(from)]);
+      const [rows, models, [row]] = await Promise.all([
+        query(
+          `SELECT state, count(*) AS count FROM vidgen.generations ${every.condition} GROUP BY state`,
+          ...every.values,
+        ),
+        query("SELECT DISTINCT model FROM vidgen.generations ORDER BY model"),
+        from === undefined
+          ? []
+          : query(
+              `SELECT count(*) AS count FROM (SELECT FROM vidgen.generations ${newer.condition} LIMIT ${maxCounted}) AS newer`,
+              ...newer.values,
+            ),
+      ]);
+      return {
+        counts: Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)])),
+        newer: Number(row?.count ?? 0),
+        models: models.map(({ model }) => String(model)),
+      };
     },
   } satisfies Partial<Store>;
 }
 
+/** How far the generations before another one, or after it, are counted. */
+const maxCounted = 1_000;
+
+type Condition = [sql: string, value: string | undefined];
+
+const matching = ({ state, model, text, account }: GenerationFilter): Condition[] => [
+  ["state = ?", state],
+  ["model = ?", model],
+  ["account = ?", account],
+  ...searchWords(text).map((word): Condition => ["strpos(search, ?) > 0", word]),
+];
+const numberOf = "(SELECT number FROM vidgen.generations WHERE id = ?)";
+const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`, id];
+const notAfter = (id: string | undefined): Condition => [`number <= ${numberOf}`, id];
+const newerThan = (id: string | undefined): Condition => [`number > ${numberOf}`, id];
+
+function readSummary({ asked, checkpoint, result, removed_at, credits, ahead, ...row }: Row): GenerationSummary {
+  const { aspectRatio, duration }: StoredGeneration["request"] = JSON.parse(String(asked)).request;
+  const begun: StoredCheckpoint | null = JSON.parse(String(checkpoint));
+  return {
+    ...(row as Pick<
+      GenerationSummary,
+      "id" | "account" | "status" | "state" | "created_at" | "completed_at" | "model" | "prompt"
+    >),
+    cost: null,
+    ...(JSON.parse(String(result)) as StoredResult),
+    ...removal(removed_at),
+    aspectRatio,
+    duration,
+    begun_at: begun?.at ?? null,
+    credits: Number(credits),
+    ahead: Number(ahead),
+  };
+}
+
 /** This program wrote the rows, so that their JSON is not checked again. */
-export function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
+export function readRow({ asked, checkpoint, result, removed_at, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
   const ended: StoredResult = JSON.parse(String(result));
   const kept: StoredCheckpoint | null = JSON.parse(String(checkpoint));
-  return { ...generation, request, callback_url, cost: null, ...ended, checkpoint: kept };
+  return { ...generation, request, callback_url, cost: null, ...ended, ...removal(removed_at), checkpoint: kept };
 }

@@ -1,4 +1,5 @@
 import type { Database } from "./database.ts";
+import { isoNow } from "./ledger.ts";
 
 /** What the first process of a database writes into it. */
 export type FirstValues = {
@@ -24,7 +25,7 @@ export function initialize(
     if (isFirst) {
       await query("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2)", keyHash, name);
       await query(
-        "INSERT INTO vidgen.ledger (account, amount, reason) VALUES ($1, $2, 'set by the service''s owner')",
+        `INSERT INTO vidgen.ledger (account, amount, reason, at) VALUES ($1, $2, 'set by the service''s owner', ${isoNow})`,
         ...[name, credits],
       );
     }

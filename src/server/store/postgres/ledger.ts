@@ -1,12 +1,21 @@
+import { hash } from "node:crypto";
 import type { Clock } from "../../../io.ts";
-import { refundOf } from "../needs.ts";
-import type { LedgerEntry, LedgerQuery, Store } from "../store.ts";
+import { hourBefore, type Use } from "../limits.ts";
+import { addedReason, refundOf, shownCharacters } from "../needs.ts";
+import { readSpending, spentBy } from "../spending.ts";
+import type { LedgerEntry, LedgerQuery, Limits, SpendingQuery, Store } from "../store.ts";
 import { notify } from "./changes.ts";
-import type { Database, Query } from "./database.ts";
+import type { Database, Query, Row } from "./database.ts";
 import { where } from "./where.ts";
 
 /** So long a key is accepted without another look: one that another process has revoked is refused after it. */
 const keyMs = 5_000;
+
+/** What an engine has charged, in the JSON of a result, where it comes last; its texts may have what a text of PostgreSQL has not. */
+const usd = `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`;
+
+/** Now, as `toISOString` writes it. */
+export const isoNow = `to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 /** Accounts, the hashes of their keys, and their credits. */
 export function createLedger(
@@ -21,6 +30,10 @@ export function createLedger(
     const [row] = await sql<{ account: string }>("SELECT account FROM vidgen.keys WHERE hash = $1", keyHash);
     return row?.account;
   };
+  const forgetKeys = () => {
+    removals++;
+    known.clear();
+  };
   return {
     async account(keyHash) {
       const found = known.get(keyHash);
@@ -31,58 +44,103 @@ export function createLedger(
       else if (removals === before) known.set(keyHash, { account, end });
       return account;
     },
-    addAccount: ({ name, keyHash, creditsOf = (had = 0) => had }) =>
-      transaction(async (sql) => {
+    addAccount: ({ name, keyHash, creditsOf = (had = 0) => had, isOnlyKey = false }) => {
+      const add = transaction(async (sql) => {
         const insert = "INSERT INTO vidgen.accounts (name) VALUES ($1) ON CONFLICT DO NOTHING RETURNING name";
         const isNew = (await sql(insert, name)).length > 0;
+        // Before the key, which locks the account for its reference: two that add one would wait for each other.
+        const had = await lockBalance(sql, name);
         await sql("INSERT INTO vidgen.keys (hash, account) VALUES ($1, $2) ON CONFLICT DO NOTHING", keyHash, name);
         const account = await accountOf(keyHash, sql);
         if (account !== name) throw new Error(`this key belongs to the account ${account}`);
-        const had = await lockBalance(sql, name);
         const credits = creditsOf(isNew ? undefined : had);
-        if (credits === had) return credits;
-        await sql("UPDATE vidgen.accounts SET balance = $2 WHERE name = $1", name, credits);
-        const entry = "INSERT INTO vidgen.ledger (account, amount, reason) VALUES ($1, $2, $3)";
-        await sql(entry, name, credits - had, "set by the service's owner");
-        await notify(sql, { kind: "credits" });
-        return credits;
-      }),
+        if (credits !== had) {
+          await sql("UPDATE vidgen.accounts SET balance = $2 WHERE name = $1", name, credits);
+          const entry = `INSERT INTO vidgen.ledger (account, amount, reason, at) VALUES ($1, $2, $3, ${isoNow})`;
+          await sql(entry, name, credits - had, "set by the service's owner");
+          await notify(sql, { kind: "credits" });
+        }
+        const remove = "DELETE FROM vidgen.keys WHERE account = $1 AND hash <> $2 RETURNING hash";
+        const removed = isOnlyKey ? await sql(remove, name, keyHash) : [];
+        return { credits, removed: removed.length };
+      });
+      return isOnlyKey ? add.finally(forgetKeys) : add;
+    },
     async removeKeys(keys) {
-      try {
-        const removed =
-          "keyHash" in keys
-            ? await query("DELETE FROM vidgen.keys WHERE hash = $1 RETURNING hash", keys.keyHash)
-            : await query(
-                "DELETE FROM vidgen.keys WHERE account = $1 AND hash <> $2 RETURNING hash",
-                ...[keys.account, keys.except ?? ""],
-              );
-        return removed.length;
-      } finally {
-        removals++;
-        known.clear();
-      }
+      const [column, value] = "keyHash" in keys ? ["hash", keys.keyHash] : ["account", keys.account];
+      const remove = `DELETE FROM vidgen.keys WHERE ${column} = $1 RETURNING hash`;
+      return (await query(remove, value).finally(forgetKeys)).length;
     },
     async balance(account) {
       const [row] = await query("SELECT balance FROM vidgen.accounts WHERE name = $1", account);
       return readBalance(account, row);
     },
-    async ledger({ before, limit, generation }: LedgerQuery) {
+    async ledger({ before, limit, generation, account }: LedgerQuery) {
       const { condition, values } = where([
+        ["ledger.account = ?", account],
         ["ledger.number < ?", before],
         ["generations.id = ?", generation],
       ]);
       const rows = await query(
-        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, created_at
+        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, ${usd} AS cost,
+           coalesce(ledger.at, CASE reason WHEN 'refund' THEN completed_at ELSE created_at END) AS at,
+           left(prompt, ${shownCharacters}) AS prompt
          FROM vidgen.ledger LEFT JOIN vidgen.generations ON generations.number = ledger.generation
          ${condition} ORDER BY ledger.number DESC LIMIT ${limit}`,
         ...values,
       );
       return rows.map((row) => ({ ...row, number: Number(row.number), amount: Number(row.amount) }) as LedgerEntry);
     },
-    async balances() {
-      const rows = await query('SELECT name, balance FROM vidgen.accounts ORDER BY name COLLATE "C"');
-      return rows.map(({ name, balance }) => ({ account: String(name), credits: Number(balance) }));
+    async spending({ account, limit }: SpendingQuery) {
+      const { condition, values } = where([["account = ?", account]]);
+      const rows = await query(
+        `WITH spent AS (
+           SELECT left(created_at, 10) AS day, model, count(*) AS generations, sum(${usd}) AS usd, sum(credits) AS credits
+           FROM vidgen.generations LEFT JOIN (
+             SELECT generation, -sum(amount) AS credits FROM vidgen.ledger GROUP BY generation
+           ) AS paid ON paid.generation = generations.number
+           ${condition} GROUP BY 1, 2
+         )
+         ${spentBy("day", { order: "key", limit })} UNION ALL ${spentBy("model", { order: "credits", limit })}`,
+        ...values,
+      );
+      return readSpending(rows);
     },
+    async accounts() {
+      const rows = await query(
+        `SELECT name, balance, count(hash) AS keys, max_running, max_per_hour
+         FROM vidgen.accounts LEFT JOIN vidgen.keys ON account = name GROUP BY name ORDER BY name COLLATE "C"`,
+      );
+      return rows.map(({ name, balance, keys, ...limits }) => {
+        return { account: String(name), credits: Number(balance), keys: Number(keys), ...readLimits(limits) };
+      });
+    },
+    addCredits: ({ account, amount, key }) =>
+      transaction(async (sql) => {
+        const had = (await lockAccounts(sql, [account], { isWaiting: true })).get(account)?.balance;
+        if (had === undefined) return { kind: "no account" };
+        const find = "SELECT amount FROM vidgen.ledger WHERE account = $1 AND key_hash = $2";
+        const [known] = await sql(find, account, hash("sha256", key));
+        if (known && Number(known.amount) !== amount) return { kind: "key reused" };
+        if (known) return { kind: "added", credits: had, replayed: true };
+        const credits = had + amount;
+        if (credits < 0 || !Number.isSafeInteger(credits)) return { kind: "out of range", credits: had };
+        await sql("UPDATE vidgen.accounts SET balance = $2 WHERE name = $1", account, credits);
+        const insert = `INSERT INTO vidgen.ledger (account, amount, reason, key_hash, at)
+          VALUES ($1, $2, $3, $4, ${isoNow})`;
+        await sql(insert, account, amount, addedReason, hash("sha256", key));
+        await notify(sql, { kind: "credits" });
+        return { kind: "added", credits, replayed: false };
+      }),
+    setLimits: (account, limits) =>
+      transaction(async (sql) => {
+        const had = (await lockAccounts(sql, [account], { isWaiting: true })).get(account);
+        if (!had) return undefined;
+        const { max_running, max_per_hour } = { ...had, ...limits };
+        const update = "UPDATE vidgen.accounts SET max_running = $2, max_per_hour = $3 WHERE name = $1";
+        await sql(update, account, max_running, max_per_hour);
+        return { max_running, max_per_hour };
+      }),
   } satisfies Partial<Store>;
 }
 
@@ -92,20 +150,42 @@ export async function lockBalance(query: Query, account: string): Promise<number
   return readBalance(account, row);
 }
 
+type Locked = Limits & { balance: number };
+
 /**
- * Returns the credits of accounts, which nobody else changes until the transaction ends. An account that is locked is missing, as is one that does
+ * Returns the credits and limits of accounts, which nobody else changes until the transaction ends. An account that is locked is missing, as is one that does
  * not exist, unless this waits for the locks.
  */
-export async function lockBalances(
+export async function lockAccounts(
   query: Query,
   accounts: readonly string[],
   { isWaiting }: { isWaiting: boolean },
-): Promise<Map<string, number>> {
+): Promise<Map<string, Locked>> {
   const rows = await query(
-    `SELECT name, balance FROM vidgen.accounts WHERE name = ANY($1) FOR UPDATE ${isWaiting ? "" : "SKIP LOCKED"}`,
+    `SELECT name, balance, max_running, max_per_hour FROM vidgen.accounts WHERE name = ANY($1) FOR UPDATE ${isWaiting ? "" : "SKIP LOCKED"}`,
     accounts,
   );
-  return new Map(rows.map(({ name, balance }) => [String(name), Number(balance)]));
+  return new Map(
+    rows.map(({ name, balance, ...limits }) => [String(name), { balance: Number(balance), ...readLimits(limits) }]),
+  );
+}
+
+/** Returns what counts for the limits of an account for a start at this time (ISO 8601). As many rows are read as a limit allows. */
+export async function findUse(query: Query, account: string, limits: Limits, at: string): Promise<Use> {
+  const [use] = await query(
+    `SELECT
+       (SELECT count(*) FROM (SELECT FROM vidgen.generations WHERE account = $1 AND status = 'processing' LIMIT $2) AS r) AS running,
+       (SELECT count(*) FROM (SELECT FROM vidgen.generations WHERE account = $1 AND created_at > $3 LIMIT $4) AS s) AS starts,
+       (SELECT min(created_at) FROM vidgen.generations WHERE account = $1 AND created_at > $3) AS oldest_at`,
+    ...[account, limits.max_running ?? 0, hourBefore(at), limits.max_per_hour ?? 0],
+  );
+  const oldest_at = typeof use?.oldest_at === "string" ? use.oldest_at : null;
+  return { running: Number(use?.running), starts: Number(use?.starts), oldest_at };
+}
+
+function readLimits({ max_running, max_per_hour }: Row): Limits {
+  const read = (value: unknown) => (value === null ? null : Number(value));
+  return { max_running: read(max_running), max_per_hour: read(max_per_hour) };
 }
 
 /** Gives back what was paid for a generation, by its number. The database refuses to do so twice. */

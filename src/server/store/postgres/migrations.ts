@@ -99,6 +99,46 @@ const migrations: string[] = [
     PRIMARY KEY (generation, place)
   );
   `,
+  `
+  ALTER TABLE vidgen.generations ADD COLUMN removed_at text;
+  CREATE INDEX generations_by_account ON vidgen.generations (account, number);
+  `,
+  `
+  ALTER TABLE vidgen.accounts ADD COLUMN max_running bigint, ADD COLUMN max_per_hour bigint;
+  ALTER TABLE vidgen.ledger ADD COLUMN key_hash text;
+  CREATE UNIQUE INDEX ledger_keys ON vidgen.ledger (account, key_hash) WHERE key_hash IS NOT NULL;
+  CREATE INDEX starts_by_account ON vidgen.generations (account, created_at);
+  CREATE INDEX unfinished_by_account ON vidgen.generations (account) WHERE status = 'processing';
+  CREATE INDEX waiting ON vidgen.generations (model, is_fetched, account, number)
+    WHERE status = 'processing' AND engine IS NULL AND NOT is_submitting;
+  CREATE INDEX begun ON vidgen.generations (number)
+    WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting);
+  `,
+  `
+  CREATE INDEX kept ON vidgen.generations (completed_at) WHERE status = 'completed' AND removed_at IS NULL;
+  CREATE INDEX ended ON vidgen.generations (completed_at) WHERE status <> 'processing';
+  CREATE INDEX keys_by_generation ON vidgen.idempotency_keys (generation);
+  DROP TRIGGER ledger_changed ON vidgen.ledger;
+  CREATE TRIGGER ledger_changed BEFORE DELETE OR UPDATE OF number, account, amount, reason ON vidgen.ledger
+    FOR EACH ROW EXECUTE FUNCTION vidgen.refuse_change();
+  CREATE TRIGGER ledger_paid BEFORE UPDATE OF generation ON vidgen.ledger
+    FOR EACH ROW WHEN (NEW.generation IS NOT NULL) EXECUTE FUNCTION vidgen.refuse_change();
+  `,
+  // The errors of earlier generations are not found: they are JSON, which may have what a text cannot.
+  `
+  ALTER TABLE vidgen.generations
+    ADD COLUMN state text GENERATED ALWAYS AS (
+      CASE WHEN status <> 'processing' THEN status WHEN checkpoint = 'null' THEN 'queued' ELSE 'running' END
+    ) STORED,
+    ADD COLUMN search text NOT NULL DEFAULT '';
+  UPDATE vidgen.generations SET search = lower(concat_ws(chr(10), prompt, id, model));
+  CREATE INDEX generations_by_state ON vidgen.generations (state, number);
+  CREATE INDEX queued_by_model ON vidgen.generations (model, number) WHERE state = 'queued';
+  `,
+  `
+  ALTER TABLE vidgen.delivery_attempts ADD COLUMN ms integer;
+  ALTER TABLE vidgen.ledger ADD COLUMN at text;
+  `,
 ];
 
 /** Brings the database to this program's version. Rejects when another program made its schema, or a newer version of this one did. */

@@ -14,8 +14,8 @@ import { createStarts } from "./starts.ts";
 
 export type Postgres = {
   store: Store;
-  /** The secret that `initialize` has kept, if it ran. */
-  webhookSecret(): Promise<string | undefined>;
+  /** The secrets that `initialize` has kept, if it ran. */
+  secrets(): Promise<{ webhookSecret?: string | undefined; pageSecret?: string | undefined }>;
   /** See `initialize`. */
   initialize(values: FirstValues): ReturnType<typeof initialize>;
 };
@@ -58,6 +58,7 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
       check: () => database.query(touch).then(() => {}),
       ...createLedger(database, clock),
       start: starts.start,
+      findStart: starts.findStart,
       ...createGenerations(database, { addDelivery: add, process }),
       ...deliveries,
       ...claims,
@@ -79,9 +80,12 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
         await close();
       },
     };
-    const readSecret = "SELECT value FROM vidgen.settings WHERE name = 'webhook_secret'";
-    const webhookSecret = async () => (await database.query<{ value: string }>(readSecret))[0]?.value;
-    return { store, webhookSecret, initialize: (values) => initialize(database, values) };
+    const secrets = async () => {
+      const rows = await database.query<{ name: string; value: string }>("SELECT name, value FROM vidgen.settings");
+      const settingOf = (name: string) => rows.find((row) => row.name === name)?.value;
+      return { webhookSecret: settingOf("webhook_secret"), pageSecret: settingOf("page_secret") };
+    };
+    return { store, secrets, initialize: (values) => initialize(database, values) };
   } catch (error) {
     await close();
     throw error;

@@ -1,12 +1,14 @@
 import { hash } from "node:crypto";
 import { isUnavailable } from "../../trouble.ts";
 import { type Batches, createBatches } from "../batches.ts";
+import { findLimit, type Use } from "../limits.ts";
 import { cutImages, needsOf } from "../needs.ts";
+import { searchText } from "../search.ts";
 import type { Idempotency, StartOutcome, Store, StoredGeneration } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Value } from "./database.ts";
 import { columns, readRow } from "./generations.ts";
-import { lockBalances } from "./ledger.ts";
+import { findUse, lockAccounts } from "./ledger.ts";
 
 type Start = {
   generation: StoredGeneration;
@@ -20,7 +22,7 @@ type Start = {
  * Starts of generations, in batches. A batch passes over the accounts that another process has locked; their starts wait in batches of their own,
  * so that nobody else waits with them, and no two processes wait for each other. Nor does anybody wait for another account's images.
  */
-export function createStarts({ transaction }: Database) {
+export function createStarts({ query, transaction }: Database) {
   /** Resolves with the starts that were passed over. */
   const write = async (batch: Start[], { isWaiting }: { isWaiting: boolean }): Promise<Start[]> => {
     try {
@@ -55,16 +57,24 @@ export function createStarts({ transaction }: Database) {
         const lane = isLarge ? batchesOf(generation.account) : batches;
         lane.add({ generation, cost, idempotency, resolve, reject });
       }),
+    async findStart(account, idempotency) {
+      const [use] = (await findKeys(query, [{ account, idempotency }])).values();
+      return use && outcomeOf(use, hashesOf(idempotency)[1]);
+    },
     /** Resolves when the starts under way are durable; later ones are rejected. */
     async close() {
       await batches.close();
       await Promise.all(Array.from(ownBatches.values(), (own) => own.close()));
     },
-  } satisfies Pick<Store, "start" | "close">;
+  } satisfies Pick<Store, "start" | "findStart" | "close">;
 }
 
 /** What a key has started, and the hash of the body that came with it. */
 type KeyUse = { bodyHash: string; outcome: StartOutcome & { kind: "started" } };
+
+function outcomeOf({ bodyHash, outcome }: KeyUse, repeatedHash: string | null): StartOutcome {
+  return bodyHash === repeatedHash ? outcome : { kind: "key reused" };
+}
 
 type Outcome = { start: Start; outcome: StartOutcome | undefined };
 
@@ -74,21 +84,30 @@ type Outcome = { start: Start; outcome: StartOutcome | undefined };
  */
 async function startAll(sql: Query, batch: Start[], { isWaiting }: { isWaiting: boolean }): Promise<Outcome[]> {
   const names = [...new Set(batch.map(({ generation }) => generation.account))];
-  const balances = await lockBalances(sql, names, { isWaiting });
-  const uses = await findKeys(sql, batch);
+  const accounts = await lockAccounts(sql, names, { isWaiting });
+  const inUse = await findUses(sql, accounts, batch);
+  const asked = batch.map(({ generation: { account }, idempotency }) => ({ account, idempotency }));
+  const uses = await findKeys(sql, asked);
   const added: Row[] = [];
   const outcomes = batch.map((start): Outcome => {
     const { generation, cost, idempotency } = start;
     const { account } = generation;
-    const balance = balances.get(account);
-    if (balance === undefined && isWaiting) throw new Error(`no account ${account}`);
-    if (balance === undefined) return { start, outcome: undefined };
+    const known = accounts.get(account);
+    if (!known && isWaiting) throw new Error(`no account ${account}`);
+    if (!known) return { start, outcome: undefined };
     const [keyHash, bodyHash] = hashesOf(idempotency);
     const use = uses.get(`${account} ${keyHash}`);
-    if (use) return { start, outcome: use.bodyHash === bodyHash ? use.outcome : { kind: "key reused" } };
-    const remaining_credits = balance - cost;
+    if (use) return { start, outcome: outcomeOf(use, bodyHash) };
+    const inUseHere = inUse.get(account);
+    const limited = inUseHere && findLimit(known, inUseHere, generation.created_at);
+    if (limited) return { start, outcome: limited };
+    const remaining_credits = known.balance - cost;
     if (remaining_credits < 0) return { start, outcome: { kind: "no credits" } };
-    balances.set(account, remaining_credits);
+    known.balance = remaining_credits;
+    if (inUseHere) {
+      inUseHere.running++;
+      inUseHere.starts++;
+    }
     added.push(toRow(start, remaining_credits));
     const outcome = { kind: "started", generation, remaining_credits, replayed: false } as const;
     // A repeated key is told what a look at the generation has.
@@ -101,21 +120,35 @@ async function startAll(sql: Query, batch: Start[], { isWaiting }: { isWaiting: 
   return outcomes;
 }
 
+/** Returns what counts for the limits of those accounts that have some. */
+async function findUses(sql: Query, accounts: Awaited<ReturnType<typeof lockAccounts>>, batch: Start[]) {
+  const inUse = new Map<string, Use>();
+  for (const [account, limits] of accounts) {
+    if (limits.max_running === null && limits.max_per_hour === null) continue;
+    const at = batch.find(({ generation }) => generation.account === account)?.generation.created_at;
+    if (at !== undefined) inUse.set(account, await findUse(sql, account, limits, at));
+  }
+  return inUse;
+}
+
 /** Only hashes are stored of a key, since an index has little room, and of a body. */
 function hashesOf(idempotency: Idempotency | undefined): [key: string, body: string] | [null, null] {
   return idempotency ? [hash("sha256", idempotency.key), hash("sha256", idempotency.body)] : [null, null];
 }
 
 /** Returns those keys that started a generation before, by account and hash. */
-async function findKeys(sql: Query, batch: Start[]): Promise<Map<string, KeyUse>> {
-  const keyed = batch.filter(({ idempotency }) => idempotency);
+async function findKeys(
+  sql: Query,
+  asked: Pick<Start & StoredGeneration, "account" | "idempotency">[],
+): Promise<Map<string, KeyUse>> {
+  const keyed = asked.filter(({ idempotency }) => idempotency);
   if (keyed.length === 0) return new Map();
   const rows = await sql(
     `SELECT ${columns.replace("account", "generations.account")}, remaining_credits, key_hash, body_hash
      FROM unnest($1::text[], $2::text[]) AS asked (account, key_hash)
      JOIN vidgen.idempotency_keys USING (account, key_hash)
      JOIN vidgen.generations ON generations.number = idempotency_keys.generation`,
-    ...[keyed.map(({ generation }) => generation.account), keyed.map(({ idempotency }) => hashesOf(idempotency)[0])],
+    ...[keyed.map(({ account }) => account), keyed.map(({ idempotency }) => hashesOf(idempotency)[0])],
   );
   return new Map(
     rows.map(({ remaining_credits, key_hash, body_hash, ...row }) => {
@@ -138,6 +171,7 @@ const generationTypes = {
   result: "text",
   model: "text",
   prompt: "text",
+  search: "text",
   images: "integer",
   is_real: "boolean",
   is_fetched: "boolean",
@@ -170,6 +204,7 @@ function toRow({ generation, cost, idempotency }: Start, remaining_credits: numb
     result: JSON.stringify({ error, media }),
     model: request.model,
     prompt: request.prompt,
+    search: searchText(request.prompt, id, request.model),
     images,
     is_real: isReal,
     is_fetched: isFetched,

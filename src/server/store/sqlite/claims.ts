@@ -3,41 +3,86 @@ import type { Database, Row, Value } from "./database.ts";
 import { where } from "./where.ts";
 
 type Condition = [sql: string, value: Value | undefined];
+type New = Extract<Wanted, { kind: "new" }>;
 
 /** What is to be made. The process that has the file makes all of it, so nothing is written when it claims something. */
 export function createClaims(database: Database) {
   return {
     find(wanted: Wanted, { limit, ...among }: Among & { limit: number }): Claim[] {
+      if (wanted.kind === "new") return findNew(database, wanted, { ...among, limit });
       const { condition, values } = where([...conditionsOf(wanted), ...conditionsAmong(among)]);
       const rows = database.all(
-        `SELECT number, id, model, images, is_real, engine, is_fetched, is_submitting
-         FROM generations ${condition} AND status = 'processing' ORDER BY number LIMIT ?`,
+        `SELECT number, id, account, model, images, is_real, engine, is_fetched, is_submitting
+         FROM generations INDEXED BY ${wanted.kind === "begun" ? "begun" : "unfinished"}
+         ${condition} AND status = 'processing' ORDER BY number LIMIT ?`,
         ...[...values, limit],
       );
       return rows.map(readClaim);
     },
     waiting(among: Among): Waiting[] {
+      // The index has the models: without it, that of each row is read out of its request.
       const { condition, values } = where(conditionsAmong(among));
       const rows = database.all(
-        `SELECT model, images, is_real, engine, count(*) AS count FROM generations
+        `SELECT model, images, is_real, engine, count(*) AS count, min(created_at) AS oldest_at
+         FROM generations INDEXED BY unfinished
          ${condition} AND status = 'processing' AND NOT is_submitting GROUP BY model, images, is_real, engine`,
         ...values,
       );
-      return rows.map((row) => ({ ...readNeeds(row), count: Number(row.count), held: 0 }));
+      return rows.map((row) => ({
+        ...readNeeds(row),
+        count: Number(row.count),
+        held: 0,
+        oldest_at: String(row.oldest_at),
+      }));
     },
   };
 }
 
-function conditionsOf(wanted: Wanted): Condition[] {
+const isWaiting = "status = 'processing' AND engine IS NULL AND NOT is_submitting";
+
+/** By the index `waiting`, of each account only what may be claimed is read, however many generations wait. */
+function findNew(database: Database, wanted: New, { limit, ...among }: Among & { limit: number }): Claim[] {
+  const { condition, values } = where([
+    ["is_fetched = ?", Number(wanted.isFetched)],
+    ["images <= ?", wanted.maxImages],
+    ["is_real <= ?", Number(!wanted.isSimulation)],
+    ...conditionsAmong(among),
+  ]);
+  const isFetched = Number(wanted.isFetched);
+  const next = `SELECT min(account) FROM generations WHERE ${isWaiting} AND is_fetched = ?`;
+  const before = wanted.before && [wanted.before.turn, wanted.before.number];
+  const rows = database.all(
+    `WITH RECURSIVE
+       queues (model, account) AS (
+         SELECT value, (${next} AND model = value) FROM json_each(?)
+         UNION ALL
+         SELECT model, (${next} AND generations.model = queues.model AND account > queues.account)
+         FROM queues WHERE account IS NOT NULL
+       ),
+       heads AS (
+         SELECT number, queues.account, queues.model,
+           row_number() OVER (PARTITION BY queues.account ORDER BY number) AS nth,
+           coalesce((SELECT key FROM json_each(?) WHERE value = queues.account), -1) AS turn
+         FROM queues CROSS JOIN generations ON number IN (
+           SELECT number FROM generations ${condition} AND ${isWaiting}
+             AND model = queues.model AND account = queues.account ORDER BY number LIMIT ?)
+       )
+     SELECT number, id, heads.account, heads.model, images, is_real, engine, is_fetched, is_submitting
+     FROM heads CROSS JOIN generations USING (number)
+     ${before ? "WHERE nth = 1 AND (turn, number) < (?, ?)" : ""} ORDER BY nth, turn, number LIMIT ?`,
+    ...[isFetched, JSON.stringify(wanted.models), isFetched, JSON.stringify(wanted.turns)],
+    ...[...values, limit, ...(before ?? []), limit],
+  );
+  return rows.map(readClaim);
+}
+
+function conditionsOf(wanted: Exclude<Wanted, New>): Condition[] {
   if (wanted.kind === "begun")
-    return [["(is_submitting OR engine IN (SELECT value FROM json_each(?)))", JSON.stringify(wanted.engines)]];
-  if (wanted.kind === "new")
     return [
-      ["model IN (SELECT value FROM json_each(?))", JSON.stringify(wanted.models)],
-      ["engine IS NULL AND NOT is_submitting AND images <= ?", wanted.maxImages],
-      ["is_real <= ?", Number(!wanted.isSimulation)],
-      ["is_fetched = ?", Number(wanted.isFetched)],
-      ["number < ?", wanted.before],
+      [
+        "(engine IS NOT NULL OR is_submitting) AND (is_submitting OR engine IN (SELECT value FROM json_each(?)))",
+        JSON.stringify(wanted.engines),
+      ],
     ];
   return [
     ["model = ?", wanted.model],
@@ -64,11 +109,12 @@ function readNeeds({ model, images, is_real, engine }: Row): Pick<Waiting, "mode
   };
 }
 
-function readClaim({ number, id, is_fetched, is_submitting, ...needs }: Row): Claim {
+function readClaim({ number, id, account, is_fetched, is_submitting, ...needs }: Row): Claim {
   return {
     ...readNeeds(needs),
     number: Number(number),
     id: String(id),
+    account: String(account),
     isFetched: is_fetched === 1,
     isSubmitting: is_submitting === 1,
     // No other process has the file.

@@ -1,21 +1,36 @@
-import { hostOf } from "../needs.ts";
-import type { Attempt, Delivery, DeliveryQuery, DeliveryRecord, DueQuery } from "../store.ts";
+import { hostOf, shownCharacters } from "../needs.ts";
+import type {
+  Attempt,
+  Delivery,
+  DeliveryFilter,
+  DeliveryQuery,
+  DeliveryRecord,
+  DeliveryTotals,
+  DueQuery,
+} from "../store.ts";
 import type { Database, Row, Value } from "./database.ts";
 import { where } from "./where.ts";
+
+/** `DeliveryState` of a row. */
+const state = `CASE WHEN next_at IS NOT NULL THEN 'waiting' WHEN (
+    SELECT delivered FROM delivery_attempts WHERE delivery = deliveries.number ORDER BY number DESC LIMIT 1
+  ) THEN 'delivered' ELSE 'given_up' END`;
+
+const ofAccount = "deliveries.generation IN (SELECT number FROM generations WHERE account = ?)";
 
 /** The tables of callbacks and of the attempts to deliver them. Synchronous: the caller runs changes in a transaction. */
 export function createDeliveries(database: Database) {
   const attemptsOf = (delivery: Value): Attempt[] => {
-    const columns = "at, outcome, delivered, reply";
+    const columns = "at, outcome, delivered, reply, ms";
     const rows = database.all(`SELECT ${columns} FROM delivery_attempts WHERE delivery = ? ORDER BY number`, delivery);
     return rows.map(readAttempt);
   };
   return {
-    add({ id, generation, url, body, next_at }: Delivery): void {
+    add({ id, generation, url, body, traceparent, next_at }: Delivery): void {
       const changes = database.run(
         `INSERT INTO deliveries (id, generation, request, next_at, planned_at, host)
          SELECT ?, number, ?, ?, ?, ? FROM generations WHERE id = ?`,
-        ...[id, JSON.stringify({ url, body }), next_at, next_at, hostOf(url), generation],
+        ...[id, JSON.stringify({ url, body, traceparent }), next_at, next_at, hostOf(url), generation],
       );
       if (changes === 0) throw new Error(`no generation ${generation}`);
     },
@@ -38,15 +53,18 @@ export function createDeliveries(database: Database) {
       const nextMs = later ? Date.parse(String(later)) - Date.parse(now) : Number.POSITIVE_INFINITY;
       return { deliveries: rows.map(readRow), nextMs };
     },
-    record(id: string, { at, outcome, delivered, reply }: Attempt, next_at: string | null): void {
+    record(id: string, { at, outcome, delivered, reply, ms }: Attempt, next_at: string | null): void {
       const changes = database.run("UPDATE deliveries SET next_at = ?, planned_at = ? WHERE id = ?", next_at, at, id);
       if (changes === 0) throw new Error(`no delivery ${id}`);
       database.run(
-        `INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply)
-         SELECT number, 1 + (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number), ?, ?, ?, ?
+        `INSERT INTO delivery_attempts (delivery, number, at, outcome, delivered, reply, ms)
+         SELECT number, 1 + (SELECT count(*) FROM delivery_attempts WHERE delivery = deliveries.number), ?, ?, ?, ?, ?
          FROM deliveries WHERE id = ?`,
-        ...[at, JSON.stringify(outcome), Number(delivered), JSON.stringify(reply), id],
+        ...[at, JSON.stringify(outcome), Number(delivered), JSON.stringify(reply), ms, id],
       );
+    },
+    pending(): number {
+      return Number(database.get("SELECT count(*) AS count FROM deliveries WHERE next_at IS NOT NULL")?.count);
     },
     resend(generation: string, at: string): Delivery | undefined {
       const row = database.get(
@@ -57,30 +75,72 @@ export function createDeliveries(database: Database) {
       );
       return row && readRow({ ...row, generation });
     },
-    list({ before, limit, generations }: DeliveryQuery): DeliveryRecord[] {
+    /** Returns the ids of their generations. */
+    resendGivenUp({ account, host }: DeliveryFilter, at: string): string[] {
       const { condition, values } = where([
+        [`${state} = ?`, "given_up"],
+        [ofAccount, account],
+        ["host = ?", host],
+      ]);
+      const rows = database.all(
+        `UPDATE deliveries SET next_at = ?, planned_at = ? ${condition}
+         RETURNING (SELECT id FROM generations WHERE number = generation) AS generation`,
+        ...[at, at, ...values],
+      );
+      return rows.map(({ generation }) => String(generation));
+    },
+    totals({ account, host }: DeliveryFilter): DeliveryTotals {
+      const own = where([[ofAccount, account]]);
+      const hosts = database.all(
+        `SELECT DISTINCT host FROM deliveries ${own.condition} ORDER BY host LIMIT 100`,
+        ...own.values,
+      );
+      const wanted = where([
+        [ofAccount, account],
+        ["host = ?", host],
+      ]);
+      const rows = database.all(
+        `SELECT ${state} AS state, count(*) AS count FROM deliveries ${wanted.condition} GROUP BY 1`,
+        ...wanted.values,
+      );
+      return {
+        counts: Object.fromEntries(rows.map(({ state, count }) => [state, count])),
+        hosts: hosts.map(({ host }) => String(host)).filter((each) => each !== ""),
+      };
+    },
+    list({ before, limit, generations, account, host, ...query }: DeliveryQuery): DeliveryRecord[] {
+      const { condition, values } = where([
+        ["account = ?", account],
+        ["host = ?", host],
+        [`${state} = ?`, query.state],
         ["deliveries.number < (SELECT number FROM deliveries WHERE id = ?)", before],
         ["generations.id IN (SELECT value FROM json_each(?))", generations && JSON.stringify(generations)],
       ]);
       const rows = database.all(
-        `SELECT deliveries.number, deliveries.id, generations.id AS generation, account, request, next_at
+        `SELECT deliveries.number, deliveries.id, generations.id AS generation, account, request, next_at,
+           substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt
          FROM deliveries JOIN generations ON generations.number = deliveries.generation
          ${condition} ORDER BY deliveries.number DESC LIMIT ?`,
         ...[...values, limit],
       );
-      return rows.map(({ number, ...row }) => ({ ...readRow(row), attempts: attemptsOf(number ?? null) }));
+      return rows.map(({ number, prompt, ...row }) => ({
+        ...readRow(row),
+        prompt: String(prompt),
+        attempts: attemptsOf(number ?? null),
+      }));
     },
   };
 }
 
 /** `delivered` is 0 or 1. */
-function readAttempt({ at, outcome, delivered, reply }: Row): Attempt {
+function readAttempt({ at, outcome, delivered, reply, ms }: Row): Attempt {
   const [words, text]: string[] = [outcome, reply].map((json) => JSON.parse(String(json)));
-  return { at: String(at), outcome: words ?? "", delivered: delivered === 1, reply: text ?? "" };
+  const tookMs = typeof ms === "number" ? ms : null;
+  return { at: String(at), outcome: words ?? "", delivered: delivered === 1, reply: text ?? "", ms: tookMs };
 }
 
 function readRow({ request, ...row }: Row): Delivery {
   const delivery = row as Pick<Delivery, "id" | "generation" | "account" | "next_at" | "attempts">;
-  const { url, body }: Pick<Delivery, "url" | "body"> = JSON.parse(String(request));
-  return { ...delivery, url, body };
+  const sent: Pick<Delivery, "url" | "body" | "traceparent"> = JSON.parse(String(request));
+  return { ...delivery, ...sent };
 }

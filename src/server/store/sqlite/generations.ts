@@ -1,12 +1,16 @@
 import { hash } from "node:crypto";
-import { cutImages, joinImages, needsOf, submissionOf } from "../needs.ts";
+import { cutImages, joinImages, needsOf, removal, shownCharacters, stateOf, submissionOf } from "../needs.ts";
+import { searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
+  EndedBefore,
   GenerationEnd,
+  GenerationFilter,
   GenerationQuery,
   GenerationSummary,
   GenerationTotals,
   Idempotency,
+  OwnQuery,
   StartOutcome,
   StoredCheckpoint,
   StoredGeneration,
@@ -14,18 +18,15 @@ import type {
 } from "../store.ts";
 import type { Database, Row, Value } from "./database.ts";
 import type { Ledger } from "./ledger.ts";
-import { containing, where } from "./where.ts";
+import { where } from "./where.ts";
 
 const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
-
-/** How much of a prompt a list has. */
-const shownCharacters = 300;
 
 /** The tables of generations and idempotency keys. Synchronous: the caller runs changes in a transaction. */
 export function createGenerations(database: Database, ledger: Ledger) {
   const keys = createIdempotencyKeys(database);
   const find = (id: string) => {
-    const row = database.get(`SELECT ${columns} FROM generations WHERE id = ?`, id);
+    const row = database.get(`SELECT ${columns}, removed_at FROM generations WHERE id = ?`, id);
     return row && readRow(row);
   };
   const get = (id: string) => {
@@ -39,8 +40,8 @@ export function createGenerations(database: Database, ledger: Ledger) {
     const needs = needsOf(generation);
     const cut = cutImages(request);
     database.run(
-      `INSERT INTO generations (${columns}, images, is_real, is_fetched, engine, is_submitting)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO generations (${columns}, images, is_real, is_fetched, engine, is_submitting, state)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[id, account, status, created_at, completed_at],
       ...[
         JSON.stringify({ request: cut.request, callback_url }),
@@ -48,22 +49,34 @@ export function createGenerations(database: Database, ledger: Ledger) {
         JSON.stringify({ error, media }),
       ],
       ...[needs.images, Number(needs.isReal), Number(needs.isFetched), needs.engine, Number(needs.isSubmitting)],
+      stateOf(generation),
+    );
+    database.run(
+      "INSERT INTO search (generation, text) SELECT number, CAST(? AS TEXT) FROM generations WHERE id = ?",
+      ...[Buffer.from(searchText(request.prompt, id, request.model)), id],
     );
     const insert =
       "INSERT INTO images (generation, place, source) SELECT number, ?, CAST(? AS TEXT) FROM generations WHERE id = ?";
     for (const { place, source } of cut.images) database.run(insert, place, Buffer.from(JSON.stringify(source)), id);
   };
 
+  const findStart = (account: string, idempotency: Idempotency): StartOutcome | undefined => {
+    const known = keys.find(account, idempotency);
+    if (known?.isOtherBody) return { kind: "key reused" };
+    if (!known) return undefined;
+    const { remaining_credits } = known;
+    return { kind: "started", generation: get(known.generation), remaining_credits, replayed: true };
+  };
+
   return {
+    findStart,
     /** Debits the account, and adds the generation and its idempotency key. */
     start(generation: StoredGeneration, cost: number, idempotency: Idempotency | undefined): StartOutcome {
       const { id, account } = generation;
-      const known = idempotency && keys.find(account, idempotency);
-      if (known?.isOtherBody) return { kind: "key reused" };
-      if (known) {
-        const { remaining_credits } = known;
-        return { kind: "started", generation: get(known.generation), remaining_credits, replayed: true };
-      }
+      const known = idempotency && findStart(account, idempotency);
+      if (known) return known;
+      const limited = ledger.findLimit(account, generation.created_at);
+      if (limited) return limited;
       const remaining_credits = ledger.balance(account) - cost;
       if (remaining_credits < 0) return { kind: "no credits" };
       add(generation);
@@ -79,56 +92,150 @@ export function createGenerations(database: Database, ledger: Ledger) {
       );
       return joinImages(get(id).request.images, rows as { place: Value; source: Value }[]);
     },
-    list({ before, limit, status, model, text, ids }: GenerationQuery): GenerationSummary[] {
-      const { condition, values } = where([
-        ["number < (SELECT number FROM generations WHERE id = ?)", before],
-        ["status = ?", status],
-        ["model = ?", model],
-        ["asked ->> '$.request.prompt' || char(10) || id LIKE ? ESCAPE '!'", text && containing(text)],
-        ["id IN (SELECT value FROM json_each(?))", ids && JSON.stringify(ids)],
-      ]);
+    generations({ account, before, limit }: OwnQuery): StoredGeneration[] {
+      const { condition, values } = where([["account = ?", account], olderThan(before)]);
       const rows = database.all(
-        `SELECT id, account, status, created_at, completed_at, model, result,
-           substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt
-         FROM generations ${condition} ORDER BY number DESC LIMIT ?`,
+        `SELECT ${columns} FROM generations ${condition} AND removed_at IS NULL ORDER BY number DESC LIMIT ?`,
         ...[...values, limit],
       );
-      return rows.map(({ result, ...row }) => ({ ...row, ...JSON.parse(String(result)) }) as GenerationSummary);
+      return rows.map(readRow);
     },
-    totals(): GenerationTotals {
-      const rows = database.all("SELECT status, count(*) AS count FROM generations GROUP BY status");
-      const models = database.all("SELECT DISTINCT model FROM generations ORDER BY model");
-      const counts = Object.fromEntries(rows.map(({ status, count }) => [status, count]));
-      return { counts, models: models.map(({ model }) => String(model)) };
+    list({ before, after, from, limit, ...filter }: GenerationQuery): GenerationSummary[] {
+      const { condition, values } = where([...matching(filter), olderThan(before), newerThan(after), notAfter(from)]);
+      const rows = database.all(
+        `SELECT id, account, status, state, created_at, completed_at, removed_at, model, result,
+           substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt,
+           asked ->> '$.request.aspectRatio' AS aspectRatio, asked ->> '$.request.duration' AS duration,
+           checkpoint ->> '$.at' AS begun_at,
+           (SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = shown.number) AS credits,
+           (SELECT count(*) FROM (SELECT 1 FROM generations AS other INDEXED BY queued WHERE shown.state = 'queued'
+             AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted})) AS ahead
+         FROM generations AS shown ${condition} ORDER BY number ${after === undefined ? "DESC" : "ASC"} LIMIT ?`,
+        ...[...values, limit],
+      );
+      return rows.map(
+        ({ result, removed_at, ...row }) =>
+          ({ ...row, cost: null, ...JSON.parse(String(result)), ...removal(removed_at) }) as GenerationSummary,
+      );
+    },
+    totals({ state, from, ...filter }: GenerationFilter & { from?: string | undefined }): GenerationTotals {
+      const every = where(matching(filter));
+      const rows = database.all(
+        `SELECT state, count(*) AS count FROM generations ${every.condition} GROUP BY state`,
+        ...every.values,
+      );
+      const models = database.all(modelsOf);
+      const newer = where([...matching({ ...filter, state }), newerThan(from)]);
+      const [row] =
+        from === undefined
+          ? []
+          : database.all(
+              `SELECT count(*) AS count FROM (SELECT 1 FROM generations ${newer.condition} LIMIT ${maxCounted})`,
+              ...newer.values,
+            );
+      return {
+        counts: Object.fromEntries(rows.map(({ state, count }) => [state, count])),
+        newer: Number(row?.count ?? 0),
+        models: models.map(({ model }) => String(model)),
+      };
     },
     keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): void {
       const { engine, isSubmitting } = submissionOf(checkpoint);
       const changes = database.run(
-        "UPDATE generations SET checkpoint = ?, engine = ?, is_submitting = ? WHERE id = ? AND status = 'processing'",
-        ...[JSON.stringify(checkpoint), engine, Number(isSubmitting), id],
+        "UPDATE generations SET checkpoint = ?, engine = ?, is_submitting = ?, state = ? WHERE id = ? AND status = 'processing'",
+        ...[
+          JSON.stringify(checkpoint),
+          engine,
+          Number(isSubmitting),
+          stateOf({ status: "processing", checkpoint }),
+          id,
+        ],
       );
       if (changes === 0) throw new Error(`no generation ${id} that has not ended`);
+    },
+    remove(id: string, at: string): void {
+      database.run(
+        "UPDATE generations SET removed_at = ? WHERE id = ? AND status <> 'processing' AND removed_at IS NULL",
+        ...[at, id],
+      );
+    },
+    completedBefore({ before, limit }: EndedBefore): Pick<StoredGeneration, "id" | "media">[] {
+      const rows = database.all(
+        `SELECT id, result FROM generations WHERE status = 'completed' AND removed_at IS NULL AND completed_at < ?
+         ORDER BY completed_at LIMIT ?`,
+        ...[before, limit],
+      );
+      return rows.map(({ id, result }) => ({ id: String(id), media: JSON.parse(String(result)).media }));
+    },
+    forget({ before, limit }: EndedBefore): number {
+      const rows = database.all(
+        `SELECT number FROM generations WHERE status <> 'processing' AND completed_at < ?
+           AND (status = 'failed' OR removed_at IS NOT NULL)
+           AND NOT EXISTS (SELECT 1 FROM deliveries WHERE generation = generations.number AND next_at IS NOT NULL)
+         ORDER BY completed_at LIMIT ?`,
+        ...[before, limit],
+      );
+      const numbers = JSON.stringify(rows.map(({ number }) => number));
+      const these = "(SELECT value FROM json_each(?))";
+      const ofThese = `generation IN ${these}`;
+      database.run(`UPDATE ledger SET generation = NULL WHERE ${ofThese}`, numbers);
+      database.run(`DELETE FROM idempotency_keys WHERE ${ofThese}`, numbers);
+      const deliveries = `SELECT number FROM deliveries WHERE ${ofThese}`;
+      database.run(`DELETE FROM delivery_attempts WHERE delivery IN (${deliveries})`, numbers);
+      database.run(`DELETE FROM deliveries WHERE ${ofThese}`, numbers);
+      for (const table of ["images", "search"]) database.run(`DELETE FROM ${table} WHERE ${ofThese}`, numbers);
+      return database.run(`DELETE FROM generations WHERE number IN ${these}`, numbers);
     },
     /** Returns false, and changes nothing, when the generation had ended before, or cannot be cancelled so. Throws when there is no such generation. */
     end(id: string, end: GenerationEnd, cancelled?: Pick<Cancellation, "engine">): boolean {
       const { status, completed_at, error, error_code, media, cost, isRefunded } = end;
       const update =
-        "UPDATE generations SET status = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'";
+        "UPDATE generations SET status = ?, state = ?, completed_at = ?, result = ? WHERE id = ? AND status = 'processing'";
       const changes = database.run(
         cancelled ? `${update} AND NOT is_submitting AND engine IS ?` : update,
-        ...[status, completed_at, JSON.stringify({ error, error_code, media, cost }), id],
+        ...[status, status, completed_at, JSON.stringify({ error, error_code, media, cost }), id],
         ...(cancelled ? [cancelled.engine] : []),
       );
       // Throws for an unknown id.
       if (changes === 0) get(id);
+      if (changes > 0 && error !== null)
+        database.run(`UPDATE search SET text = text || ? WHERE generation = ${numberOf}`, searchText("", error), id);
       if (changes > 0 && isRefunded) ledger.refund(id);
       return changes > 0;
     },
   };
 }
 
+/** Goes from one model to the next by the index: DISTINCT would read every row. */
+const modelsOf = `
+  WITH RECURSIVE models (model) AS (
+    SELECT min(model) FROM generations
+    UNION ALL SELECT (SELECT min(model) FROM generations WHERE model > models.model) FROM models WHERE model IS NOT NULL
+  )
+  SELECT model FROM models WHERE model IS NOT NULL`;
+
+/** How far the generations before another one, or after it, are counted. */
+const maxCounted = 1_000;
+
+type Condition = [sql: string, value: string | readonly string[] | undefined];
+
+const matching = ({ state, model, text, account }: GenerationFilter): Condition[] => {
+  const words = searchWords(text);
+  const found = `number IN (SELECT generation FROM search WHERE ${words.map(() => "instr(text, ?)").join(" AND ")})`;
+  return [
+    ["state = ?", state],
+    ["model = ?", model],
+    ["account = ?", account],
+    [found, words.length === 0 ? undefined : words],
+  ];
+};
+const numberOf = "(SELECT number FROM generations WHERE id = ?)";
+const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`, id];
+const notAfter = (id: string | undefined): Condition => [`number <= ${numberOf}`, id];
+const newerThan = (id: string | undefined): Condition => [`number > ${numberOf}`, id];
+
 /** This program wrote the rows, so that their JSON is not checked again. Earlier versions had previews alone, and no extras. */
-function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
+function readRow({ asked, checkpoint, result, removed_at, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
   const ended: StoredResult = JSON.parse(String(result));
@@ -137,6 +244,7 @@ function readRow({ asked, checkpoint, result, ...row }: Row): StoredGeneration {
     callback_url,
     cost: null,
     ...ended,
+    ...removal(removed_at),
     checkpoint: JSON.parse(String(checkpoint)),
     request: {
       ...request,

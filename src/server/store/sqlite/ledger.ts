@@ -1,7 +1,25 @@
-import { refundOf } from "../needs.ts";
-import type { LedgerEntry, LedgerQuery, NewAccount, Revoked } from "../store.ts";
+import { hash } from "node:crypto";
+import { findLimit, hourBefore, type Use } from "../limits.ts";
+import { addedReason, refundOf, shownCharacters } from "../needs.ts";
+import { readSpending, spentBy } from "../spending.ts";
+import type {
+  AccountRecord,
+  AddedKey,
+  CreditChange,
+  CreditOutcome,
+  LedgerEntry,
+  LedgerQuery,
+  Limited,
+  Limits,
+  NewAccount,
+  Revoked,
+  Spending,
+  SpendingQuery,
+} from "../store.ts";
 import type { Database } from "./database.ts";
 import { where } from "./where.ts";
+
+const isoNow = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
 
 export type Ledger = ReturnType<typeof createLedger>;
 
@@ -15,10 +33,12 @@ export function createLedger(database: Database) {
     if (!row) throw new Error(`no account ${account}`);
     return Number(row.balance);
   };
+  const limitsOf = (account: string) =>
+    database.get("SELECT max_running, max_per_hour FROM accounts WHERE name = ?", account) as Limits | undefined;
   return {
     accountOf,
     balance,
-    addAccount({ name, keyHash, creditsOf = (had = 0) => had }: NewAccount): number {
+    addAccount({ name, keyHash, creditsOf = (had = 0) => had, isOnlyKey = false }: NewAccount): AddedKey {
       const isNew = database.run("INSERT INTO accounts (name) VALUES (?) ON CONFLICT DO NOTHING", name) > 0;
       database.run("INSERT INTO keys (hash, account) VALUES (?, ?) ON CONFLICT DO NOTHING", keyHash, name);
       const account = accountOf(keyHash);
@@ -26,13 +46,15 @@ export function createLedger(database: Database) {
       const had = balance(name);
       const credits = creditsOf(isNew ? undefined : had);
       // The database itself refuses an amount or a balance that is out of range.
-      const insert = "INSERT INTO ledger (account, amount, reason) VALUES (?, ?, 'set by the service''s owner')";
+      const insert = `INSERT INTO ledger (account, amount, reason, at)
+        VALUES (?, ?, 'set by the service''s owner', ${isoNow})`;
       if (credits !== had) database.run(insert, name, credits - had);
-      return credits;
+      const remove = "DELETE FROM keys WHERE account = ? AND hash <> ?";
+      return { credits, removed: isOnlyKey ? database.run(remove, name, keyHash) : 0 };
     },
     removeKeys(keys: Revoked): number {
       if ("keyHash" in keys) return database.run("DELETE FROM keys WHERE hash = ?", keys.keyHash);
-      return database.run("DELETE FROM keys WHERE account = ? AND hash <> ?", keys.account, keys.except ?? "");
+      return database.run("DELETE FROM keys WHERE account = ?", keys.account);
     },
     /** Pays for a generation, by its id. The database refuses to do so twice. */
     debit(account: string, cost: number, generation: string): void {
@@ -54,21 +76,77 @@ export function createLedger(database: Database) {
       const insert = "INSERT INTO ledger (account, amount, reason, generation) VALUES (?, ?, 'refund', ?)";
       if (amount > 0) database.run(insert, account, amount, paid?.number ?? null);
     },
-    list({ before, limit, generation }: LedgerQuery): LedgerEntry[] {
+    list({ before, limit, generation, account }: LedgerQuery): LedgerEntry[] {
       const { condition, values } = where([
+        ["ledger.account = ?", account],
         ["ledger.number < ?", before],
         ["ledger.generation = (SELECT number FROM generations WHERE id = ?)", generation],
       ]);
       return database.all(
-        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, created_at
+        `SELECT ledger.number, ledger.account, amount, reason, generations.id AS generation, result ->> '$.cost' AS cost,
+           coalesce(ledger.at, CASE reason WHEN 'refund' THEN completed_at ELSE created_at END) AS at,
+           substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt
          FROM ledger LEFT JOIN generations ON generations.number = ledger.generation
          ${condition} ORDER BY ledger.number DESC LIMIT ?`,
         ...[...values, limit],
       ) as LedgerEntry[];
     },
-    balances(): { account: string; credits: number }[] {
-      const rows = database.all("SELECT name, balance FROM accounts ORDER BY name");
-      return rows.map(({ name, balance }) => ({ account: String(name), credits: Number(balance) }));
+    spending({ account, limit }: SpendingQuery): Spending {
+      const { condition, values } = where([["account = ?", account]]);
+      // The index has the models: without it, that of each row is read out of its request.
+      const rows = database.all(
+        `WITH spent AS MATERIALIZED (
+           SELECT substr(created_at, 1, 10) AS day, model, count(*) AS generations, sum(result ->> '$.cost') AS usd,
+             sum((SELECT -sum(amount) FROM ledger WHERE generation = generations.number)) AS credits
+           FROM generations INDEXED BY generations_by_model ${condition} GROUP BY 1, 2
+         )
+         ${spentBy("day", { order: "key", limit })} UNION ALL ${spentBy("model", { order: "credits", limit })}`,
+        ...values,
+      );
+      return readSpending(rows);
+    },
+    accounts(): AccountRecord[] {
+      return database.all(
+        `SELECT name AS account, balance AS credits, count(hash) AS keys, max_running, max_per_hour
+         FROM accounts LEFT JOIN keys ON account = name GROUP BY name ORDER BY name`,
+      ) as AccountRecord[];
+    },
+    addCredits({ account, amount, key }: CreditChange): CreditOutcome {
+      const row = database.get("SELECT balance FROM accounts WHERE name = ?", account);
+      if (!row) return { kind: "no account" };
+      const had = Number(row.balance);
+      const find = "SELECT amount FROM ledger WHERE account = ? AND key_hash = ?";
+      const known = database.get(find, account, hash("sha256", key));
+      if (known && known.amount !== amount) return { kind: "key reused" };
+      if (known) return { kind: "added", credits: had, replayed: true };
+      const credits = had + amount;
+      if (credits < 0 || !Number.isSafeInteger(credits)) return { kind: "out of range", credits: had };
+      const insert = `INSERT INTO ledger (account, amount, reason, key_hash, at) VALUES (?, ?, ?, ?, ${isoNow})`;
+      database.run(insert, account, amount, addedReason, hash("sha256", key));
+      return { kind: "added", credits, replayed: false };
+    },
+    setLimits(account: string, limits: Partial<Limits>): Limits | undefined {
+      const had = limitsOf(account);
+      if (!had) return undefined;
+      const { max_running, max_per_hour } = { ...had, ...limits };
+      const update = "UPDATE accounts SET max_running = ?, max_per_hour = ? WHERE name = ?";
+      database.run(update, max_running, max_per_hour, account);
+      return { max_running, max_per_hour };
+    },
+    /** What refuses a start of the account that is made at this time (ISO 8601). As many rows are read as a limit allows. */
+    findLimit(account: string, at: string): Limited | undefined {
+      const limits = limitsOf(account);
+      if (!limits) return undefined;
+      const { max_running, max_per_hour } = limits;
+      if (max_running === null && max_per_hour === null) return undefined;
+      const use = database.get(
+        `SELECT
+           (SELECT count(*) FROM (SELECT 1 FROM generations WHERE account = ?1 AND status = 'processing' LIMIT ?2)) AS running,
+           (SELECT count(*) FROM (SELECT 1 FROM generations WHERE account = ?1 AND created_at > ?3 LIMIT ?4)) AS starts,
+           (SELECT min(created_at) FROM generations WHERE account = ?1 AND created_at > ?3) AS oldest_at`,
+        ...[account, max_running ?? 0, hourBefore(at), max_per_hour ?? 0],
+      );
+      return findLimit(limits, use as Use, at);
     },
   };
 }

@@ -112,6 +112,48 @@ const migrations: string[] = [
     PRIMARY KEY (generation, place)
   ) STRICT;
   `,
+  `
+  ALTER TABLE generations ADD COLUMN removed_at TEXT;
+  CREATE INDEX generations_by_account ON generations (account, number);
+  `,
+  `
+  ALTER TABLE accounts ADD COLUMN max_running INTEGER;
+  ALTER TABLE accounts ADD COLUMN max_per_hour INTEGER;
+  ALTER TABLE ledger ADD COLUMN key_hash TEXT;
+  CREATE UNIQUE INDEX ledger_keys ON ledger (account, key_hash) WHERE key_hash IS NOT NULL;
+  CREATE INDEX starts_by_account ON generations (account, created_at);
+  CREATE INDEX unfinished_by_account ON generations (account) WHERE status = 'processing';
+  CREATE INDEX waiting ON generations (model, is_fetched, account, number, images, is_real, id)
+    WHERE status = 'processing' AND engine IS NULL AND NOT is_submitting;
+  CREATE INDEX begun ON generations (number, engine, is_submitting, id)
+    WHERE status = 'processing' AND (engine IS NOT NULL OR is_submitting);
+  `,
+  `
+  CREATE INDEX kept ON generations (completed_at) WHERE status = 'completed' AND removed_at IS NULL;
+  CREATE INDEX ended ON generations (completed_at) WHERE status <> 'processing';
+  CREATE INDEX keys_by_generation ON idempotency_keys (generation);
+  DROP TRIGGER ledger_changed;
+  CREATE TRIGGER ledger_changed BEFORE UPDATE OF number, account, amount, reason ON ledger
+    BEGIN SELECT RAISE(ABORT, 'the ledger is only added to'); END;
+  CREATE TRIGGER ledger_paid BEFORE UPDATE OF generation ON ledger WHEN NEW.generation IS NOT NULL
+    BEGIN SELECT RAISE(ABORT, 'the ledger is only added to'); END;
+  `,
+  `
+  ALTER TABLE generations ADD COLUMN state TEXT NOT NULL DEFAULT 'queued';
+  UPDATE generations SET state = iif(status <> 'processing', status, iif(checkpoint = 'null', 'queued', 'running'));
+  DROP INDEX generations_by_status;
+  DROP INDEX generations_by_model;
+  CREATE INDEX generations_by_state ON generations (state, number);
+  CREATE INDEX generations_by_model ON generations (model, number);
+  CREATE INDEX queued ON generations (model, number) WHERE state = 'queued';
+  CREATE TABLE search (generation INTEGER PRIMARY KEY REFERENCES generations, text TEXT NOT NULL) STRICT;
+  INSERT INTO search (generation, text)
+    SELECT number, lower(concat_ws(char(10), asked ->> '$.request.prompt', id, model, result ->> '$.error')) FROM generations;
+  `,
+  `
+  ALTER TABLE delivery_attempts ADD COLUMN ms INTEGER;
+  ALTER TABLE ledger ADD COLUMN at TEXT;
+  `,
 ];
 
 /**

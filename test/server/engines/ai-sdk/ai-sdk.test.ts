@@ -75,13 +75,15 @@ describe.each(names)("%s", (packageName) => {
 
   test("starts a video once, keeps its operation, and saves what was made", async () => {
     const { make, fake, notes } = await start({ packageName });
-    const made = await make({ prompt: "a fox", extras: { seed: 7, guidance_scale: 3 } });
+    const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const made = await make({ prompt: "a fox", extras: { seed: 7, guidance_scale: 3 }, traceparent });
     expect(made).toMatchObject({ outcome: "made", video: Buffer.from(video) });
     expect(made.seconds).toBeGreaterThanOrEqual(60);
     expect(made.checkpoints).toEqual(["submitting", JSON.stringify(operation)]);
     expect(fake.creates).toMatchObject([
       { input: { prompt: "a fox", aspect_ratio: "16:9", seed: 7, guidance_scale: 3 } },
     ]);
+    expect(fake.creates[0]?.headers.get("traceparent")).toBe(traceparent);
     expect(notes).toEqual([]);
   });
 

@@ -5,14 +5,14 @@ import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "../../../clock.ts";
 import { createTestService, type ServiceOptions } from "../../service.ts";
 import { type Call, ioFetch, json, refusedConnection } from "./fakes/fake.ts";
-import { createTestEngine, type EngineOptions, engineUrl, fakes, kindIds } from "./run.ts";
+import { createTestEngine, engineUrl, fakes, kindIds } from "./run.ts";
 
 const minuteMs = 60_000;
 const stopping = ["vllm-omni", "tensorrt-llm"];
 const never = new AbortController().signal;
 
 /** An engine of a kind with a job that runs, and what deletes are answered in its server's place. */
-async function startJob(kind: NonNullable<EngineOptions["kind"]>, onDelete?: () => Response) {
+async function startJob(kind: keyof typeof fakes, onDelete?: () => Response) {
   const clock = createVirtualClock();
   const fault = ({ request }: Call) => (request.method === "DELETE" ? onDelete?.() : undefined);
   const fake = fakes[kind]({ now: clock.now, completeAfterMs: 10 * minuteMs, fault });

@@ -53,6 +53,7 @@ export type MakeOptions = {
   extras?: RenderRequest["extras"];
   unset?: RenderRequest["unset"];
   images?: ImageFile[];
+  traceparent?: string;
   resume?: RenderOptions["resume"];
   signal?: AbortSignal;
 };
@@ -91,7 +92,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
   let count = 0;
 
   async function make(made: MakeOptions = {}): Promise<Made> {
-    const { prompt = "a fox", extras = {}, unset = [], images = [], resume } = made;
+    const { prompt = "a fox", extras = {}, unset = [], images = [], resume, traceparent } = made;
     const { signal = new AbortController().signal } = made;
     const request = {
       prompt,
@@ -101,6 +102,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
       resolution: "720p" as const,
       unset,
       extras,
+      traceparent,
     };
     const file = join(folder, `${count++}.mp4`);
     const checkpoints: Made["checkpoints"] = [];

@@ -200,12 +200,19 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `DROP TABLE images; DROP INDEX planned; ALTER TABLE deliveries DROP COLUMN planned_at;
+    `DROP INDEX kept; DROP INDEX ended; DROP INDEX keys_by_generation; DROP TRIGGER ledger_paid;
+     DROP INDEX begun; DROP INDEX waiting; DROP INDEX unfinished_by_account; DROP INDEX starts_by_account;
+     DROP INDEX ledger_keys; ALTER TABLE ledger DROP COLUMN key_hash;
+     ALTER TABLE accounts DROP COLUMN max_running; ALTER TABLE accounts DROP COLUMN max_per_hour;
+     DROP INDEX generations_by_state; DROP INDEX generations_by_model; DROP INDEX queued; DROP TABLE search;
+     ALTER TABLE generations DROP COLUMN state;
+     DROP INDEX generations_by_account; ALTER TABLE generations DROP COLUMN removed_at;
+     ALTER TABLE delivery_attempts DROP COLUMN ms; ALTER TABLE ledger DROP COLUMN at;
+     DROP TABLE images; DROP INDEX planned; ALTER TABLE deliveries DROP COLUMN planned_at;
      DROP INDEX unfinished; CREATE INDEX unfinished ON generations (number) WHERE status = 'processing';
      DROP INDEX pending; CREATE INDEX pending ON deliveries (next_at) WHERE next_at IS NOT NULL;
      ${["images", "is_real", "is_fetched", "engine", "is_submitting"].map((name) => `ALTER TABLE generations DROP COLUMN ${name};`).join(" ")}
      ALTER TABLE deliveries DROP COLUMN host;
-     DROP INDEX generations_by_model; DROP INDEX generations_by_status;
      ALTER TABLE generations DROP COLUMN model; ALTER TABLE delivery_attempts DROP COLUMN reply;
      ALTER TABLE generations DROP COLUMN checkpoint;
      ALTER TABLE generations ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;

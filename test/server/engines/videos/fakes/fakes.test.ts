@@ -4,7 +4,6 @@ import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { createFetch } from "../../../../../src/client/http.ts";
-import { kinds } from "../../../../../src/server/engines/videos/kinds.ts";
 import { tinyMp4 } from "../../../../mp4.ts";
 import type { Fake, FakeOptions } from "./fake.ts";
 import { createLiteLlm } from "./litellm.ts";
@@ -70,7 +69,7 @@ async function start(fake: Fake, fields: Record<string, string> = {}, isJson = f
 
 const models: Record<string, string> = { litellm: "wan-2.5", openrouter: "alibaba/wan-2.6" };
 
-describe.each(kinds)("the fake of $title", ({ id: kind }) => {
+describe.each(Object.keys(lives) as (keyof typeof lives)[])("the fake of %s", (kind) => {
   const { create, created, polls, notReady, failed, unknown } = lives[kind];
   const fields: Record<string, string> = { ...(kind in models && { model: models[kind] }) };
   const isJson = kind === "openrouter";

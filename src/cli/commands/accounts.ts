@@ -1,0 +1,206 @@
+import { randomUUID } from "node:crypto";
+import type { CommandUnknownOpts } from "@commander-js/extra-typings";
+import type { Account, AccountLimits, Accounts, MadeKey } from "../../client/accounts.ts";
+import { usage, VidgenError } from "../../errors.ts";
+import { baseUrlOption, localOption, readNumber, withDetails } from "../command.ts";
+import type { Context } from "../context.ts";
+
+export function addAccounts(program: CommandUnknownOpts, context: Context): void {
+  const accounts = withDetails(
+    program
+      .command("accounts")
+      .helpCommand(false)
+      .summary("manage the accounts of your own vidgen serve")
+      .description(
+        "Lists and changes the accounts of a `vidgen serve`, with the key of its owner: that of the account `local`. Each account has credits, limits and keys of its own.",
+      ),
+    {
+      examples: [
+        "vidgen accounts",
+        "vidgen accounts create ci --credits 500",
+        "vidgen accounts limit ci --max-running 4 --max-per-hour none",
+      ],
+    },
+  );
+  for (const add of [addList, addCreate, addCredits, addLimit, addRotate, addRevoke]) add(accounts, context);
+}
+
+function addList(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("list", { isDefault: true })
+    .summary("list the accounts")
+    .description("Lists the accounts: name, credits, how many keys, how many at once, how many an hour.")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (options) => {
+      const { io, output } = context;
+      const found = await (await open(options, context)).list();
+      const width = io.stdout.isTTY ? (io.stdout.columns ?? 80) : undefined;
+      await output.result((await formatAccounts(found, width)).join("\n"), found);
+    });
+  withDetails(command, { examples: ["vidgen accounts", "vidgen accounts list --json"] });
+}
+
+function addCreate(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("create")
+    .summary("make an account and print its key")
+    .description("Makes an account, and prints its key, which is shown only this once. One that exists is not changed.")
+    .argument("<account>", "its name")
+    .option("--credits <number>", "how many it has (default: 1000)")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (name, options) => {
+      const { credits: typed } = options;
+      const most = Number.MAX_SAFE_INTEGER;
+      const credits = typed === undefined ? undefined : readNumber(typed, "--credits", { most });
+      await printKey(await (await open(options, context)).create(name, credits), context);
+    });
+  withDetails(command, { examples: ["vidgen accounts create ci --credits 500 > ci-key.txt"] });
+}
+
+function addCredits(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("credits")
+    .summary("add credits to an account")
+    .description(
+      "Adds credits to an account, or takes some away, and prints its balance. They are added once, however often the request is sent.",
+    )
+    .argument("<account>", "its name")
+    .argument("<amount>", "how many more; with a minus, how many fewer")
+    .option("--idempotency-key <text>", "names this change: with the same one again, nothing is changed")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (name, typed, options) => {
+      const amount = Number(typed);
+      if (!/^[+-]?\d+$/.test(typed) || amount === 0 || !Number.isSafeInteger(amount))
+        throw usage(`The amount must be a whole number such as 500 or -100, not "${typed}".`);
+      const key = options.idempotencyKey ?? randomUUID();
+      if (!/^[\x21-\x7e]{1,255}$/.test(key))
+        throw usage("--idempotency-key must have 1 to 255 characters of ASCII, without spaces.");
+      const changed = await (await open(options, context)).addCredits(name, amount, key);
+      await context.output.result(String(changed.credits), changed);
+      if (changed.replayed) context.output.note("This change was made before: nothing was changed now.");
+    });
+  withDetails(command, { examples: ["vidgen accounts credits ci 500", "vidgen accounts credits ci -100"] });
+}
+
+function addLimit(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("limit")
+    .summary("limit what an account may start")
+    .description(
+      "Limits what an account may start. A start above a limit is refused with HTTP 429, and nothing is charged.",
+    )
+    .argument("<account>", "its name")
+    .option("--max-running <number>", "how many may be unfinished at once; none for any number")
+    .option("--max-per-hour <number>", "how many it may start in an hour; none for any number")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (name, options) => {
+      const limits: AccountLimits = {};
+      if (options.maxRunning !== undefined) limits.max_running = readLimit(options.maxRunning, "--max-running");
+      if (options.maxPerHour !== undefined) limits.max_per_hour = readLimit(options.maxPerHour, "--max-per-hour");
+      if (Object.keys(limits).length === 0) throw usage("Give --max-running, --max-per-hour or both.");
+      const changed = await (await open(options, context)).setLimits(name, limits);
+      await context.output.result("", changed);
+      const { max_running, max_per_hour } = changed;
+      context.output.note(
+        `${name} may have ${max_running ?? "any number"} unfinished, and start ${max_per_hour ?? "any number"} an hour.`,
+      );
+    });
+  withDetails(command, { examples: ["vidgen accounts limit ci --max-running 4 --max-per-hour none"] });
+}
+
+function addRotate(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("rotate")
+    .summary("replace the keys of an account")
+    .description(
+      "Gives an account a new key in place of all that it had, and prints it. Its credits and generations stay.",
+    )
+    .argument("<account>", "its name")
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (name, options) => {
+      const made = await (await open(options, context)).rotate(name);
+      await printKey(made, context);
+      context.output.note(`${countKeys(made.revoked)} refused from now on, by other processes within 5 s.`);
+    });
+  withDetails(command, { examples: ["vidgen accounts rotate ci > ci-key.txt"] });
+}
+
+function addRevoke(accounts: CommandUnknownOpts, context: Context): void {
+  const command = accounts
+    .command("revoke")
+    .summary("make keys useless")
+    .description(
+      "Makes all keys of an account useless, or the one key that is read from stdin, and prints how many. Credits and generations stay.",
+    )
+    .argument("<account>", 'its name; "-" reads one key from stdin')
+    .addOption(localOption())
+    .addOption(baseUrlOption())
+    .action(async (typed, options) => {
+      const { output } = context;
+      if (/^vgs_[0-9a-f]{48}$/.test(typed))
+        throw usage("A key on the command line can be seen by others.", "vidgen accounts revoke - < key.txt");
+      const which = typed === "-" ? await readKey(context) : typed;
+      const { revoked } = await (await open(options, context)).revoke(which);
+      if (revoked === 0)
+        throw new VidgenError(
+          "rejected",
+          typed === "-" ? "No account has this key." : `No account ${typed} has a key.`,
+          {
+            hint: "`vidgen accounts` lists the accounts, and how many keys each has.",
+          },
+        );
+      await output.result(String(revoked), { revoked });
+      output.note(`${countKeys(revoked)} refused from now on, by other processes within 5 s.`);
+    });
+  withDetails(command, { examples: ["vidgen accounts revoke ci", "vidgen accounts revoke - < key.txt"] });
+}
+
+/** Resolves with the accounts of the service that the flags and settings name. */
+async function open(flags: { local?: true; baseUrl?: string }, { io, output, defer }: Context): Promise<Accounts> {
+  const { openServices } = await import("../services.ts");
+  const services = await openServices({ ...flags, output }, io);
+  defer(services.close);
+  const { client } = await services.open();
+  return client.accounts({ signal: io.signal });
+}
+
+async function readKey({ io, output }: Context): Promise<string> {
+  const { readStdin } = await import("../terminal/prompts.ts");
+  const { checkApiKey } = await import("../../client/credentials.ts");
+  const key = checkApiKey((await readStdin(io)).toString("utf8"), "The key on stdin");
+  output.hide(key);
+  return key;
+}
+
+async function printKey(made: MadeKey, { output }: Context): Promise<void> {
+  await output.result(made.api_key, made);
+  output.note(`The account ${made.account} has ${made.credits} credits. This key is shown only once.`);
+  if (made.webhook_secret !== null) output.note(`Its callbacks are signed with ${made.webhook_secret}`);
+}
+
+function readLimit(text: string, flag: string): number | null {
+  return text === "none" ? null : readNumber(text, flag, { least: 1, most: 1_000_000 });
+}
+
+function countKeys(count: number): string {
+  return count === 1 ? "One key is" : `${count} keys are`;
+}
+
+/** A tab between the columns for a script, and a table for a terminal. */
+async function formatAccounts(accounts: Account[], width: number | undefined): Promise<string[]> {
+  const rows = accounts.map(({ account, credits, keys, max_running, max_per_hour }) =>
+    [account, credits, keys, max_running ?? "-", max_per_hour ?? "-"].map(String),
+  );
+  if (width === undefined) return rows.map((row) => row.join("\t"));
+  const { formatTable } = await import("../terminal/table.ts");
+  const headers = ["ACCOUNT", "CREDITS", "KEYS", "AT ONCE", "AN HOUR"];
+  return formatTable(
+    headers.map((header, index) => ({ header, cells: rows.map((row) => row[index] ?? "") })),
+    width,
+  );
+}

@@ -1,0 +1,122 @@
+import * as z from "zod/mini";
+import { doctorHint, VidgenError } from "../errors.ts";
+import type { Api } from "./api.ts";
+import { type AskOptions, askPatiently } from "./ask.ts";
+import { type Reply, refusal } from "./reply.ts";
+import type { RetryIo } from "./retry.ts";
+
+const limit = z.nullable(z.number());
+const limits = { max_running: limit, max_per_hour: limit };
+const account = z.looseObject({ account: z.string(), credits: z.number(), keys: z.number(), ...limits });
+const madeKey = z.looseObject({
+  account: z.string(),
+  api_key: z.string(),
+  webhook_secret: z.nullable(z.string()),
+  credits: z.number(),
+});
+
+/** An account in its owner's list; a limit that is `null` is none. */
+export type Account = z.infer<typeof account>;
+/** An account with a key that is shown only once. */
+export type MadeKey = z.infer<typeof madeKey>;
+/** How many may be unfinished at once and started in an hour; `null` for any number. */
+export type AccountLimits = { max_running?: number | null; max_per_hour?: number | null };
+
+/**
+ * What the owner of a `vidgen serve` may do with its accounts; the interface has none. Each rejects with `auth` for the key of another account,
+ * `rejected` when the service refuses it, and `network` when no answer came.
+ */
+export type Accounts = {
+  list(): Promise<Account[]>;
+  /** Makes an account; is sent once, since its key is in this reply alone. */
+  create(name: string, credits: number | undefined): Promise<MadeKey>;
+  /** Adds credits, once for a `key`. */
+  addCredits(name: string, amount: number, key: string): Promise<{ credits: number; replayed: boolean }>;
+  setLimits(name: string, limits: AccountLimits): Promise<Required<AccountLimits>>;
+  /** Gives it a new key in place of all that it had. */
+  rotate(name: string): Promise<MadeKey & { revoked: number }>;
+  /** Ends a key, or all of an account. */
+  revoke(keyOrName: string): Promise<{ revoked: number }>;
+};
+
+type Asking<Result> = {
+  body?: object;
+  schema: z.ZodMiniType<Result>;
+  /** The Idempotency-Key. */
+  key?: string;
+  patienceMs?: number;
+  /** What may have happened all the same, and what to type then. */
+  doubt?: { message: string; hint: string };
+};
+
+/** Returns the accounts of the service at `api`. */
+export function createAccounts(api: Api, options: Pick<AskOptions, "signal">, clock: RetryIo): Accounts {
+  const ask = async <Result>(path: string, { body, schema, key, patienceMs, doubt }: Asking<Result>) => {
+    const send = (signal: AbortSignal) => api.accounts(path, { body, key, signal });
+    const how = { ...options, baseUrl: api.baseUrl, ...(patienceMs !== undefined && { patienceMs }) };
+    const { reply, failure } = await askPatiently(send, how, clock);
+    if (failure !== undefined) throw noAnswer(failure, reply, doubt);
+    if (reply.status >= 300) throw refused(reply);
+    const read = schema.safeParse(reply.json);
+    if (!read.success) throw notServed(reply);
+    return read.data;
+  };
+  return {
+    list: async () => (await ask("", { schema: z.looseObject({ accounts: z.array(account) }) })).accounts,
+    create: (name, credits) =>
+      ask("", {
+        body: { name, credits, new: true },
+        schema: madeKey,
+        patienceMs: 0,
+        doubt: {
+          message: "The account may have been made all the same",
+          hint: `\`vidgen accounts list\` tells; \`vidgen accounts rotate ${name}\` gives it a new key.`,
+        },
+      }),
+    addCredits: (name, amount, key) =>
+      ask("/credits", {
+        body: { account: name, amount },
+        schema: z.looseObject({ credits: z.number(), replayed: z.boolean() }),
+        key,
+        doubt: {
+          message: "The credits may have been changed all the same",
+          hint: `\`vidgen accounts credits ${name} ${amount} --idempotency-key ${key}\` changes them once, whether or not they were.`,
+        },
+      }),
+    setLimits: (name, limits) =>
+      ask("/limits", {
+        body: { account: name, ...limits },
+        schema: z.looseObject({ max_running: limit, max_per_hour: limit }),
+      }),
+    rotate: (name) =>
+      ask("/rotate", {
+        body: { account: name },
+        schema: z.extend(madeKey, { revoked: z.number() }),
+        doubt: {
+          message: "The keys of the account may have been replaced all the same",
+          hint: `\`vidgen accounts rotate ${name}\` again gives it a new one.`,
+        },
+      }),
+    revoke: (revoke) => ask("/revoke", { body: { revoke }, schema: z.looseObject({ revoked: z.number() }) }),
+  };
+}
+
+function noAnswer(failure: string, reply: Reply | undefined, doubt: Asking<unknown>["doubt"]): VidgenError {
+  const message = `No usable response from the service: ${failure}.${doubt ? ` ${doubt.message}.` : ""}`;
+  return new VidgenError("network", message, { httpStatus: reply?.status, hint: doubt?.hint ?? doctorHint });
+}
+
+function refused(reply: Reply): VidgenError {
+  const error = refusal(reply);
+  if (error.code === "auth")
+    return error.with({ hint: "Accounts are for the owner of the service: use the key of its account `local`." });
+  return reply.json === undefined || reply.status === 405 ? notServed(reply) : error;
+}
+
+/** Another service may answer anything here. */
+function notServed({ status }: Reply): VidgenError {
+  return new VidgenError("rejected", "This service has no accounts to manage: only `vidgen serve` has.", {
+    httpStatus: status,
+    hint: "`vidgen accounts --local` is for the service on this machine.",
+  });
+}

@@ -1,0 +1,41 @@
+import { isSecret, readCallback } from "../cli/listen/callback.ts";
+import { parseJson } from "../client/json.ts";
+import { asGeneration } from "../client/schema.ts";
+import { usage, VidgenError } from "../errors.ts";
+import { type Generation, toGeneration } from "./results.ts";
+
+/** A callback whose signature is good; `webhookId` is the same each time that it is sent. */
+export type CallbackEvent = Generation & { webhookId: string };
+
+/** A request as a server has it: the web's own, or one of Node whose body was read. */
+export type CallbackRequest =
+  | Request
+  | { headers: Readonly<Record<string, string | string[] | undefined>>; body: string | Uint8Array };
+
+/**
+ * Reads a callback (interface section 6), whose signature and age, at most 5 minutes, `secret` checks as in Standard Webhooks. Asks nobody and
+ * costs nothing. Rejects with `auth` when the signature is not good, `rejected` when the body is no callback, and `usage` for a bad secret.
+ */
+export async function verifyCallback(request: CallbackRequest, secret: string): Promise<CallbackEvent> {
+  if (typeof secret !== "string" || !isSecret(secret))
+    throw usage("The secret must be base64, with or without whsec_.");
+  const { headers } = request;
+  const body = request instanceof Request ? new Uint8Array(await request.arrayBuffer()) : request.body;
+  const found = readCallback(
+    {
+      method: "POST",
+      headers: headers instanceof Headers ? Object.fromEntries(headers) : lowerCase(headers),
+      body: Buffer.from(body as string),
+    },
+    secret,
+  );
+  if ("fault" in found)
+    throw new VidgenError(found.httpStatus === 401 ? "auth" : "rejected", `Not a callback: ${found.fault}.`);
+  const generation = asGeneration(parseJson(found.body));
+  if (!generation) throw new VidgenError("rejected", "Not a callback: it has no id or no status.");
+  return { ...toGeneration(generation), webhookId: String(found.webhookId) };
+}
+
+function lowerCase(headers: Readonly<Record<string, string | string[] | undefined>>) {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+}

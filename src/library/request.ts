@@ -1,0 +1,70 @@
+import { readImages } from "../client/images.ts";
+import { parseJson } from "../client/json.ts";
+import { checkModel, type KnownModel } from "../client/models.ts";
+import { findFaults, toRequest } from "../client/request.ts";
+import { checkPrompt, type StartRequest } from "../client/schema.ts";
+import { usage, VidgenError } from "../errors.ts";
+
+/** What a video is to show (interface 4.1). */
+export type GenerationRequest = {
+  prompt: string;
+  model: KnownModel | (string & {});
+  /** Such as "16:9". */
+  aspectRatio?: string | undefined;
+  /** In seconds. */
+  duration?: number | undefined;
+  /** Such as "720p". */
+  resolution?: string | undefined;
+  /** Addresses, paths of PNG, JPEG or WebP files, or the bytes of such a file. */
+  images?: readonly (string | URL | Uint8Array)[] | undefined;
+  /** The service POSTs the result there. */
+  callbackUrl?: string | undefined;
+  /** Any other field of the body, by its name there. */
+  extra?: Readonly<Record<string, unknown>> | undefined;
+};
+
+/** The names of a request's fields, and what they are called on the wire. */
+const texts = {
+  prompt: "prompt",
+  model: "model",
+  aspectRatio: "aspectRatio",
+  duration: "duration",
+  resolution: "resolution",
+  callbackUrl: "callback_url",
+} as const;
+
+/** The body that is sent, a copy: the caller may change the object while the journal is written. Throws `usage`. */
+export async function readRequest(request: GenerationRequest, onNote: (text: string) => void): Promise<StartRequest> {
+  if (typeof request !== "object" || request === null)
+    throw usage("The request must be an object with a prompt and a model.");
+  const { images = [], extra = {}, ...given } = request;
+  const values: Record<string, string> = {};
+  for (const [name, value] of Object.entries(given)) {
+    if (!Object.hasOwn(texts, name))
+      throw usage(`There is no field ${name}; what else the service takes goes into extra.`);
+    if (value === undefined) continue;
+    if (typeof value !== (name === "duration" ? "number" : "string"))
+      throw usage(`${name} must be ${name === "duration" ? "a number" : "text"}.`);
+    values[texts[name as keyof typeof texts]] = String(value);
+  }
+  const { prompt, model, ...rest } = values;
+  if (prompt === undefined || model === undefined)
+    throw usage("The request must be an object with a prompt and a model.");
+  const sources = images.map((image) => (image instanceof URL ? image.href : image));
+  const fields = {
+    texts: { ...rest, prompt: checkPrompt(prompt), model: checkModel(model) },
+    // Only their number matters here.
+    images: sources.map(() => ""),
+    extra: copyExtra(extra),
+  };
+  for (const { field, text } of findFaults(fields)) throw usage(`${field} ${text}.`);
+  return toRequest({ ...fields, images: await readImages(sources, { onNote }) });
+}
+
+function copyExtra(extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  try {
+    return parseJson(JSON.stringify(extra)) as Record<string, unknown>;
+  } catch (cause) {
+    throw new VidgenError("usage", "The request cannot be converted to JSON.", { cause });
+  }
+}

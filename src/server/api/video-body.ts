@@ -1,0 +1,124 @@
+import * as z from "zod";
+import { readSize, roundedSize, sizeText } from "../engines/frame-size.ts";
+import { sizeOf } from "../engines/videos/kinds.ts";
+import { pictureFormat } from "../jobs/picture.ts";
+import type { StoredGeneration } from "../store/store.ts";
+import { cancelledError } from "./cancel.ts";
+import { type ApiContext, bodyType, type JsonBody, parseJson, refuse } from "./message.ts";
+import { type FieldNames, parse, readObject } from "./start-body.ts";
+
+const formType = "multipart/form-data";
+
+/** What the body of a create may be. */
+export const videoTypes = ["application/json", formType];
+
+/** What `/v1/videos` calls the fields of the interface. */
+export const videoNames: FieldNames = {
+  duration: "seconds",
+  aspectRatio: "size",
+  resolution: "size",
+  imageUrl: "input_reference",
+  imageUrls: "input_reference",
+};
+
+const image = z.union([z.string(), z.object({ image_url: z.string() }).transform(({ image_url }) => image_url)]);
+const images = z.preprocess(
+  readObject,
+  z.union([image.transform((one) => [one]), z.array(image)], {
+    error: 'must be an image file, an address or {"image_url": "<address>"}, or a list of them',
+  }),
+);
+
+/** The fields that the interface calls otherwise; the others are the same, and are checked as they are there. */
+export const createSchema = z.looseObject({
+  size: z
+    .string()
+    .transform(readSize)
+    .refine((read) => read !== undefined, 'must be such as "1280x720", with a shorter side of 480, 720 or 1080')
+    .optional(),
+  seconds: z.unknown().optional(),
+  input_reference: images.optional(),
+  // As vLLM-Omni and TensorRT-LLM call it.
+  image_reference: images.optional(),
+});
+
+/** Returns the fields of a create, JSON or multipart, by the interface's names. Throws a refusal when it cannot be read. */
+export async function readVideoStart(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
+  const { json: body, text } = bodyType(c.req) === formType ? await readForm(c, bytes) : parseJson(c, bytes);
+  const { size, seconds: duration, input_reference, image_reference, ...same } = parse(createSchema, body);
+  const imageUrls = [...(input_reference ?? []), ...(image_reference ?? [])];
+  const json = {
+    ...same,
+    ...size,
+    ...(duration !== undefined && { duration }),
+    ...(imageUrls.length > 0 && { imageUrls }),
+  };
+  return { json, text };
+}
+
+/** The parser takes seconds for a large form of many small parts, in which nothing else is answered. */
+const maxParts = 1_000;
+
+async function readForm(c: ApiContext, bytes: Uint8Array): Promise<JsonBody> {
+  // Each part begins with these characters; there are hardly any in a picture.
+  if (countUpTo(maxParts, "\r\n--", Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)) === maxParts)
+    throw refuse(400, "invalid_form", `the form has ${maxParts} parts or more`);
+  const headers = { "Content-Type": c.req.header("Content-Type") ?? "" };
+  const form = await new Response(bytes, { headers }).formData().catch(() => {
+    throw refuse(400, "invalid_form", `the body is not ${formType} as its Content-Type says`);
+  });
+  const fields = new Map<string, unknown[]>();
+  for (const [sent, value] of form) {
+    // Clients write `{"input_reference": {"image_url": ...}}` so.
+    const name = sent.replace(/\[(image_url)?\]$/, "");
+    const read = typeof value === "string" ? value : await readFile(name, value);
+    fields.set(name, [...(fields.get(name) ?? []), read]);
+  }
+  const json = Object.fromEntries(Array.from(fields, ([name, all]) => [name, all.length === 1 ? all[0] : all]));
+  // Each try has another boundary.
+  return { json, text: JSON.stringify(json) };
+}
+
+function countUpTo(most: number, text: string, bytes: Buffer): number {
+  let count = 0;
+  for (let at = bytes.indexOf(text); at !== -1 && count < most; at = bytes.indexOf(text, at + text.length)) count++;
+  return count;
+}
+
+/** Returns a file as a `data:` address. Throws a refusal when it is no picture, or its field takes none. */
+async function readFile(name: string, file: File): Promise<string> {
+  if (!["input_reference", "image_reference"].includes(name))
+    throw refuse(400, "invalid_form", "only input_reference may be a file");
+  const bytes = Buffer.from(await file.arrayBuffer());
+  const format = pictureFormat(bytes);
+  if (!format) throw refuse(400, `invalid_${name}`, `${name} must be a PNG, JPEG or WebP`);
+  return `data:image/${format};base64,${bytes.toString("base64")}`;
+}
+
+/** The job of `/v1/videos` that a generation is. `percent` is how much of it is made, where that is known. */
+export function videoBody(generation: StoredGeneration, percent: number | undefined) {
+  const { id, status, request, created_at, completed_at, checkpoint, error, error_code, cost } = generation;
+  const { model, prompt, duration } = request;
+  const running = checkpoint !== null || percent !== undefined ? "in_progress" : "queued";
+  return {
+    id,
+    object: "video",
+    status: status === "processing" ? running : status,
+    progress: status === "completed" ? 100 : Math.floor(percent ?? 0),
+    model,
+    prompt,
+    seconds: String(duration),
+    // Models that are real make sizes of their own steps.
+    size: request.isReal ? sizeOf(request) : sizeText(roundedSize(request, 2)),
+    created_at: unixSeconds(created_at),
+    completed_at: completed_at === null ? null : unixSeconds(completed_at),
+    expires_at: null,
+    error:
+      error === null ? null : { code: error_code ?? (error === cancelledError ? error : "failed"), message: error },
+    ...(cost !== null && { usage: { cost } }),
+  };
+}
+
+function unixSeconds(time: string): number {
+  return Math.floor(Date.parse(time) / 1_000);
+}

@@ -1,0 +1,73 @@
+import { randomBytes } from "node:crypto";
+import { access, type FileHandle, link, open, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Readable } from "node:stream";
+import type { Io } from "../io.ts";
+import { acquireFolder, readAnnouncement } from "./announcement.ts";
+import { type ApiContext, refuse, streamResponse } from "./api/message.ts";
+import { openStore } from "./store/sqlite/sqlite-store.ts";
+import type { Store } from "./store/store.ts";
+import { syncFolder } from "./store/sync.ts";
+
+/** POST /backup: a consistent copy of the embedded database, for the service's owner. */
+export function createBackupRoute({ backup }: Pick<Store, "backup">): (c: ApiContext) => Promise<Response> {
+  return async (c) => {
+    if (!backup) throw refuse(409, "not_embedded", "this service has a database of its own: use pg_dump");
+    const { size, body } = await backup();
+    const headers = { "Content-Type": "application/vnd.sqlite3", "Content-Length": String(size) };
+    return streamResponse(Readable.from(body), { status: 200, headers }, c.env.outgoing);
+  };
+}
+
+/**
+ * Saves a copy of the database of a folder's service as a new file that only this user can read: through the process that runs it, else directly.
+ * Resolves with its size in bytes. Rejects with the system's error, EEXIST when there is such a file, or with one made for people.
+ */
+export async function saveBackup(folder: string, file: string, io: Io): Promise<{ size: number }> {
+  await access(join(folder, "service.db"));
+  const temporary = join(dirname(file), `.vidgen-${randomBytes(4).toString("hex")}.part`);
+  try {
+    const saved = await open(temporary, "wx", 0o600);
+    const size = await copyDatabase(folder, saved, io).finally(() => saved.close());
+    // Never over a file that exists.
+    await link(temporary, file);
+    await syncFolder(dirname(file));
+    return { size };
+  } finally {
+    await rm(temporary, { force: true });
+  }
+}
+
+/** Resolves with the number of bytes once they are durable. */
+async function copyDatabase(folder: string, saved: FileHandle, io: Io): Promise<number> {
+  const acquired = await acquireFolder(folder, io);
+  if (acquired.kind === "held") return copyRunning(folder, saved, io);
+  try {
+    const store = await openStore(join(folder, "service.db"));
+    try {
+      const copy = await store.backup?.();
+      return await write(saved, copy?.body ?? []);
+    } finally {
+      await store.close();
+    }
+  } finally {
+    await acquired.lease.release();
+  }
+}
+
+async function copyRunning(folder: string, saved: FileHandle, { fetch, signal }: Io): Promise<number> {
+  const { base_url, api_key } = (await readAnnouncement(folder)) ?? {};
+  if (base_url === undefined) throw new Error("the running service does not respond yet; try again");
+  const headers = { Authorization: `Bearer ${api_key}` };
+  const reply = await fetch(`${base_url}/backup`, { method: "POST", headers, signal });
+  if (reply.status !== 200 || !reply.body) throw new Error(`the running service refused: HTTP ${reply.status}`);
+  const size = await write(saved, reply.body);
+  if (String(size) !== reply.headers.get("Content-Length")) throw new Error("the running service broke off");
+  return size;
+}
+
+async function write(saved: FileHandle, bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<number> {
+  for await (const chunk of bytes) await saved.writeFile(chunk);
+  await saved.sync();
+  return (await saved.stat()).size;
+}

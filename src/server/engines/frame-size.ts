@@ -1,0 +1,39 @@
+import type { RenderRequest, Resolution } from "./engine.ts";
+
+/** Pixels. */
+export type FrameSize = { width: number; height: number };
+
+type Shape = Pick<RenderRequest, "aspectRatio" | "resolution">;
+
+const shorterSidePx: Record<Resolution, number> = { "480p": 480, "720p": 720, "1080p": 1080 };
+
+/**
+ * Returns the size of a frame, whose longer side is a multiple of `blockPx`. The resolution names the shorter side; the longer one follows from
+ * the ratio, such as "16:9" or "2.39:1", which the API has checked.
+ */
+export function roundedSize({ aspectRatio, resolution }: Shape, blockPx: number): FrameSize {
+  const [across = 1, down = 1] = aspectRatio.split(":").map(Number);
+  const ratio = across / down;
+  const shorter = shorterSidePx[resolution];
+  const longer = blockPx * Math.round((shorter * Math.max(ratio, 1 / ratio)) / blockPx);
+  return ratio >= 1 ? { width: longer, height: shorter } : { width: shorter, height: longer };
+}
+
+/** Such as "1280x720". */
+export function sizeText({ width, height }: FrameSize): string {
+  return `${width}x${height}`;
+}
+
+/** Reads a size such as "1280x720"; `undefined` when it is none, or its shorter side is that of no resolution. */
+export function readSize(text: string): Shape | undefined {
+  const [, width, height] = /^(\d{3,4})x(\d{3,4})$/.exec(text) ?? [];
+  const shorter = Math.min(Number(width), Number(height));
+  const resolution = (Object.keys(shorterSidePx) as Resolution[]).find((each) => shorterSidePx[each] === shorter);
+  if (resolution === undefined) return undefined;
+  const divisor = findDivisor(Number(width), Number(height));
+  return { resolution, aspectRatio: `${Number(width) / divisor}:${Number(height) / divisor}` };
+}
+
+function findDivisor(a: number, b: number): number {
+  return b === 0 ? a : findDivisor(b, a % b);
+}

@@ -1,0 +1,39 @@
+import { type RequestEvent, withoutQuery } from "./api/log.ts";
+import { addressOf, type DeliveryEvent } from "./callbacks/delivery.ts";
+import type { Ended } from "./jobs/end.ts";
+
+/**
+ * Returns what writes each event as one document, for programs. None has a prompt, a body or the query of an address; `undefined` is left out.
+ */
+export function createJsonLog(write: (document: object) => void, { date }: { date(): Date }) {
+  const tell = (event: string, fields: object) => write({ time: date().toISOString(), event, ...fields });
+  return {
+    tell,
+    onNote: (message: string) => tell("note", { message }),
+    onRequest({ requestId, path, ms, ...event }: RequestEvent) {
+      const { account, id, model, method, status, traceparent } = event;
+      const about = { request_id: requestId, account, id, model, traceparent };
+      tell("request", { ...about, method, path: withoutQuery(path), status, ms: Math.round(ms) });
+    },
+    onEnd({ generation, reason }: Ended) {
+      const { id, account, request, status, created_at, completed_at, error, cost } = generation;
+      const { model, traceparent } = request;
+      const ms = Date.parse(completed_at ?? created_at) - Date.parse(created_at);
+      tell("ended", {
+        account,
+        id,
+        model,
+        traceparent,
+        status,
+        reason,
+        error: error ?? undefined,
+        cost: cost ?? undefined,
+        ms,
+      });
+    },
+    onDelivery({ account, generation: id, traceparent, url, attempt, outcome, isDelivered, nextMs }: DeliveryEvent) {
+      const about = { account, id, traceparent, url: addressOf(url), attempt, outcome };
+      tell("callback", { ...about, delivered: isDelivered, next_ms: nextMs });
+    },
+  };
+}

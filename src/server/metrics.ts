@@ -1,0 +1,154 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Clock } from "../io.ts";
+import { createCheck } from "./api/health.ts";
+import { type DeliveryEvent, isGivenUp } from "./callbacks/delivery.ts";
+import type { Engine } from "./engines/engine.ts";
+import { type Created, creates } from "./jobs/breaker.ts";
+import { type Ended, type FailureReason, failureReasons } from "./jobs/end.ts";
+import type { Queue } from "./jobs/queue.ts";
+import type { Store, StoredGeneration } from "./store/store.ts";
+
+export type MetricsOptions = {
+  store: Pick<Store, "pendingCallbacks" | "ledger">;
+  queue: Pick<Queue, "waiting" | "outageOf">;
+  engines: readonly Engine[];
+  clock: Pick<Clock, "now" | "date" | "limit">;
+};
+
+/** What the service counts. Labels are models, engines and the words of this file, so that their number stays small. */
+export type Metrics = {
+  onStart(generation: StoredGeneration, cost: number): void;
+  onEnd(ended: Ended): void;
+  onCreate(engine: Engine, created: Created): void;
+  onDelivery(event: DeliveryEvent): void;
+  /** What this process has counted since it began of each engine's creates, and of failures by model and reason. */
+  counts(): Promise<Counts>;
+  /** Returns all figures in the text format of Prometheus, with its media type. */
+  read(): Promise<{ text: string; contentType: string }>;
+};
+
+export type Counts = {
+  creates: { engine: string; outcome: Created; count: number }[];
+  failures: { model: string; reason: FailureReason; count: number }[];
+};
+
+/** From a preview's seconds to the hours for which an engine may be waited for. */
+const secondsBuckets = [1, 5, 15, 30, 60, 120, 300, 600, 1_200, 3_600, 14_400, 86_400];
+
+/** These gauges of prom-client have the ending of a counter, which promtool refuses. */
+const misnamed = ["nodejs_active_handles_total", "nodejs_active_requests_total", "nodejs_active_resources_total"];
+
+const ofProcess = "by this process since it began";
+const ofDatabase = "in the database, the same from each of its processes";
+
+export function createMetrics({ store, queue, engines, clock }: MetricsOptions): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
+  const count = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Counter({ name, help: `${help}, ${ofProcess}.`, labelNames, registers });
+  const show = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Gauge({ name, help: `${help}.`, labelNames, registers });
+
+  const starts = count("vidgen_starts_total", "Generations started", "model");
+  const charged = count("vidgen_credits_charged_total", "Credits taken for starts");
+  const returned = count("vidgen_credits_returned_total", "Credits given back for generations that failed");
+  const submitted = count(
+    "vidgen_engine_creates_total",
+    "Creates sent to engines, by what came of them",
+    "engine",
+    "outcome",
+  );
+  const failures = count("vidgen_generation_failures_total", "Generations that failed, by reason", "model", "reason");
+  const attempts = count("vidgen_callback_attempts_total", "Attempts to deliver callbacks, by outcome", "outcome");
+  const seconds = new Histogram({
+    name: "vidgen_generation_duration_seconds",
+    help: `Time from start to end of generations that were ended ${ofProcess}.`,
+    labelNames: ["model", "status"],
+    buckets: secondsBuckets,
+    registers,
+  });
+  const up = show("vidgen_engine_up", "Whether this process can use an engine for a model now", "engine", "model");
+  const isThere = show("vidgen_database_up", "Whether this process could read what waits in the database");
+  const length = show("vidgen_queue_length", `Generations that nobody makes yet, ${ofDatabase}`, "model");
+  const age = show("vidgen_queue_oldest_age_seconds", `Age of the oldest one of them, ${ofDatabase}`, "model");
+  const pending = show("vidgen_callbacks_waiting", `Callbacks that are to be delivered, ${ofDatabase}`);
+
+  const used = engines.filter(({ concurrency }) => concurrency > 0);
+  const models = [...new Set(engines.flatMap((engine) => engine.models))];
+  // From zero on, so that the first one counts as a rise.
+  for (const model of models) {
+    starts.inc({ model }, 0);
+    for (const reason of failureReasons) failures.inc({ model, reason }, 0);
+  }
+  for (const { name: engine } of used) for (const outcome of creates) submitted.inc({ engine, outcome }, 0);
+  for (const outcome of ["delivered", "failed", "given_up"]) attempts.inc({ outcome }, 0);
+  const checks = used.map((engine) => ({ engine, isUsable: createCheck(5_000, clock, engine.check) }));
+
+  const readEngines = async () => {
+    const isUp = await Promise.all(checks.map(({ isUsable }) => isUsable()));
+    for (const [index, { engine }] of checks.entries())
+      for (const model of engine.models)
+        up.set({ engine: engine.name, model }, Number(isUp[index] && queue.outageOf(engine) === undefined));
+  };
+  const readDatabase = async () => {
+    const [waiting, callbacks] = await Promise.all([queue.waiting(), store.pendingCallbacks()]);
+    length.reset();
+    age.reset();
+    const ages: Record<string, number> = Object.fromEntries(models.map((model) => [model, 0]));
+    for (const model of models) length.set({ model }, 0);
+    const now = clock.date().getTime();
+    for (const { model, count, oldest_at } of waiting) {
+      length.inc({ model }, count);
+      ages[model] = Math.max(ages[model] ?? 0, (now - Date.parse(oldest_at)) / 1_000);
+    }
+    for (const [model, oldest] of Object.entries(ages)) age.set({ model }, oldest);
+    pending.set(callbacks);
+  };
+  /** What was read before an outage is not shown as if it were so now. */
+  const forgetDatabase = () => {
+    length.reset();
+    age.reset();
+    pending.remove();
+  };
+  return {
+    onStart({ request: { model } }, cost) {
+      starts.inc({ model });
+      charged.inc(cost);
+    },
+    onEnd({ generation: { id, status, created_at, completed_at, request }, reason, isRefunded }) {
+      const { model } = request;
+      const ms = Date.parse(completed_at ?? created_at) - Date.parse(created_at);
+      seconds.observe({ model, status }, Math.max(0, ms / 1_000));
+      if (reason !== undefined) failures.inc({ model, reason });
+      const countReturned = (entries: readonly { amount: number }[]) => {
+        for (const { amount } of entries) returned.inc(Math.max(0, amount));
+      };
+      if (isRefunded) store.ledger({ generation: id, limit: 10 }).then(countReturned, () => {});
+    },
+    onCreate: ({ name: engine }, outcome) => submitted.inc({ engine, outcome }),
+    onDelivery(event) {
+      const ended = isGivenUp(event) ? "given_up" : "failed";
+      attempts.inc({ outcome: event.isDelivered ? "delivered" : ended });
+    },
+    async counts() {
+      const [creates, failed] = await Promise.all([submitted.get(), failures.get()]);
+      return {
+        creates: creates.values.map(({ labels, value: count }) => ({ ...labels, count })) as Counts["creates"],
+        failures: failed.values.map(({ labels, value: count }) => ({ ...labels, count })) as Counts["failures"],
+      };
+    },
+    async read() {
+      const reading = readDatabase().then(
+        () => isThere.set(1),
+        () => {
+          forgetDatabase();
+          isThere.set(0);
+        },
+      );
+      await Promise.all([reading, readEngines()]);
+      return { text: await registry.metrics(), contentType: registry.contentType };
+    },
+  };
+}

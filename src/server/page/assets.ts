@@ -1,0 +1,54 @@
+import { hash } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import type { Handler } from "hono";
+import type { ApiEnv } from "../api/message.ts";
+
+/** The addresses of the page's files, which change with their content. */
+export type AssetPaths = { script: string; style: string; icon: string };
+
+export type Assets = {
+  paths(): Promise<AssetPaths>;
+  /** Answers at /assets/:name. */
+  route: Handler<ApiEnv>;
+};
+
+type Asset = { path: string; body: Uint8Array<ArrayBuffer> | undefined; type: string };
+
+/** Serves page.js, page.css and icon.svg out of a folder, under names with a hash of their content, so that a browser keeps them for good. */
+export function createAssets(folder: URL, headers: Record<string, string>): Assets {
+  let loading: Promise<Record<keyof AssetPaths, Asset>> | undefined;
+  const load = () => {
+    loading ??= loadAll(folder);
+    return loading;
+  };
+  return {
+    async paths() {
+      const { script, style, icon } = await load();
+      return { script: script.path, style: style.path, icon: icon.path };
+    },
+    async route(c, next) {
+      if (c.env.log) c.env.log.isRoutine = true;
+      const asset = Object.values(await load()).find(({ path }) => path === c.req.path);
+      if (asset?.body === undefined) return next();
+      const own = { "Content-Type": asset.type, "Cache-Control": forGood };
+      return c.body(asset.body, 200, { ...headers, ...own });
+    },
+  };
+}
+
+const forGood = "public, max-age=31536000, immutable";
+
+async function loadAll(folder: URL): Promise<Record<keyof AssetPaths, Asset>> {
+  const load = async (name: string, extension: string, type: string): Promise<Asset> => {
+    // Run from its source, the program has no built files.
+    const body = await readFile(new URL(`${name}.${extension}`, folder)).catch(() => undefined);
+    const mark = body === undefined ? "" : `-${hash("sha256", body).slice(0, 12)}`;
+    return { path: `/assets/${name}${mark}.${extension}`, body, type: `${type}; charset=utf-8` };
+  };
+  const [script, style, icon] = await Promise.all([
+    load("page", "js", "text/javascript"),
+    load("page", "css", "text/css"),
+    load("icon", "svg", "image/svg+xml"),
+  ]);
+  return { script, style, icon };
+}

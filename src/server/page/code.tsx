@@ -1,0 +1,32 @@
+import type { Again } from "./again.ts";
+import { Copy } from "./copy.tsx";
+
+const tabs = [
+  { name: "vidgen", of: "vidgen" },
+  { name: "curl", of: "curl" },
+  { name: "JSON", of: "json" },
+  { name: "Library", of: "library" },
+] as const;
+
+/** How to make a generation again, in one block with a tab for each way. Radio buttons choose it, so that it works without a script. */
+export function AgainCode({ again }: { again: Again }) {
+  return (
+    <div class="code">
+      <fieldset class="tabs" data-own>
+        <legend class="hidden">Show it for</legend>
+        {tabs.map(({ name, of }) => (
+          <label>
+            <input type="radio" name="code" value={of} checked={of === "vidgen"} />
+            {name}
+          </label>
+        ))}
+      </fieldset>
+      {tabs.map(({ name, of }) => (
+        <section class="panel" data-panel={of} tabindex={0} aria-label={name}>
+          <Copy from={`code-${of}`} name={`for ${name}`} />
+          <pre id={`code-${of}`}>{again[of]}</pre>
+        </section>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,185 @@
+import type { EngineCheck } from "../engines/check.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { Outage } from "../jobs/breaker.ts";
+import type { Counts } from "../metrics.ts";
+import type { Waiting } from "../store/store.ts";
+import { Layout, Time } from "./layout.tsx";
+
+/** An engine of this process, whether it answers, and why it takes no generations if it takes none. */
+export type EngineState = { engine: Engine; check: EngineCheck; outage: Outage | undefined };
+
+export type EnginesProps = {
+  engines: readonly EngineState[];
+  waiting: readonly Waiting[];
+  counts: Counts | undefined;
+  now: Date;
+};
+
+/** Which engines make videos, what waits for them, and what has failed. */
+export function EnginesPage({ engines, waiting, counts, now }: EnginesProps) {
+  return (
+    <Layout title="Engines" current="/engine-status">
+      <h1>Engines</h1>
+      <div>
+        <ul class="engines" data-list="generation">
+          {engines.map((state) => (
+            <EngineItem state={state} creates={counts?.creates ?? []} now={now} />
+          ))}
+        </ul>
+        <div class="spending">
+          <QueueTable waiting={waiting} now={now} />
+          <FailureTable failures={counts?.failures ?? []} />
+        </div>
+      </div>
+    </Layout>
+  );
+}
+
+const outcomeWords = { taken: "taken", not_taken: "not taken", unclear: "unclear" };
+
+type EngineItemProps = { state: EngineState; creates: Counts["creates"]; now: Date };
+
+function EngineItem({ state, creates, now }: EngineItemProps) {
+  const { engine, check, outage } = state;
+  const { name, upstreamModel, models, concurrency } = engine;
+  const own = creates.filter((create) => create.engine === name && create.count > 0);
+  const reason = outage?.reason ?? check.error;
+  return (
+    <li class="engine">
+      <header>
+        <h2>{name}</h2>
+        <EngineWord state={state} />
+      </header>
+      {reason === null ? null : (
+        <p class="reason" dir="auto">
+          {outage === undefined ? null : (
+            <>
+              Out since <Time at={outage.since.toISOString()} now={now} />:{" "}
+            </>
+          )}
+          {reason}
+        </p>
+      )}
+      <dl class="facts-table">
+        {check.kind === null ? null : <Fact name="Kind">{check.kind}</Fact>}
+        {upstreamModel === undefined ? null : <Fact name="Its model">{upstreamModel}</Fact>}
+        <Fact name="Models">{models.join(", ")}</Fact>
+        <Fact name="At once">{concurrency === 0 ? "none, by this process" : concurrency}</Fact>
+        {own.length === 0 ? null : (
+          <Fact name="Requests">
+            {own.map(({ outcome, count }) => `${count.toLocaleString("en")} ${outcomeWords[outcome]}`).join(", ")}
+          </Fact>
+        )}
+      </dl>
+    </li>
+  );
+}
+
+function EngineWord({ state: { engine, check, outage } }: Pick<EngineItemProps, "state">) {
+  if (engine.concurrency === 0) return <span class="state">Unused</span>;
+  if (outage) return <span class="state failed">Out</span>;
+  if (check.error !== null) return <span class="state failed">Does not answer</span>;
+  return <span class="state completed">Up</span>;
+}
+
+function Fact({ name, children }: { name: string; children?: unknown }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+type Line = { count: number; oldest_at: string };
+
+/** What waits, by model: what it needs beside that is for the engines alone. */
+function byModel(waiting: readonly Waiting[]): Map<string, Line> {
+  const lines = new Map<string, Line>();
+  for (const { model, count, oldest_at } of waiting) {
+    const known = lines.get(model);
+    const oldest = known && known.oldest_at < oldest_at ? known.oldest_at : oldest_at;
+    lines.set(model, { count: count + (known?.count ?? 0), oldest_at: oldest });
+  }
+  return lines;
+}
+
+function QueueTable({ waiting, now }: Pick<EnginesProps, "waiting" | "now">) {
+  const lines = [...byModel(waiting)];
+  return (
+    <section>
+      <h2>Queue</h2>
+      {lines.length === 0 ? (
+        <p class="hint">Nothing waits.</p>
+      ) : (
+        <table class="ledger">
+          <thead>
+            <tr>
+              <th scope="col">Model</th>
+              <th scope="col" class="number">
+                Waiting
+              </th>
+              <th scope="col">Oldest</th>
+            </tr>
+          </thead>
+          <tbody>
+            {lines.map(([model, { count, oldest_at }]) => (
+              <tr>
+                <th scope="row">
+                  <a href={`/?${new URLSearchParams({ state: "queued", model })}`}>{model}</a>
+                </th>
+                <td class="number">{count.toLocaleString("en")}</td>
+                <td>
+                  <Time at={oldest_at} now={now} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
+
+const reasonWords: Record<Counts["failures"][number]["reason"], string> = {
+  refused: "Refused by the model",
+  credits: "No credits at the provider",
+  failed: "Failed",
+  unclear: "Unclear whether it was made",
+  cancelled: "Cancelled",
+};
+
+function FailureTable({ failures }: { failures: Counts["failures"] }) {
+  const found = failures.filter(({ count }) => count > 0).sort((a, b) => b.count - a.count);
+  return (
+    <section>
+      <h2>Failures since this process began</h2>
+      {found.length === 0 ? (
+        <p class="hint">None.</p>
+      ) : (
+        <table class="ledger">
+          <thead>
+            <tr>
+              <th scope="col">Model</th>
+              <th scope="col">Reason</th>
+              <th scope="col" class="number">
+                Count
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.map(({ model, reason, count }) => (
+              <tr>
+                <th scope="row">
+                  <a href={`/?${new URLSearchParams({ state: "failed", model })}`}>{model}</a>
+                </th>
+                <td>{reasonWords[reason]}</td>
+                <td class="number">{count.toLocaleString("en")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,29 @@
+import { randomUUID } from "node:crypto";
+import { usage } from "../../errors.ts";
+import type { Io } from "../../io.ts";
+import { isRunning, readAnnouncement } from "../announcement.ts";
+import { createSessions } from "./session.ts";
+
+/** The link that opens the page at this address signed in, for a day, with every process that has the same secret. */
+export function linkOf(baseUrl: string, secret: string, now: Date): string {
+  return `${baseUrl}/?token=${createSessions(secret).token(now)}`;
+}
+
+/** A fresh link to the page of the service that runs from a folder. Rejects with `usage` when none runs there, or it has no page. */
+export async function makeLink(folder: string, io: Io): Promise<string> {
+  const { base_url, api_key = "", has_page } = (await readAnnouncement(folder)) ?? {};
+  if (base_url === undefined || !(await isRunning(folder, io)))
+    throw usage("The local service does not run, so its page has no link.", "vidgen serve prints one.");
+  if (!has_page) throw usage("The service that runs has no page.", "Stop it, and start it with: vidgen serve --page");
+  return linkOf(base_url, api_key, io.date());
+}
+
+/** A fresh link to the page of the service of a PostgreSQL database, at the address of one of its processes. Rejects with `usage` when none has run. */
+export async function makeSharedLink(database: string, baseUrl: string, io: Io): Promise<string> {
+  const { openPostgres } = await import("../store/postgres/postgres.ts");
+  const { store, secrets } = await openPostgres(database, { process: randomUUID(), clock: io, onTrouble: () => {} });
+  const { pageSecret } = await secrets().finally(store.close);
+  if (pageSecret === undefined)
+    throw usage("No service has used this database, so there is no page.", "vidgen serve prints its link.");
+  return linkOf(baseUrl, pageSecret, io.date());
+}

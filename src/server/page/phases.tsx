@@ -1,0 +1,59 @@
+import type { DeliveryRecord, StoredGeneration } from "../store/store.ts";
+import { spanText } from "./formatting.ts";
+
+/** A part of the time that a generation took; `isOpen` while it lasts. */
+type Phase = { name: "Queue" | "Render" | "Queue and render" | "Callback"; kind: string; ms: number; isOpen: boolean };
+
+export type PhasesProps = { generation: StoredGeneration; delivery: DeliveryRecord | undefined; now: Date };
+
+/** How long a generation waited, was rendered, and its callback took, as one bar. */
+export function Phases(props: PhasesProps) {
+  const phases = phasesOf(props);
+  const total = phases.reduce((sum, { ms }) => sum + ms, 0);
+  let x = 0;
+  return (
+    <div class="phases">
+      <svg width="100%" height="10" aria-hidden="true">
+        {phases.map(({ kind, ms }) => {
+          const width = total === 0 ? 100 / phases.length : (ms / total) * 100;
+          x += width;
+          return <rect class={kind} x={`${x - width}%`} width={`${width}%`} height="100%" />;
+        })}
+      </svg>
+      <dl>
+        {phases.map(({ name, kind, ms, isOpen }) => (
+          <div class={kind}>
+            <dt>{name}</dt>
+            <dd>{`${spanText(ms)}${isOpen ? " so far" : ""}`}</dd>
+          </div>
+        ))}
+      </dl>
+    </div>
+  );
+}
+
+/** Without a checkpoint nobody knows when an engine began. */
+function phasesOf({ generation, delivery, now }: PhasesProps): Phase[] {
+  const { created_at, completed_at, checkpoint, status } = generation;
+  const isOpen = status === "processing";
+  const begunAt = checkpoint?.at;
+  const endedAt = completed_at ?? now.toISOString();
+  const made: Phase[] =
+    begunAt === undefined
+      ? [{ name: isOpen ? "Queue" : "Queue and render", kind: "queue", ms: between(created_at, endedAt), isOpen }]
+      : [
+          { name: "Queue", kind: "queue", ms: between(created_at, begunAt), isOpen: false },
+          { name: "Render", kind: "render", ms: between(begunAt, endedAt), isOpen },
+        ];
+  if (!delivery) return made;
+  const last = delivery.attempts.at(-1);
+  const isWaiting = delivery.next_at !== null;
+  const sentMs = isWaiting || !last ? between(endedAt, now.toISOString()) : between(endedAt, last.at) + (last.ms ?? 0);
+  const kind = isWaiting || last?.delivered ? "callback" : "callback failed";
+  return [...made, { name: "Callback", kind, ms: sentMs, isOpen: isWaiting }];
+}
+
+/** In milliseconds; a clock may have been set back meanwhile. */
+function between(from: string, to: string): number {
+  return Math.max(0, Date.parse(to) - Date.parse(from));
+}

@@ -1,0 +1,56 @@
+import type { Clock } from "../io.ts";
+import { createLoop, type Loop } from "./loop.ts";
+import { type MediaStore, removeMedia } from "./media/media-store.ts";
+import type { Store } from "./store/store.ts";
+import { createOutageReporter, type OnTrouble } from "./trouble.ts";
+
+/** How long videos, and the records of generations, are kept after their end, in milliseconds; without a time, for ever. */
+export type Keep = { videosMs?: number | undefined; recordsMs?: number | undefined };
+
+export type RetentionOptions = {
+  keep: Keep;
+  store: Pick<Store, "completedBefore" | "remove" | "forget">;
+  videos: Pick<MediaStore, "remove">;
+  clock: Clock;
+  onTrouble: OnTrouble;
+};
+
+/** So many are removed at a time, so that starts and replies come in between. */
+const limit = 200;
+
+const usualMs = 3_600_000;
+const retryMs = 60_000;
+
+/** Removes what is older than it is to be kept, and looks again every hour. Several processes may do so on the same store. */
+export function createRetention({ keep, store, videos, clock, onTrouble }: RetentionOptions): Loop {
+  const { recordsMs = Number.POSITIVE_INFINITY } = keep;
+  // A record must not go before its video: nothing would know of the file then.
+  const videosMs = Math.min(keep.videosMs ?? Number.POSITIVE_INFINITY, recordsMs);
+  const outage = createOutageReporter("What is older than --keep could not be removed", onTrouble);
+  const before = (ms: number) => new Date(clock.date().getTime() - ms).toISOString();
+
+  const removeVideos = async (): Promise<number> => {
+    const found = await store.completedBefore({ before: before(videosMs), limit });
+    for (const { id, media } of found) {
+      // First, as in DELETE /v1/videos: a file that is left would stay for ever.
+      await removeMedia(videos, media);
+      await store.remove(id, clock.date().toISOString());
+    }
+    return found.length;
+  };
+  return createLoop(
+    async () => {
+      try {
+        const videoCount = videosMs < Number.POSITIVE_INFINITY ? await removeVideos() : 0;
+        const recordCount =
+          recordsMs < Number.POSITIVE_INFINITY ? await store.forget({ before: before(recordsMs), limit }) : 0;
+        outage.end();
+        return Math.max(videoCount, recordCount) === limit ? 0 : usualMs;
+      } catch (error) {
+        outage.report(error);
+        return retryMs;
+      }
+    },
+    { clock },
+  );
+}

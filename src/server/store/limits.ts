@@ -1,0 +1,23 @@
+import type { Limited, Limits } from "./store.ts";
+
+/** What an account has unfinished, and its starts of the last hour: how many, and when the oldest one was (ISO 8601). */
+export type Use = { running: number; starts: number; oldest_at: string | null };
+
+const hourMs = 3_600_000;
+/** When one of the unfinished ones ends, nobody knows. */
+const runningRetrySeconds = 5;
+
+/** Returns the time (ISO 8601) from which on starts count, for one that is made at `at`. */
+export function hourBefore(at: string): string {
+  return new Date(Date.parse(at) - hourMs).toISOString();
+}
+
+/** Returns what refuses a start that is made at `at` (ISO 8601); `undefined` when no limit does. */
+export function findLimit({ max_running, max_per_hour }: Limits, use: Use, at: string): Limited | undefined {
+  if (max_running !== null && use.running >= max_running)
+    return { kind: "limited", limit: "max_running", max: max_running, retryAfterSeconds: runningRetrySeconds };
+  if (max_per_hour === null || use.starts < max_per_hour) return undefined;
+  const leftMs = Date.parse(use.oldest_at ?? at) + hourMs - Date.parse(at);
+  const retryAfterSeconds = Math.min(Math.max(Math.ceil(leftMs / 1_000), 1), hourMs / 1_000);
+  return { kind: "limited", limit: "max_per_hour", max: max_per_hour, retryAfterSeconds };
+}

@@ -1,0 +1,12 @@
+/** What the search looks at, in one text: neither database keeps a NUL or half a pair of surrogates in it. */
+export function searchText(...parts: readonly (string | null)[]): string {
+  const text = parts.filter((part) => part !== null).join("\n");
+  return text.replace(/[\0\p{Surrogate}]/gu, " ").toLowerCase();
+}
+
+/** The words that are all to be in the text, whatever their order. */
+export function searchWords(text = ""): string[] {
+  return searchText(text)
+    .split(/\s+/)
+    .filter((word) => word !== "");
+}

@@ -1,0 +1,190 @@
+import { expect, test } from "vitest";
+import { createWorld, type Fault, failure, isStart, type World } from "../../vidgen.ts";
+
+const keyLine = /^vgs_[0-9a-f]{48}\n$/;
+
+/** A world with an account `ci` of 50 credits, and its key. */
+async function withAccount() {
+  const world = await createWorld();
+  const made = await world.vidgen("accounts", "create", "ci", "--credits", "50");
+  expect(made).toMatchObject({ code: 0, stdout: expect.stringMatching(keyLine) });
+  return { world, key: made.stdout.trim() };
+}
+
+/** A command line of whoever has this key. */
+async function vidgenAs(world: World, key: string, ...argv: string[]) {
+  const before = world.env.VIDGEN_API_KEY;
+  world.env.VIDGEN_API_KEY = key;
+  const run = await world.vidgen(...argv);
+  world.env.VIDGEN_API_KEY = before;
+  return run;
+}
+
+/** The service does what it is asked, and the reply is lost. */
+function loseReplies(path: string, times = Number.POSITIVE_INFINITY): Fault {
+  let left = times;
+  return async (request, world) => {
+    if (!request.url.endsWith(path) || left-- <= 0) return undefined;
+    await world.start(request);
+    throw failure("ECONNRESET", true);
+  };
+}
+
+const sentTo = (world: World, path: string) => world.requests.filter(({ url }) => url.endsWith(path));
+
+test("lists each account with a tab between the columns, as a table at a terminal, and as data", async () => {
+  const { world } = await withAccount();
+  await world.vidgen("accounts", "limit", "ci", "--max-running", "2");
+  expect((await world.vidgen("accounts")).stdout).toBe("ci\t50\t1\t2\t-\nlocal\t1000\t1\t-\t-\n");
+  expect(JSON.parse((await world.vidgen("accounts", "list", "--json")).stdout)).toEqual([
+    { account: "ci", credits: 50, keys: 1, max_running: 2, max_per_hour: null },
+    { account: "local", credits: 1000, keys: 1, max_running: null, max_per_hour: null },
+  ]);
+  world.isTerminal = true;
+  expect((await world.vidgen("accounts")).stdout).toBe(
+    [
+      "ACCOUNT  CREDITS  KEYS  AT ONCE  AN HOUR",
+      "ci       50       1     2        -",
+      "local    1000     1     -        -",
+      "",
+    ].join("\n"),
+  );
+});
+
+test("create prints the key once, with which its owner can start, and changes no account that exists", async () => {
+  const { world, key } = await withAccount();
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(0);
+  const again = await world.vidgen("accounts", "create", "ci", "--credits", "9");
+  expect(again).toMatchObject({ code: 1, stdout: "" });
+  expect(again.stderr).toContain("the account ci exists, with 40 credits; nothing was changed");
+  expect((await world.vidgen("accounts")).stdout).toContain("ci\t40\t1\t");
+});
+
+test("create is sent once: where its reply is lost, it says how to get a key", async () => {
+  const world = await createWorld();
+  world.faults.push(loseReplies("/accounts", 1));
+  const run = await world.vidgen("accounts", "create", "ci");
+  expect(run).toMatchObject({ code: 8, stdout: "" });
+  expect(run.stderr).toContain("may have been made all the same");
+  expect(run.stderr).toContain("vidgen accounts rotate ci");
+  expect(sentTo(world, "/accounts")).toHaveLength(1);
+  expect((await world.vidgen("accounts", "rotate", "ci")).stdout).toMatch(keyLine);
+});
+
+test("credits are a change, printed as the balance, and are added once where a reply is lost", async () => {
+  const { world } = await withAccount();
+  world.faults.push(loseReplies("/accounts/credits", 1));
+  const added = await world.vidgen("accounts", "credits", "ci", "500");
+  expect(added).toMatchObject({ code: 0, stdout: "550\n" });
+  expect(sentTo(world, "/accounts/credits")).toHaveLength(2);
+  expect((await world.vidgen("accounts", "credits", "ci", "-100")).stdout).toBe("450\n");
+  const tooMany = await world.vidgen("accounts", "credits", "ci", "-451");
+  expect(tooMany).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("nothing was changed") });
+});
+
+test("without any answer, the next command to type adds the credits once", async () => {
+  const { world } = await withAccount();
+  world.faults.push(loseReplies("/accounts/credits"));
+  const run = await world.vidgen("accounts", "credits", "ci", "500");
+  expect(run).toMatchObject({ code: 8, stdout: "" });
+  const [typed = ""] = /accounts credits ci 500 --idempotency-key [\w-]+/.exec(run.stderr) ?? [];
+  world.faults.pop();
+  const again = await world.vidgen(...typed.split(" "));
+  expect(again).toMatchObject({ code: 0, stdout: "550\n", stderr: expect.stringContaining("nothing was changed now") });
+});
+
+test("a start above a limit ends as not accepted, and is charged nothing", async () => {
+  const { world, key } = await withAccount();
+  await world.vidgen("accounts", "limit", "ci", "--max-per-hour", "1");
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(0);
+  const run = await vidgenAs(world, key, "generate", "a hare");
+  expect(run).toMatchObject({ code: 8, stdout: "" });
+  expect(run.stderr).toContain("this account may start 1 an hour; nothing was charged");
+  const lifted = await world.vidgen("accounts", "limit", "ci", "--max-per-hour", "none", "--json");
+  expect(JSON.parse(lifted.stdout)).toEqual({ account: "ci", max_running: null, max_per_hour: null });
+  expect((await vidgenAs(world, key, "generate", "a hare")).code).toBe(0);
+  expect((await world.vidgen("accounts")).stdout).toContain("ci\t30\t");
+});
+
+test("rotate prints the only key that works from then on", async () => {
+  const { world, key } = await withAccount();
+  const rotated = await world.vidgen("accounts", "rotate", "ci");
+  expect(rotated).toMatchObject({ code: 0, stdout: expect.stringMatching(keyLine) });
+  expect(rotated.stderr).toContain("One key is refused from now on");
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
+  expect((await vidgenAs(world, rotated.stdout.trim(), "generate", "a fox")).code).toBe(0);
+});
+
+test("revoke takes one key from stdin, and shows it nowhere", async () => {
+  const { world, key } = await withAccount();
+  world.stdin = `${key}\n`;
+  const run = await world.vidgen("accounts", "revoke", "-", "--verbose");
+  expect(run).toMatchObject({ code: 0, stdout: "1\n" });
+  expect(run.stderr).not.toContain(key.slice(4));
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
+  const again = await world.vidgen("accounts", "revoke", "-");
+  expect(again).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("No account has this key") });
+});
+
+test("revoke by name ends all keys of an account, and its credits stay", async () => {
+  const { world, key } = await withAccount();
+  expect(await world.vidgen("accounts", "revoke", "ci", "--json")).toMatchObject({ code: 0 });
+  expect((await vidgenAs(world, key, "generate", "a fox")).code).toBe(3);
+  expect((await world.vidgen("accounts")).stdout).toContain("ci\t50\t0\t");
+});
+
+test("a key as an argument is a usage error: nothing is sent, and it is not repeated", async () => {
+  const { world, key } = await withAccount();
+  const { length } = world.requests;
+  const run = await world.vidgen("accounts", "revoke", key);
+  expect(run).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("vidgen accounts revoke - < ") });
+  expect(run.stderr).not.toContain(key);
+  expect(world.requests).toHaveLength(length);
+});
+
+test.each([
+  ["credits", "ci", "0"],
+  ["credits", "ci", "1.5"],
+  ["credits", "ci", "many"],
+  ["credits", "ci", "5", "--idempotency-key", "a b"],
+  ["create", "ci", "--credits", "-1"],
+  ["limit", "ci"],
+  ["limit", "ci", "--max-running", "0"],
+  ["limit", "ci", "--max-per-hour", "many"],
+  ["rotate"],
+  ["remove", "ci"],
+])("accounts %s %s %s %s is a usage error, and nothing is sent", async (...argv) => {
+  const world = await createWorld();
+  expect(await world.vidgen("accounts", ...argv)).toMatchObject({ code: 2, stdout: "" });
+  expect(world.requests).toEqual([]);
+});
+
+test("the key of another account is told whose key it takes", async () => {
+  const { world, key } = await withAccount();
+  const run = await vidgenAs(world, key, "accounts");
+  expect(run).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining("its account `local`") });
+});
+
+test.each([
+  () => new Response("<html>not here</html>", { status: 404 }),
+  () => Response.json({ error: "Method Not Allowed" }, { status: 405 }),
+  () => Response.json({ data: [] }),
+])("another service has no accounts to manage (%#)", async (answer) => {
+  const world = await createWorld();
+  world.faults.push(({ url }) => (url.endsWith("/accounts") ? answer() : undefined));
+  const run = await world.vidgen("accounts");
+  expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("only `vidgen serve` has") });
+});
+
+test("an account that does not exist is named, and nothing is started anywhere", async () => {
+  const world = await createWorld();
+  for (const argv of [
+    ["credits", "ci", "5"],
+    ["limit", "ci", "--max-running", "1"],
+    ["rotate", "ci"],
+  ]) {
+    const run = await world.vidgen("accounts", ...argv);
+    expect(run).toMatchObject({ code: 1, stdout: "", stderr: expect.stringContaining("there is no account ci") });
+  }
+  expect(world.requests.filter(isStart)).toEqual([]);
+});

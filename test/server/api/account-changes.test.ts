@@ -1,0 +1,126 @@
+import { expect, test } from "vitest";
+import { apiKey, baseUrl, bearer, createTestService, otherKey, readError, startRequest } from "../service.ts";
+
+type Fields = Record<string, unknown>;
+
+async function createOwner() {
+  const service = await createTestService();
+  const send = (path: string, body: unknown, headers: Record<string, string> = {}) =>
+    service.api(
+      new Request(`${baseUrl}/accounts${path}`, {
+        method: "POST",
+        headers: { ...bearer(apiKey), "Content-Type": "application/json", ...headers },
+        body: typeof body === "string" ? body : JSON.stringify(body),
+      }),
+    );
+  const read = async (reply: Promise<Response>) => (await (await reply).json()) as Fields;
+  const list = async () => read(service.api(new Request(`${baseUrl}/accounts`, { headers: bearer(apiKey) })));
+  const startAs = (key: string) => service.api(startRequest({ prompt: "x", model: "sora-2" }, bearer(key)));
+  return { ...service, send, read, list, startAs };
+}
+
+test("the owner lists the accounts, with no key and no hash of one", async () => {
+  const { list } = await createOwner();
+  const limits = { max_running: null, max_per_hour: null };
+  expect(await list()).toEqual({
+    accounts: [
+      { account: "local", credits: 1000, keys: 1, ...limits },
+      { account: "other", credits: 1000, keys: 1, ...limits },
+    ],
+  });
+});
+
+test("an account that is to be new changes none that exists", async () => {
+  const { send, list } = await createOwner();
+  const reply = await send("", { name: "other", credits: 5, new: true });
+  expect([reply.status, (await readError(reply)).code]).toEqual([409, "account_exists"]);
+  expect(await list()).toMatchObject({ accounts: [{}, { account: "other", credits: 1000, keys: 1 }] });
+  expect((await send("", { name: "ci", credits: 5, new: true })).status).toBe(200);
+});
+
+test("the credits of an account that exists are not set again with a further key", async () => {
+  const { send, list, read } = await createOwner();
+  const reply = await send("", { name: "other", credits: 5 });
+  expect([reply.status, (await readError(reply)).code]).toEqual([409, "account_exists"]);
+  expect(await list()).toMatchObject({ accounts: [{}, { account: "other", credits: 1000, keys: 1 }] });
+  expect(await read(send("", { name: "other" }))).toMatchObject({ account: "other", credits: 1000 });
+  expect(await list()).toMatchObject({ accounts: [{}, { credits: 1000, keys: 2 }] });
+});
+
+test("credits are a change, and a call that is repeated adds once", async () => {
+  const { send, read, list } = await createOwner();
+  const add = (amount: unknown, key: string) =>
+    send("/credits", { account: "other", amount }, { "Idempotency-Key": key });
+  const added = { account: "other", amount: 500, credits: 1500 };
+  expect(await read(add(500, "a"))).toEqual({ ...added, replayed: false });
+  expect(await read(add(500, "a"))).toEqual({ ...added, replayed: true });
+  expect(await read(add(-100, "b"))).toMatchObject({ credits: 1400 });
+  for (const [reply, code] of [
+    [await add(501, "a"), "409 idempotency_key_reused"],
+    [await add(-1401, "c"), "409 credits_out_of_range"],
+    [await add(0, "c"), "400 invalid_amount"],
+    [await add("5", "c"), "400 invalid_amount"],
+    [await add(5, ""), "400 idempotency_key_required"],
+    [await add(5, "x".repeat(256)), "400 idempotency_key_required"],
+    [await send("/credits", { account: "nobody", amount: 5 }, { "Idempotency-Key": "c" }), "404 no_account"],
+    [await send("/credits", { amount: 5 }, { "Idempotency-Key": "c" }), "400 invalid_account"],
+    [await send("/credits", "{", { "Idempotency-Key": "c" }), "400 invalid_json"],
+  ] as const)
+    expect(`${reply.status} ${(await readError(reply)).code}`).toBe(code);
+  expect(await list()).toMatchObject({ accounts: [{}, { credits: 1400 }] });
+});
+
+test("a start above a limit is refused with 429, and nothing is charged", async () => {
+  const { send, read, startAs, list, rest } = await createOwner();
+  expect(await read(send("/limits", { account: "other", max_running: 1 }))).toEqual({
+    ...{ account: "other", max_running: 1, max_per_hour: null },
+  });
+  expect((await startAs(otherKey)).status).toBe(200);
+  const running = await startAs(otherKey);
+  expect([running.status, running.headers.get("Retry-After"), await readError(running)]).toMatchObject([
+    429,
+    "5",
+    { code: "too_many_running", message: "this account may have 1 unfinished at once; nothing was charged" },
+  ]);
+  expect((await startAs(apiKey)).status).toBe(200);
+  await rest(2);
+  await send("/limits", { account: "other", max_running: null, max_per_hour: 1 });
+  const hourly = await startAs(otherKey);
+  expect([hourly.status, (await readError(hourly)).code]).toEqual([429, "too_many_starts"]);
+  expect(Number(hourly.headers.get("Retry-After"))).toBeGreaterThan(3_000);
+  expect(await list()).toMatchObject({ accounts: [{}, { credits: 990, max_per_hour: 1 }] });
+});
+
+test.each([0, -1, 1.5, "5", 1_000_001, true])("%j is no limit", async (max_running) => {
+  const { send, list } = await createOwner();
+  const reply = await send("/limits", { account: "other", max_running });
+  expect([reply.status, (await readError(reply)).code]).toEqual([400, "invalid_limit"]);
+  expect((await send("/limits", { account: "nobody", max_running: 1 })).status).toBe(404);
+  expect(await list()).toMatchObject({ accounts: [{}, { max_running: null }] });
+});
+
+test("a rotated account has its new key alone, which the reply shows once", async () => {
+  const { send, read, startAs, list } = await createOwner();
+  const rotated = await read(send("/rotate", { account: "other" }));
+  expect(rotated).toMatchObject({ account: "other", revoked: 1, credits: 1000 });
+  expect((await startAs(otherKey)).status).toBe(401);
+  expect((await startAs(String(rotated.api_key))).status).toBe(200);
+  expect(JSON.stringify(await list())).not.toContain(String(rotated.api_key).slice(4));
+  expect((await send("/rotate", { account: "local" })).status).toBe(409);
+  expect((await send("/rotate", { account: "nobody" })).status).toBe(404);
+});
+
+test("two rotations at once leave the account with one of the two keys", async () => {
+  const { send, read, startAs, list } = await createOwner();
+  const rotate = async () => String((await read(send("/rotate", { account: "other" }))).api_key);
+  const keys = await Promise.all([rotate(), rotate()]);
+  const statuses = await Promise.all(keys.map(async (key) => (await startAs(key)).status));
+  expect(statuses.sort()).toEqual([200, 401]);
+  expect(await list()).toMatchObject({ accounts: [{}, { account: "other", keys: 1 }] });
+});
+
+test.each(["/credits", "/limits", "/rotate"])("nobody but the owner may use %s", async (path) => {
+  const { send } = await createOwner();
+  const reply = await send(path, { account: "other" }, bearer(otherKey));
+  expect([reply.status, (await readError(reply)).code]).toEqual([403, "forbidden"]);
+});

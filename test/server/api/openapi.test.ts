@@ -1,0 +1,359 @@
+import { createConfig, lintFromString } from "@redocly/openapi-core";
+import fc from "fast-check";
+import createClient from "openapi-fetch";
+import openapiTS, { astToString } from "openapi-typescript";
+import { expect, test } from "vitest";
+import { createStartReader } from "../../../src/server/api/start-body.ts";
+import type { Post } from "../../../src/server/outbound/outbound.ts";
+import { tinyMp4 } from "../../mp4.ts";
+import { aPng } from "../jobs/pictures.ts";
+import {
+  apiKey,
+  baseUrl,
+  bearer,
+  createTestService,
+  fakeEngine,
+  otherKey,
+  startRequest,
+  type TestService,
+} from "../service.ts";
+import { createDescribed, createValidator, type Description, readDescription, resolve } from "./described.ts";
+import type { paths } from "./openapi-types.d.ts";
+import { open } from "./wire.ts";
+
+const jsonType = "application/json";
+
+async function describe(): Promise<Description> {
+  return readDescription((await createTestService()).api, baseUrl);
+}
+
+test("the description takes no key, and names the address under which it was asked for", async () => {
+  const { api } = await createTestService();
+  const reply = await api(new Request(`${baseUrl}/openapi.json`));
+  expect([reply.status, reply.headers.get("Content-Type")]).toEqual([200, jsonType]);
+  expect(await reply.json()).toMatchObject({ openapi: "3.1.0", servers: [{ url: baseUrl }] });
+});
+
+test("behind a proxy it names the public address", async () => {
+  const { api } = await createTestService({ publicUrl: "https://video.example/vidgen" });
+  expect((await readDescription(api, baseUrl)).servers).toEqual([{ url: "https://video.example/vidgen" }]);
+});
+
+test("redocly finds nothing to complain about", async () => {
+  const source = JSON.stringify(await describe());
+  const config = await createConfig({ extends: ["recommended"] });
+  const problems = await lintFromString({ source, absoluteRef: "openapi.json", config });
+  expect(problems.map(({ ruleId, message, location: [at] }) => `${ruleId}: ${message} ${at?.pointer}`)).toEqual([]);
+});
+
+test("each route is described with the methods that it allows", async () => {
+  const { api, routes } = await createTestService();
+  const { paths } = await readDescription(api, baseUrl);
+  const allowed: Record<string, string[]> = {};
+  for (const path of new Set(routes)) {
+    const url = baseUrl + path.replace(/:\w+/g, "x");
+    const reply = await api(new Request(url, { method: "PATCH" }));
+    const methods = reply.headers.get("Allow")?.split(", ") ?? [`HTTP ${reply.status}`];
+    allowed[path.replace(/:(\w+)/g, "{$1}")] = methods.filter((method) => method !== "HEAD").sort();
+  }
+  const described = Object.entries(paths).map(([path, operations]) => [
+    path,
+    operationsOf(operations)
+      .map(([method]) => method.toUpperCase())
+      .sort(),
+  ]);
+  expect(Object.fromEntries(described)).toEqual(allowed);
+});
+
+/** Parameters may be those of all operations of a path. */
+function operationsOf(path: Description["paths"][string]) {
+  return Object.entries(path).filter(([name]) => name !== "parameters");
+}
+
+test.each([
+  { what: "a field that is not described", body: { error: { code: "a", message: "b", type: "c" }, more: 1 } },
+  { what: "a field of another type", body: { error: { code: 4, message: "b", type: "c" } } },
+  { what: "a field that is missing", body: { error: { code: "a", type: "c" } } },
+  { what: "a status that is not described", body: { success: true }, status: 201 },
+])("$what is noticed in every test of the service", async ({ body, status = 404 }) => {
+  const { api } = await createTestService();
+  const wrong = createDescribed(
+    async (request) => (request.url.endsWith("/openapi.json") ? api(request) : Response.json(body, { status })),
+    baseUrl,
+  );
+  await expect(wrong(startRequest({}))).rejects.toThrow("is not as /openapi.json says");
+});
+
+/** Values that a field may have, and values that it may not. */
+const values = [
+  ...[
+    "",
+    " ",
+    "a fox",
+    "sora-2",
+    "16:9",
+    "9:16:1",
+    "5",
+    "5 s",
+    "720p",
+    "4k",
+    "https://a.example/b.png",
+    "ftp://a.example",
+  ],
+  ...[0, 5, -1, 61, 2.5, true, false, null, [], ["https://a.example/b.png"], [1], {}, { a: [] }],
+];
+
+test("whatever body is accepted is right by the description too", async () => {
+  const description = await describe();
+  const validate = createValidator(description);
+  const media = description.paths["/api/generate"]?.post?.requestBody?.content[jsonType];
+  const read = createStartReader({ engines: [fakeEngine()], hasDirectives: false });
+  const { properties } = resolve<{ properties: object }>(description, { $ref: "#/components/schemas/Start" });
+  const right = { prompt: fc.constant("a fox"), model: fc.constant("sora-2") };
+  const field = fc.record({ name: fc.constantFrom(...Object.keys(properties)), value: fc.constantFrom(...values) });
+  let accepted = 0;
+  fc.assert(
+    fc.property(fc.record(right), fc.array(field, { maxLength: 3 }), (start, fields) => {
+      const body = { ...start, ...Object.fromEntries(fields.map(({ name, value }) => [name, value])) };
+      try {
+        read(body);
+      } catch {
+        return;
+      }
+      accepted++;
+      expect(validate(media, body, "open"), JSON.stringify(body)).toBeUndefined();
+    }),
+    { numRuns: 1_000 },
+  );
+  expect(accepted).toBeGreaterThan(100);
+});
+
+/** What gives each example of a refusal or a reply, by the operation and the status. */
+const asks: Record<string, (service: TestService, examples: { body: Body }) => Promise<Response>> = {
+  "POST /api/generate 200": ({ api }, { body }) => api(startRequest(body)),
+  "POST /api/generate 400": ({ api }) => api(startRequest({ model: "veo-3.1" })),
+  "POST /api/generate 402": ({ start }) => start({ prompt: "a fox [credits: 0]" }),
+  "POST /api/generate 409": async ({ start }) => {
+    await start({}, { "Idempotency-Key": "1" });
+    return start({ prompt: "a hare" }, { "Idempotency-Key": "1" });
+  },
+  "POST /api/generate 415": ({ start }) => start({}, { "Content-Type": "text/plain" }),
+  "POST /api/generate 429": (service) => startAboveLimit(service, "/api/generate"),
+  "GET /api/generation-status 200": async ({ startId, rest, status }) => {
+    const id = await startId();
+    await rest();
+    return status(id);
+  },
+  "GET /api/generation-status 400": ({ status }) => status(""),
+  "GET /api/generation-status 404": ({ status }) => status("nobody's"),
+  "POST /api/cancel 200": async ({ startId, cancel }) => cancel(await startId()),
+  "POST /api/cancel 404": ({ cancel }) => cancel("nobody's"),
+  "POST /api/cancel 409": async ({ startId, rest, cancel }) => {
+    const id = await startId();
+    await rest();
+    return cancel(id);
+  },
+  "POST /v1/videos 200": ({ api }, { body }) => api(post("/v1/videos", body)),
+  "POST /v1/videos 400": ({ api }) => api(post("/v1/videos", { model: "veo-3.1" })),
+  "POST /v1/videos 402": ({ api }) => api(post("/v1/videos", { prompt: "a fox [credits: 0]", model: "veo-3.1" })),
+  "POST /v1/videos 409": async ({ api, start }) => {
+    await start({}, { "Idempotency-Key": "1" });
+    return api(post("/v1/videos", fox, { "Idempotency-Key": "1" }));
+  },
+  "POST /v1/videos 415": ({ api }) => api(post("/v1/videos", fox, { "Content-Type": "text/plain" })),
+  "POST /v1/videos 429": (service) => startAboveLimit(service, "/v1/videos"),
+  "GET /v1/videos 200": async (service) => {
+    await makeVideo(service);
+    return service.api(get("/v1/videos"));
+  },
+  "GET /v1/videos 400": ({ api }) => api(get("/v1/videos?limit=0")),
+  "GET /v1/videos/{id} 200": async (service) => service.api(get(`/v1/videos/${await makeVideo(service)}`)),
+  "GET /v1/videos/{id} 404": ({ api }) => api(get("/v1/videos/nobodys")),
+  "DELETE /v1/videos/{id} 200": async ({ api, startId }) => api(get(`/v1/videos/${await startId()}`, "DELETE")),
+  "DELETE /v1/videos/{id} 404": ({ api }) => api(get("/v1/videos/nobodys", "DELETE")),
+  "DELETE /v1/videos/{id} 409": async ({ api, startId, store }) => {
+    const id = await startId();
+    await store.keepCheckpoint(id, { engine: "fake", state: "submitting", at: "2026-01-01T00:00:00.000Z" });
+    return api(get(`/v1/videos/${id}`, "DELETE"));
+  },
+  "GET /v1/videos/{id}/content 400": async (service) =>
+    service.api(get(`/v1/videos/${await makeVideo(service)}/content?variant=gif`)),
+  "GET /v1/videos/{id}/content 404": async ({ api, startId }) => api(get(`/v1/videos/${await startId()}/content`)),
+  "POST /accounts 400": ({ api }) => api(post("/accounts", { name: "ci", credits: "many" })),
+  "POST /accounts 409": async ({ api }) => {
+    await api(post("/accounts", { name: "ci", credits: 50 }));
+    return api(post("/accounts", { name: "ci", credits: 50 }));
+  },
+  "POST /accounts/credits 200": (service, { body }) => addCredits(service, body),
+  "POST /accounts/credits 400": (service) => addCredits(service, { account: "ci", amount: 0 }),
+  "POST /accounts/credits 404": ({ api }) => api(post("/accounts/credits", { account: "ci", amount: 5 }, aKey)),
+  "POST /accounts/credits 409": (service) => addCredits(service, { account: "ci", amount: -51 }),
+  "POST /accounts/limits 200": async ({ api }, { body }) => {
+    await api(post("/accounts", { name: "ci" }));
+    return api(post("/accounts/limits", body));
+  },
+  "POST /accounts/limits 400": ({ api }) => api(post("/accounts/limits", { account: "ci", max_running: 0 })),
+  "POST /accounts/limits 404": ({ api }) => api(post("/accounts/limits", { account: "ci" })),
+  "POST /accounts/rotate 400": ({ api }) => api(post("/accounts/rotate", {})),
+  "POST /accounts/rotate 404": ({ api }) => api(post("/accounts/rotate", { account: "ci" })),
+  "POST /accounts/rotate 409": ({ api }) => api(post("/accounts/rotate", { account: "local" })),
+  "POST /accounts/revoke 200": async ({ api }, { body }) => {
+    await api(post("/accounts", { name: "ci" }));
+    return api(post("/accounts/revoke", body));
+  },
+  "POST /accounts/revoke 400": ({ api }) => api(post("/accounts/revoke", {})),
+  "POST /accounts/revoke 409": ({ api }) => api(post("/accounts/revoke", { revoke: "local" })),
+  "GET /healthz 200": ({ api }) => api(new Request(`${baseUrl}/healthz`)),
+  "GET /readyz 200": ({ api }) => api(new Request(`${baseUrl}/readyz`)),
+  Unauthorized: ({ status }) => status("", "wrong"),
+  Elsewhere: async ({ api }) => {
+    const { url } = await open(api);
+    return fetch(`${url}/healthz`, { headers: { Origin: "https://elsewhere.example" } });
+  },
+  Forbidden: ({ api }) => api(new Request(`${baseUrl}/engines`, { headers: bearer(otherKey) })),
+};
+
+type Body = Record<string, unknown>;
+
+const aKey = { "Idempotency-Key": "1" };
+
+async function addCredits({ api }: TestService, body: Body): Promise<Response> {
+  await api(post("/accounts", { name: "ci", credits: 50 }));
+  return api(post("/accounts/credits", body, aKey));
+}
+
+async function startAboveLimit({ api, store }: TestService, path: string): Promise<Response> {
+  await store.setLimits("local", { max_running: 1 });
+  await api(post(path, fox));
+  return api(post(path, fox));
+}
+
+const fox = { prompt: "a red fox runs through snow at dusk", model: "veo-3.1", size: "1280x720" };
+
+/** Makes the video of the examples, and resolves with its id. */
+async function makeVideo({ api, rest }: TestService): Promise<string> {
+  const { id } = (await (await api(post("/v1/videos", fox))).json()) as { id: string };
+  await rest();
+  return id;
+}
+
+function get(path: string, method = "GET"): Request {
+  return new Request(baseUrl + path, { method, headers: bearer(apiKey) });
+}
+
+function post(path: string, body: unknown, others: Record<string, string> = {}): Request {
+  const headers = { ...bearer(apiKey), "Content-Type": jsonType, ...others };
+  return new Request(baseUrl + path, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+/** All examples of replies, by what gives them. */
+function examplesOf(description: Description) {
+  const operations = Object.entries(description.paths).flatMap(([path, methods]) =>
+    operationsOf(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, operation })),
+  );
+  const own = operations.flatMap(({ name, operation: { responses, requestBody } }) =>
+    Object.entries(responses).map(([status, reply]) => ({
+      ask: "$ref" in reply ? (reply.$ref.split("/").at(-1) ?? "") : `${name} ${status}`,
+      body: requestBody?.content[jsonType]?.example as Body,
+      example: resolve(description, reply).content?.[jsonType]?.example,
+    })),
+  );
+  return new Map(own.filter(({ example }) => example !== undefined).map((each) => [each.ask, each]));
+}
+
+/** Ids, times and origins are others each time. */
+function withoutChance(value: unknown): unknown {
+  const text = JSON.stringify(value)
+    .replace(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "<id>")
+    .replace(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "<time>")
+    .replace(/https?:\/\/[^/"]+/g, "<origin>");
+  return JSON.parse(text);
+}
+
+test("each example of a reply is a real one", async () => {
+  const examples = examplesOf(await describe());
+  expect([...examples.keys()].sort()).toEqual(Object.keys(asks).sort());
+  for (const { ask, body, example } of examples.values()) {
+    const reply = await asks[ask]?.(await createTestService(), { body });
+    if (/\d+$/.test(ask)) expect(`${reply?.status}`, ask).toBe(ask.split(" ").at(-1));
+    expect(withoutChance(await reply?.json()), ask).toEqual(withoutChance(example));
+  }
+});
+
+test("a real callback is the webhook of the description, headers and all", async () => {
+  const received: Parameters<Post>[1][] = [];
+  const receive: Post = async (_, sent) => {
+    received.push(sent);
+    return { status: 204 };
+  };
+  const service = await createTestService({ receive });
+  const description = await readDescription(service.api, baseUrl);
+  const { parameters, requestBody } = description.webhooks.ended.post;
+  await service.startId({ callback_url: "https://receiver.example/hook" });
+  await service.rest();
+  await service.callbacks.settled();
+  const [{ headers = {}, body = "" } = {}] = received;
+  expect(Object.keys(headers)).toEqual(["Content-Type", ...parameters.map(({ name }) => name)]);
+  const media = requestBody?.content[jsonType];
+  expect(withoutChance(JSON.parse(body))).toEqual(withoutChance(media?.example));
+  expect(createValidator(description)(media, JSON.parse(body), "closed")).toBeUndefined();
+});
+
+test("the types of the generated client are those of the description: `vitest run -u` writes them again", async () => {
+  const types = await openapiTS(JSON.stringify(await describe()));
+  await expect(astToString(types)).toMatchFileSnapshot("openapi-types.d.ts");
+});
+
+test("a generated client starts a video, waits for it and downloads it", async () => {
+  const { api, media, rest } = await createTestService();
+  const client = createClient<paths>({ baseUrl, headers: bearer(apiKey), fetch: (request) => api(request) });
+  const start = await client.POST("/api/generate", {
+    params: { header: { "Idempotency-Key": "shot-1" } },
+    body: { prompt: "a fox", model: "veo-3.1", duration: 4 },
+  });
+  expect(start.data?.remaining_credits).toBe(990);
+  const query = { id: start.data?.data.id ?? "" };
+  const look = () => client.GET("/api/generation-status", { params: { query } });
+  expect((await look()).data).toMatchObject({ status: "processing", video_url: null });
+  await rest();
+  const { data } = await look();
+  expect(data?.status).toBe("completed");
+  const video = await media(new Request(data?.video_url ?? ""));
+  expect(new Uint8Array(await video.arrayBuffer())).toEqual(tinyMp4("a fox"));
+});
+
+test("it starts a video from a file by /v1/videos, downloads it, and removes it", async () => {
+  const { api, rest } = await createTestService();
+  const client = createClient<paths>({ baseUrl, headers: bearer(apiKey), fetch: (request) => api(request) });
+  const start = await client.POST("/v1/videos", {
+    body: { prompt: "a fox", model: "veo-3.1", seconds: "4", input_reference: "fox.png" },
+    bodySerializer({ input_reference: _, ...texts }) {
+      const form = new FormData();
+      for (const [name, value] of Object.entries(texts)) form.set(name, String(value));
+      form.set("input_reference", new Blob([aPng(1, 1)]), "fox.png");
+      return form;
+    },
+  });
+  expect(start.data).toMatchObject({ status: "queued", seconds: "4" });
+  const params = { path: { id: start.data?.id ?? "" } };
+  const early = await client.GET("/v1/videos/{id}/content", { params, parseAs: "arrayBuffer" });
+  expect(early.error?.error.code).toBe("not_ready");
+  await rest();
+  expect((await client.GET("/v1/videos/{id}", { params })).data?.status).toBe("completed");
+  const video = await client.GET("/v1/videos/{id}/content", { params, parseAs: "arrayBuffer" });
+  expect(new Uint8Array(video.data as ArrayBuffer)).toEqual(tinyMp4("a fox"));
+  expect((await client.DELETE("/v1/videos/{id}", { params })).data?.deleted).toBe(true);
+  const left = await client.GET("/v1/videos", { params: { query: { limit: 2 } } });
+  expect(left.data?.data).toEqual([]);
+});
+
+test("a generated client reads why a request was refused, and its types refuse what can never be right", async () => {
+  const { api } = await createTestService();
+  const client = createClient<paths>({ baseUrl, headers: bearer(apiKey), fetch: (request) => api(request) });
+  // @ts-expect-error: a prompt is required
+  const refused = await client.POST("/api/generate", { body: { model: "veo-3.1" } });
+  expect(refused.error?.error.message).toBe("prompt is missing");
+  // @ts-expect-error: it takes an id
+  const lost = await client.GET("/api/generation-status");
+  expect(lost.error?.error.code).toBe("invalid_id");
+});

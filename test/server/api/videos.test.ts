@@ -1,0 +1,574 @@
+import { writeFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { tinyMp4 } from "../../mp4.ts";
+import { aPng, squaresJpeg, squaresWebp } from "../jobs/pictures.ts";
+import {
+  apiKey,
+  baseUrl,
+  bearer,
+  createTestService,
+  fakeEngine,
+  filesIn,
+  otherKey,
+  readError,
+  type TestService,
+} from "../service.ts";
+
+const unknownId = "00000000-0000-4000-8000-000000000000";
+const fox = { prompt: "a fox", model: "sora-2" };
+
+type Asked = { method?: string; key?: string; headers?: Record<string, string>; body?: RequestInit["body"] };
+type Job = Record<string, unknown> & { id: string };
+
+function ask({ api }: TestService, path: string, { key = apiKey, headers, ...init }: Asked = {}) {
+  return api(new Request(`${baseUrl}${path}`, { ...init, headers: { ...bearer(key), ...headers } } as RequestInit));
+}
+
+function post(service: TestService, body: object, headers: Record<string, string> = {}) {
+  const asJson = { "Content-Type": "application/json", ...headers };
+  return ask(service, "/v1/videos", { method: "POST", headers: asJson, body: JSON.stringify(body) });
+}
+
+function postForm(service: TestService, fields: Record<string, string | Blob>, headers: Record<string, string> = {}) {
+  const form = new FormData();
+  for (const [name, value] of Object.entries(fields)) form.append(name, value);
+  return ask(service, "/v1/videos", { method: "POST", headers, body: form });
+}
+
+const readJob = async (response: Response) => (await response.json()) as Job;
+const show = async (service: TestService, id: string) => readJob(await ask(service, `/v1/videos/${id}`));
+const create = async (service: TestService, fields: object = {}) => readJob(await post(service, { ...fox, ...fields }));
+const remove = (service: TestService, id: string, key = apiKey) =>
+  ask(service, `/v1/videos/${id}`, { method: "DELETE", key });
+
+test("a job goes from queued over in_progress to completed, in the words and units of /v1/videos", async () => {
+  const service = await createTestService();
+  const response = await post(service, { ...fox, seconds: "8", size: "720x1280" });
+  expect(response.status).toBe(200);
+  const job = await readJob(response);
+  const created = Math.floor(service.clock.date().getTime() / 1_000);
+  expect(job).toStrictEqual({
+    id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    object: "video",
+    status: "queued",
+    progress: 0,
+    model: "sora-2",
+    prompt: "a fox",
+    seconds: "8",
+    size: "720x1280",
+    created_at: created,
+    completed_at: null,
+    expires_at: null,
+    error: null,
+  });
+  service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7 });
+  expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 41 });
+  await service.rest();
+  const ended = await show(service, job.id);
+  expect(ended).toMatchObject({ status: "completed", progress: 100, error: null });
+  expect(ended.completed_at).toBe(created + 30);
+  expect(service.rendered[0]?.request).toMatchObject({ duration: 8, aspectRatio: "9:16", resolution: "720p" });
+});
+
+test("what failed has an error object", async () => {
+  const service = await createTestService();
+  const { id } = await create(service, { prompt: "a fox [fail:too red]" });
+  await service.rest();
+  expect(await show(service, id)).toMatchObject({ status: "failed", error: { code: "failed", message: "too red" } });
+});
+
+test("either side sees what was started on the other", async () => {
+  const service = await createTestService();
+  const [ours, theirs] = [await service.startId(), (await create(service)).id];
+  expect(await show(service, ours)).toMatchObject({ id: ours, size: "854x480", seconds: "5" });
+  expect(await (await service.status(theirs)).json()).toMatchObject({ id: theirs, status: "processing" });
+  await service.rest(2);
+  expect(await show(service, ours)).toMatchObject({ status: "completed" });
+  expect(await (await service.status(theirs)).json()).toMatchObject({ status: "completed" });
+  expect((await service.store.list({ limit: 9 })).map(({ id }) => id)).toEqual([theirs, ours]);
+});
+
+describe("credits, limits and callbacks are those of /api/generate", () => {
+  test("a create is paid, and refused without credits", async () => {
+    const service = await createTestService({ credits: 10 });
+    await create(service);
+    const response = await post(service, fox);
+    expect([response.status, await response.json()]).toEqual([
+      402,
+      {
+        error: {
+          code: "insufficient_credits",
+          message: "one generation costs 10 credits; the account has fewer",
+          type: "invalid_request_error",
+        },
+      },
+    ]);
+  });
+
+  test("an engine's own limits refuse before anything is paid", async () => {
+    const engine = fakeEngine({ isSimulation: false, findFault: async () => "at most 8 seconds" });
+    const service = await createTestService({ engines: [engine] });
+    const response = await post(service, fox);
+    expect([response.status, await readError(response)]).toEqual([
+      400,
+      { code: "outside_limits", message: "sora-2: at most 8 seconds" },
+    ]);
+    expect(await service.store.balance("local")).toBe(1_000);
+  });
+
+  test("a callback is sent", async () => {
+    const service = await createTestService();
+    const { id } = await create(service, { callback_url: "https://hook.example/" });
+    await service.rest();
+    expect(service.deliveries).toEqual([expect.stringContaining(id)]);
+  });
+
+  test("an Idempotency-Key is charged once, as JSON and as a form, whose boundary differs each time", async () => {
+    const service = await createTestService();
+    const [asJson, asForm] = [{ "Idempotency-Key": "one" }, { "Idempotency-Key": "two" }];
+    const file = new Blob([aPng(2, 2)], { type: "image/png" });
+    const form = { ...fox, seconds: "8", input_reference: file };
+    const first = [
+      await readJob(await post(service, fox, asJson)),
+      await readJob(await postForm(service, form, asForm)),
+    ];
+    const again = [
+      await readJob(await post(service, fox, asJson)),
+      await readJob(await postForm(service, form, asForm)),
+    ];
+    expect(again.map(({ id }) => id)).toEqual(first.map(({ id }) => id));
+    expect(await service.store.balance("local")).toBe(980);
+    for (const response of [
+      await post(service, { ...fox, prompt: "an owl" }, asJson),
+      await postForm(service, { ...form, seconds: "9" }, asForm),
+      await postForm(service, { ...form, input_reference: new Blob([aPng(3, 3)]) }, asForm),
+      await service.start({}, asForm),
+    ])
+      expect([response.status, (await readError(response)).code]).toEqual([409, "idempotency_key_reused"]);
+    expect(await service.store.balance("local")).toBe(980);
+  });
+});
+
+test.each([
+  ["a PNG", aPng(2, 2), "png"],
+  ["a JPEG", squaresJpeg, "jpeg"],
+  ["a WebP", squaresWebp, "webp"],
+])("an input_reference that is %s is a source image, whatever type its part has", async (_, bytes, format) => {
+  const service = await createTestService();
+  const response = await postForm(service, { ...fox, input_reference: new Blob([bytes]) });
+  expect(response.status).toBe(200);
+  const address = `data:image/${format};base64,${Buffer.from(bytes).toString("base64")}`;
+  expect(await service.store.images((await readJob(response)).id)).toEqual([address]);
+});
+
+test.each<{ what: string; body: object; images: string[] }>([
+  { what: "an address", body: { input_reference: "https://a.example/1.png" }, images: ["https://a.example/1.png"] },
+  {
+    what: "an object",
+    body: { input_reference: { image_url: "https://a.example/1.png" } },
+    images: ["https://a.example/1.png"],
+  },
+  {
+    what: "a list",
+    body: { input_reference: ["https://a.example/1.png", { image_url: "https://a.example/2.png" }] },
+    images: ["https://a.example/1.png", "https://a.example/2.png"],
+  },
+  {
+    what: "JSON in a text",
+    body: { image_reference: '{"image_url":"https://a.example/1.png"}' },
+    images: ["https://a.example/1.png"],
+  },
+])("an image may be $what", async ({ body, images }) => {
+  const service = await createTestService();
+  const { id } = await create(service, body);
+  expect(await service.store.images(id)).toEqual(images);
+});
+
+test("a form may write an object's field in brackets, as the openai package does", async () => {
+  const service = await createTestService();
+  const response = await postForm(service, { ...fox, "input_reference[image_url]": "https://a.example/1.png" });
+  expect(await service.store.images((await readJob(response)).id)).toEqual(["https://a.example/1.png"]);
+});
+
+test("the list is one's own, newest first, in pages that nothing is missing from", async () => {
+  const service = await createTestService();
+  const ids: string[] = [];
+  for (let index = 0; index < 5; index++) ids.unshift((await create(service)).id);
+  await ask(service, "/v1/videos", {
+    method: "POST",
+    key: otherKey,
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(fox),
+  });
+  const list = async (query: string) =>
+    (await (await ask(service, `/v1/videos${query}`)).json()) as { data: Job[]; has_more: boolean };
+  expect(await list("?limit=2")).toMatchObject({
+    object: "list",
+    data: [{ id: ids[0] }, { id: ids[1] }],
+    first_id: ids[0],
+    last_id: ids[1],
+    has_more: true,
+  });
+  const rest = await list(`?limit=100&after=${ids[1]}&order=desc`);
+  expect([rest.data.map(({ id }) => id), rest.has_more]).toEqual([ids.slice(2), false]);
+  expect(await list(`?after=${ids[4]}`)).toMatchObject({ data: [], first_id: null, last_id: null, has_more: false });
+});
+
+test("a page can be asked for after a video that was removed meanwhile", async () => {
+  const service = await createTestService();
+  const [first, second] = [(await create(service)).id, (await create(service)).id];
+  await service.rest(2);
+  await remove(service, second);
+  const response = await ask(service, `/v1/videos?after=${second}`);
+  expect(await response.json()).toMatchObject({ data: [{ id: first }] });
+});
+
+test.each([
+  ["?limit=0", "limit must be a whole number from 1 to 100"],
+  ["?limit=101", "limit must be a whole number from 1 to 100"],
+  ["?limit=x", "limit must be a whole number from 1 to 100"],
+  ["?limit=1.5", "limit must be a whole number from 1 to 100"],
+  ["?order=asc", "order must be desc: the newest come first"],
+])("a list with %s is refused", async (query, message) => {
+  const service = await createTestService();
+  const response = await ask(service, `/v1/videos${query}`);
+  expect([response.status, (await readError(response)).message]).toEqual([400, message]);
+});
+
+describe("the content", () => {
+  test("is the video, whole or a range, and its picture", async () => {
+    const service = await createTestService();
+    const { id } = await create(service);
+    await service.rest();
+    const video = tinyMp4("a fox");
+    const whole = await ask(service, `/v1/videos/${id}/content`);
+    expect([whole.status, whole.headers.get("Content-Type")]).toEqual([200, "video/mp4"]);
+    expect(new Uint8Array(await whole.arrayBuffer())).toEqual(video);
+    const part = await ask(service, `/v1/videos/${id}/content`, { headers: { Range: "bytes=4-7" } });
+    expect([part.status, part.headers.get("Content-Range")]).toEqual([206, `bytes 4-7/${video.length}`]);
+    expect(await part.text()).toBe("ftyp");
+    const beyond = await ask(service, `/v1/videos/${id}/content`, { headers: { Range: "bytes=9999-" } });
+    expect(beyond.status).toBe(416);
+    const head = await ask(service, `/v1/videos/${id}/content`, { method: "HEAD" });
+    expect([head.status, head.headers.get("Content-Length")]).toEqual([200, String(video.length)]);
+    const picture = await ask(service, `/v1/videos/${id}/content?variant=thumbnail`);
+    expect([picture.headers.get("Content-Type"), await picture.text()]).toEqual(["image/png", "a picture"]);
+  });
+
+  test("needs the key of the account", async () => {
+    const service = await createTestService();
+    const { id } = await create(service);
+    await service.rest();
+    expect((await ask(service, `/v1/videos/${id}/content`, { key: otherKey })).status).toBe(404);
+    expect((await ask(service, `/v1/videos/${id}/content`, { key: "wrong" })).status).toBe(401);
+  });
+
+  test("is not there until the video is made, and never when it failed", async () => {
+    const service = await createTestService();
+    const running = (await create(service)).id;
+    const failing = (await create(service, { prompt: "a fox [fail:too red]" })).id;
+    const look = async (id: string, query = "") => {
+      const response = await ask(service, `/v1/videos/${id}/content${query}`);
+      return [response.status, await readError(response)];
+    };
+    expect(await look(running)).toEqual([404, { code: "not_ready", message: "this video is not made yet" }]);
+    expect(await look(running, "?variant=spritesheet")).toEqual([
+      400,
+      { code: "invalid_variant", message: "variant must be video or thumbnail" },
+    ]);
+    await service.rest();
+    expect(await look(failing)).toEqual([404, { code: "failed", message: "this video was not made: too red" }]);
+  });
+});
+
+describe("DELETE", () => {
+  test("stops what runs, gives the credits back, and is seen as cancelled on the page's side", async () => {
+    const service = await createTestService();
+    const { id } = await create(service, { callback_url: "https://hook.example/" });
+    await service.clock.sleep(5_000);
+    const response = await remove(service, id);
+    expect([response.status, await response.json()]).toEqual([200, { id, object: "video.deleted", deleted: true }]);
+    expect(await service.store.balance("local")).toBe(1_000);
+    expect(await service.store.generation(id)).toMatchObject({ status: "failed", error: "cancelled" });
+    await service.rest();
+    expect(service.deliveries).toEqual([expect.stringContaining(id)]);
+    expect(filesIn(service.folder)).toEqual([]);
+  });
+
+  test("removes what has ended: its files, and from both APIs, but not its record and what was paid", async () => {
+    const service = await createTestService();
+    const [kept, removed] = [(await create(service)).id, (await create(service)).id];
+    await service.rest(2);
+    expect((await remove(service, removed)).status).toBe(200);
+    expect(filesIn(service.folder).sort()).toEqual([`${kept}.mp4`, `${kept}.png`]);
+    for (const response of [
+      await ask(service, `/v1/videos/${removed}`),
+      await ask(service, `/v1/videos/${removed}/content`),
+      await service.status(removed),
+      await service.cancel(removed),
+      await remove(service, removed),
+    ])
+      expect([response.status, await readError(response)]).toEqual([
+        404,
+        { code: "removed", message: expect.stringMatching(/^this generation was removed at \d{4}-/) },
+      ]);
+    const list = (await (await ask(service, "/v1/videos")).json()) as { data: Job[] };
+    expect(list.data.map(({ id }) => id)).toEqual([kept]);
+    expect(await service.store.generation(removed)).toMatchObject({ status: "completed" });
+    expect(await service.store.balance("local")).toBe(980);
+  });
+
+  test("a start with the key of what was removed starts nothing, and costs nothing", async () => {
+    const service = await createTestService();
+    const key = { "Idempotency-Key": "one" };
+    const { id } = await readJob(await post(service, fox, key));
+    await service.rest();
+    await remove(service, id);
+    expect((await readJob(await post(service, fox, key))).id).toBe(id);
+    expect(await service.store.balance("local")).toBe(990);
+  });
+
+  test("what cannot be stopped goes on, and is not removed", async () => {
+    const service = await createTestService({
+      engines: (clock) => [
+        fakeEngine({
+          name: "http://gpu.test",
+          isSimulation: false,
+          async render({ file }, { checkpoint, signal }) {
+            await checkpoint({ state: "submitted", job: "job-1" });
+            await clock.sleep(60_000, signal);
+            writeFileSync(file, tinyMp4("a fox"));
+            return { kind: "made", hasThumbnail: false };
+          },
+        }),
+      ],
+    });
+    const { id } = await create(service);
+    await service.clock.sleep(5_000);
+    const response = await remove(service, id);
+    expect([response.status, await readError(response)]).toEqual([
+      409,
+      { code: "not_cancellable", message: "not cancelled: http://gpu.test cannot stop it; it goes on" },
+    ]);
+    await service.clock.sleep(60_000);
+    expect(await show(service, id)).toMatchObject({ status: "completed" });
+  });
+
+  test("another account's video is unknown, and stays", async () => {
+    const service = await createTestService();
+    const { id } = await create(service);
+    await service.rest();
+    expect((await remove(service, id, otherKey)).status).toBe(404);
+    expect((await show(service, id)).status).toBe("completed");
+  });
+});
+
+test("the models that are served are listed, and tell what serves them", async () => {
+  const service = await createTestService({ engines: [fakeEngine({ models: ["wan-2.5", "my-wan"] })] });
+  const response = await ask(service, "/v1/models");
+  expect(await response.json()).toMatchObject({
+    object: "list",
+    data: [
+      { id: "wan-2.5", object: "model", owned_by: "vidgen" },
+      { id: "my-wan", object: "model", owned_by: "vidgen" },
+    ],
+  });
+  expect((await ask(service, "/v1/models", { key: "wrong" })).status).toBe(401);
+});
+
+describe("is refused with a clear 4xx, and nothing is paid:", () => {
+  // Node reads none that is shorter than 27 characters.
+  const boundary = "x".repeat(30);
+  const form = (...parts: string[]) => parts.map((part) => `--${boundary}\r\n${part}\r\n`).join("");
+  const field = (name: string, value: string) => `Content-Disposition: form-data; name="${name}"\r\n\r\n${value}`;
+  const asForm = { "Content-Type": `multipart/form-data; boundary=${boundary}` };
+  const good = form(field("prompt", "a fox"), field("model", "sora-2"));
+  const asJson = { "Content-Type": "application/json" };
+  const json = (fields: object) => ({ headers: asJson, body: JSON.stringify({ ...fox, ...fields }) });
+
+  test.each<{ what: string; status?: number; code: string; says: string | RegExp } & Asked>([
+    { what: "no model", ...json({ model: undefined }), code: "invalid_model", says: "model is missing" },
+    {
+      what: "an unknown model",
+      ...json({ model: "gpt" }),
+      code: "invalid_model",
+      says: /^model must be one of sora-2, /,
+    },
+    { what: "no prompt", ...json({ prompt: undefined }), code: "invalid_prompt", says: "prompt is missing" },
+    {
+      what: "words for seconds",
+      ...json({ seconds: "long" }),
+      code: "invalid_seconds",
+      says: "seconds must be a number of seconds",
+    },
+    {
+      what: "too many seconds",
+      ...json({ seconds: 900 }),
+      code: "invalid_seconds",
+      says: /^seconds must be more than 0 and at most /,
+    },
+    {
+      what: "a size in words",
+      ...json({ size: "large" }),
+      code: "invalid_size",
+      says: /^size must be such as "1280x720"/,
+    },
+    {
+      what: "a size that is not made",
+      ...json({ size: "1024x1792" }),
+      code: "invalid_size",
+      says: /with a shorter side of 480, 720 or 1080$/,
+    },
+    {
+      what: "a size that is too wide",
+      ...json({ size: "9999x480" }),
+      code: "invalid_size",
+      says: "size must be between 1:4 and 4:1",
+    },
+    { what: "a size that is a number", ...json({ size: 720 }), code: "invalid_size", says: "size must be a string" },
+    {
+      what: "an image that is a number",
+      ...json({ input_reference: 5 }),
+      code: "invalid_input_reference",
+      says: /^input_reference must be an image file/,
+    },
+    {
+      what: "an image by ftp",
+      ...json({ input_reference: "ftp://a.example/" }),
+      code: "invalid_input_reference",
+      says: "input_reference.0 must be an http(s) or data: address",
+    },
+    {
+      what: "too many images",
+      ...json({ input_reference: Array(5).fill("https://a.example/") }),
+      code: "invalid_input_reference",
+      says: /^sora-2 takes 0 to 4 images in input_reference, not 5/,
+    },
+    { what: "no JSON", headers: asJson, body: "prompt=a fox", code: "invalid_json", says: "the body is not JSON" },
+    {
+      what: "a very deep prompt",
+      headers: asJson,
+      body: `${'{"prompt":'.repeat(10_000)}1${"}".repeat(10_000)}`,
+      code: "invalid_prompt",
+      says: "prompt must be a string",
+    },
+    {
+      what: "a very deep extra",
+      headers: asJson,
+      body: `{"prompt":"a fox","model":"sora-2","lora":${"[".repeat(10_000)}${"]".repeat(10_000)}}`,
+      code: "invalid_lora",
+      says: "lora is nested too deeply",
+    },
+    { what: "a list", headers: asJson, body: "[]", code: "invalid_body", says: /^the body must be / },
+    {
+      what: "another type",
+      headers: { "Content-Type": "text/plain" },
+      body: "a fox",
+      status: 415,
+      code: "unsupported_media_type",
+      says: "the body must be application/json or multipart/form-data",
+    },
+    {
+      what: "a form without a boundary",
+      headers: { "Content-Type": "multipart/form-data" },
+      body: good,
+      code: "invalid_form",
+      says: /^the body is not multipart\/form-data/,
+    },
+    {
+      what: "a form that breaks off",
+      headers: asForm,
+      body: good,
+      code: "invalid_form",
+      says: /^the body is not multipart\/form-data/,
+    },
+    {
+      what: "a form that is none",
+      headers: asForm,
+      body: "a fox",
+      code: "invalid_form",
+      says: /^the body is not multipart\/form-data/,
+    },
+    {
+      what: "an empty form",
+      headers: asForm,
+      body: "",
+      code: "invalid_form",
+      says: /^the body is not multipart\/form-data/,
+    },
+    {
+      what: "a form of very many parts",
+      headers: asForm,
+      body: `${good}${form(field("seed", "1")).repeat(1_000)}--${boundary}--\r\n`,
+      code: "invalid_form",
+      says: "the form has 1000 parts or more",
+    },
+    {
+      what: "a field twice",
+      headers: asForm,
+      body: `${good}${form(field("prompt", "an owl"))}--${boundary}--\r\n`,
+      code: "invalid_prompt",
+      says: "prompt must be a string",
+    },
+    {
+      what: "a file that is no picture",
+      headers: asForm,
+      body: `${good}${form('Content-Disposition: form-data; name="input_reference"; filename="a.png"\r\n\r\nhello')}--${boundary}--\r\n`,
+      code: "invalid_input_reference",
+      says: "input_reference must be a PNG, JPEG or WebP",
+    },
+    {
+      what: "a file in another field",
+      headers: asForm,
+      body: `${good}${form('Content-Disposition: form-data; name="seed"; filename="a.png"\r\n\r\n5')}--${boundary}--\r\n`,
+      code: "invalid_form",
+      says: "only input_reference may be a file",
+    },
+    {
+      what: "more than 28 MB",
+      headers: asJson,
+      body: " ".repeat(28_000_001),
+      code: "body_too_large",
+      says: "the body is larger than 28 MB",
+    },
+  ])("$what", async ({ status = 400, code, says, headers, body }) => {
+    const service = await createTestService();
+    const response = await ask(service, "/v1/videos", { method: "POST", ...(headers && { headers }), body });
+    const { error } = (await response.json()) as { error: unknown };
+    expect([response.status, error]).toEqual([
+      status,
+      {
+        code,
+        message: typeof says === "string" ? says : expect.stringMatching(says),
+        type: "invalid_request_error",
+      },
+    ]);
+    expect(await service.store.balance("local")).toBe(1_000);
+    expect(await service.store.list({ limit: 1 })).toEqual([]);
+  });
+
+  test.each([
+    ["no key", "/v1/videos", "", 401, "unauthorized"],
+    ["an unknown id", `/v1/videos/${unknownId}`, apiKey, 404, "not_found"],
+    ["an id that is none", "/v1/videos/video_123", apiKey, 404, "not_found"],
+    ["the content of an unknown id", `/v1/videos/${unknownId}/content`, apiKey, 404, "not_found"],
+    ["an unknown page", `/v1/videos?after=${unknownId}`, apiKey, 400, "invalid_after"],
+    ["a page after what is no id", "/v1/videos?after=%00", apiKey, 400, "invalid_after"],
+    ["a path that there is not", "/v1/videos/a/b/c", apiKey, 404, "not_found"],
+  ] as const)("%s", async (_, path, key, status, code) => {
+    const service = await createTestService();
+    const response = await ask(service, path, { key });
+    expect([response.status, (await readError(response)).code]).toEqual([status, code]);
+  });
+
+  test.each([
+    ["PUT", "/v1/videos", "GET, POST"],
+    ["POST", `/v1/videos/${unknownId}`, "GET, DELETE"],
+    ["DELETE", `/v1/videos/${unknownId}/content`, "GET, HEAD"],
+    ["POST", "/v1/models", "GET"],
+  ])("%s %s", async (method, path, allowed) => {
+    const service = await createTestService();
+    const response = await ask(service, path, { method });
+    expect([response.status, response.headers.get("Allow")]).toEqual([405, allowed]);
+  });
+});

@@ -1,0 +1,307 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { readPage } from "../../src/docs.ts";
+import { VidgenError } from "../../src/errors.ts";
+import { hashKey } from "../../src/server/api/accounts.ts";
+import { createSecret } from "../../src/server/callbacks/signature.ts";
+import type { Engine } from "../../src/server/engines/engine.ts";
+import type { Ended } from "../../src/server/jobs/end.ts";
+import { openFolder } from "../../src/server/media/folder.ts";
+import { createMetrics } from "../../src/server/metrics.ts";
+import { createService } from "../../src/server/service.ts";
+import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
+import { createVirtualClock } from "../clock.ts";
+import { tinyMp4 } from "../mp4.ts";
+import {
+  apiKey,
+  baseUrl,
+  bearer,
+  createDistant,
+  fakeEngine,
+  makeFolder,
+  otherKey,
+  readError,
+  renderMs,
+  startRequest,
+} from "./service.ts";
+
+const hasPromtool = spawnSync("promtool", ["--version"]).error === undefined;
+if (!hasPromtool) process.stderr.write("No promtool: its checks are skipped. Debian's package is called prometheus.\n");
+
+/** What promtool says of a text, and whether it found fault. */
+function promtool(words: string[], input: string) {
+  const { status, stdout, stderr } = spawnSync("promtool", words, { input, encoding: "utf8" });
+  return { status, said: stdout + stderr };
+}
+
+/** An engine that does as its prompts say, and otherwise makes a video in 30 s. */
+function createEngine(clock: ReturnType<typeof createVirtualClock>): Partial<Engine> {
+  return {
+    async render({ request: { prompt }, file, thumbnail }, { signal }) {
+      if (prompt === "refused") return { kind: "refused", error: "no" };
+      if (prompt === "unclear") return { kind: "unclear", reason: "no reply" };
+      if (prompt === "not taken") return { kind: "not taken", reason: "busy" };
+      if (prompt === "failed") throw new Error("canary-error");
+      if (prompt === "credits") throw new VidgenError("credits", "none left");
+      await clock.doze(renderMs, signal);
+      writeFileSync(file, tinyMp4(prompt));
+      writeFileSync(thumbnail, "a picture");
+      return { kind: "made", hasThumbnail: true };
+    },
+  };
+}
+
+/** A service with /metrics on a virtual clock. */
+async function createCounted(changes: Partial<Engine> = {}) {
+  const clock = createVirtualClock();
+  const distant = createDistant(await openStore(":memory:"));
+  const { store } = distant;
+  for (const [name, key] of Object.entries({ local: apiKey, other: otherKey }))
+    await store.addAccount({ name, keyHash: hashKey(key), creditsOf: () => 1_000 });
+  const ended: Ended[] = [];
+  const service = createService({
+    store,
+    videos: await openFolder({ folder: await makeFolder() }),
+    engines: [fakeEngine({ models: ["sora-2", "ray-3"], isSimulation: false, ...createEngine(clock), ...changes })],
+    creditsPer: new Map([["ray-3", 50]]),
+    hasDirectives: false,
+    pace: "fast",
+    hasRefunds: true,
+    outbound: {
+      get: () => Promise.reject(new Error("no images here")),
+      open: () => Promise.reject(new Error("nothing to open here")),
+      post: async (url) => ({ status: url.endsWith("gone") ? 410 : 204 }),
+    },
+    webhookSecret: createSecret(),
+    clock: { ...clock, sleep: clock.doze },
+    mediaUrl: () => "https://media.video.example",
+    createMetrics,
+    onEnd: (end) => void ended.push(end),
+    onDelivery: () => {},
+    onNote: () => {},
+    onTrouble: () => {},
+  });
+  await service.start("all");
+  onTestFinished(async () => {
+    await service.close();
+    await store.close();
+  });
+  const get = async (key?: string) =>
+    service.api(new Request(`${baseUrl}/metrics`, { headers: key === undefined ? {} : bearer(key) }));
+  const text = async () => (await get(apiKey)).text();
+  return {
+    clock,
+    distant,
+    service,
+    get,
+    text,
+    /** The figures that have one of these beginnings, and are not 0. */
+    async figures(...names: string[]) {
+      const lines = (await text())
+        .split("\n")
+        .filter((line) => names.some((name) => line.startsWith(`vidgen_${name}`)));
+      const pairs = lines
+        .map((line) => line.split(/ (?=[\d.e+-]+$)/))
+        .map(([name = "", value]) => [name, Number(value)]);
+      return Object.fromEntries(pairs.filter(([, value]) => value !== 0));
+    },
+    /** Starts a generation, and resolves with its id. */
+    async start(prompt: string, fields: object = {}, headers: Record<string, string> = {}) {
+      const reply = await service.api(startRequest({ prompt, model: "sora-2", ...fields }, headers));
+      return ((await reply.json()) as { data: { id: string } }).data.id;
+    },
+    /** Resolves when so many generations have ended. */
+    async rest(count: number) {
+      while (ended.length < count) await clock.sleep(1_000);
+      // The refund is read after that.
+      await clock.sleep(1_000);
+    },
+  };
+}
+
+test("starts, credits and failures are counted by model and reason, and a repeated start once", async () => {
+  const { start, rest, figures } = await createCounted({ concurrency: 100 });
+  const key = { "Idempotency-Key": "1" };
+  for (const headers of [key, key]) await start("a fox", { model: "ray-3" }, headers);
+  await rest(1);
+  for (const prompt of ["refused", "credits", "failed"]) await start(prompt);
+  await rest(4);
+  await start("unclear");
+  await rest(5);
+  expect(await figures("starts", "credits", "generation_failures", "engine_creates")).toEqual({
+    'vidgen_starts_total{model="ray-3"}': 1,
+    'vidgen_starts_total{model="sora-2"}': 4,
+    vidgen_credits_charged_total: 90,
+    // What the model refused stays paid.
+    vidgen_credits_returned_total: 30,
+    'vidgen_generation_failures_total{model="sora-2",reason="refused"}': 1,
+    'vidgen_generation_failures_total{model="sora-2",reason="credits"}': 1,
+    'vidgen_generation_failures_total{model="sora-2",reason="failed"}': 1,
+    'vidgen_generation_failures_total{model="sora-2",reason="unclear"}': 1,
+    'vidgen_engine_creates_total{engine="fake",outcome="taken"}': 2,
+    'vidgen_engine_creates_total{engine="fake",outcome="unclear"}': 1,
+  });
+});
+
+test("the time from start to end is a histogram by model and status", async () => {
+  const { start, rest, figures } = await createCounted();
+  await start("a fox");
+  await start("a second fox");
+  await rest(2);
+  const seconds = await figures("generation_duration_seconds");
+  const labels = 'model="sora-2",status="completed"';
+  expect(seconds).toMatchObject({
+    [`vidgen_generation_duration_seconds_bucket{le="30",${labels}}`]: 1,
+    [`vidgen_generation_duration_seconds_bucket{le="60",${labels}}`]: 2,
+    [`vidgen_generation_duration_seconds_count{${labels}}`]: 2,
+  });
+  expect(seconds[`vidgen_generation_duration_seconds_bucket{le="15",${labels}}`]).toBeUndefined();
+});
+
+test("the queue has what waits and not what is being made, and its age is that of the oldest", async () => {
+  const { start, clock, figures } = await createCounted();
+  await start("a fox");
+  await clock.sleep(5_000);
+  await start("it waits");
+  await start("so does this", { model: "ray-3" });
+  await clock.sleep(10_000);
+  expect(await figures("queue")).toEqual({
+    'vidgen_queue_length{model="sora-2"}': 1,
+    'vidgen_queue_length{model="ray-3"}': 1,
+    'vidgen_queue_oldest_age_seconds{model="sora-2"}': 10,
+    'vidgen_queue_oldest_age_seconds{model="ray-3"}': 10,
+  });
+});
+
+test("a generation that was cancelled counts as one, with its credits back", async () => {
+  const { start, rest, service, figures } = await createCounted();
+  await start("a fox");
+  const url = `${baseUrl}/api/cancel?id=${await start("it waits")}`;
+  for (const _ of [1, 2]) await service.api(new Request(url, { method: "POST", headers: bearer(apiKey) }));
+  await rest(1);
+  expect(await figures("generation_failures", "credits_returned")).toEqual({
+    'vidgen_generation_failures_total{model="sora-2",reason="cancelled"}': 1,
+    vidgen_credits_returned_total: 10,
+  });
+});
+
+test("callbacks that wait, were delivered and were given up", async () => {
+  const { start, rest, figures } = await createCounted();
+  for (const path of ["hook", "gone"]) await start("refused", { callback_url: `https://receiver.example/${path}` });
+  await rest(2);
+  expect(await figures("callback")).toEqual({
+    'vidgen_callback_attempts_total{outcome="delivered"}': 1,
+    'vidgen_callback_attempts_total{outcome="given_up"}': 1,
+  });
+});
+
+test("an engine is up when it can be asked and takes creates", async () => {
+  let isAway = false;
+  const check = async () => (isAway ? Promise.reject(new Error("away")) : "a fake");
+  const { start, clock, figures } = await createCounted({ check });
+  const up = {
+    'vidgen_engine_up{engine="fake",model="sora-2"}': 1,
+    'vidgen_engine_up{engine="fake",model="ray-3"}': 1,
+  };
+  expect(await figures("engine_up")).toEqual(up);
+  isAway = true;
+  // Asked at most every 5 s.
+  expect(await figures("engine_up")).toEqual(up);
+  await clock.sleep(5_000);
+  expect(await figures("engine_up")).toEqual({});
+  isAway = false;
+  await clock.sleep(5_000);
+  expect(await figures("engine_up")).toEqual(up);
+  await start("not taken");
+  await clock.sleep(100);
+  expect(await figures("engine_up")).toEqual({});
+});
+
+test("while the database is away, what is known without it is told, and nothing that was so before", async () => {
+  const { start, service, distant, text } = await createCounted();
+  await start("a fox");
+  expect(await text()).toMatch(/^vidgen_database_up 1$/m);
+  expect(await text()).toMatch(/^vidgen_queue_length\{/m);
+  distant.isAway = true;
+  const reply = await service.metrics?.(new Request(`${baseUrl}/metrics`));
+  const away = await reply?.text();
+  expect([reply?.status, away]).toEqual([200, expect.stringMatching(/^vidgen_database_up 0$/m)]);
+  expect(away).toMatch(/^vidgen_starts_total\{model="sora-2"\} 1$/m);
+  expect(away).not.toMatch(/^vidgen_(queue|callbacks)/m);
+  expect(away).not.toContain("canary");
+});
+
+test("only the owner's key reads them, and nothing but GET", async () => {
+  const { get, service } = await createCounted();
+  expect([(await get()).status, (await get("wrong")).status]).toEqual([401, 401]);
+  expect(await readError(await get(otherKey))).toMatchObject({ code: "forbidden" });
+  const reply = await get(apiKey);
+  expect([reply.status, reply.headers.get("Content-Type")]).toEqual([
+    200,
+    expect.stringMatching(/^text\/plain; version=/),
+  ]);
+  for (const handler of [service.api, service.metrics]) {
+    const post = await handler?.(new Request(`${baseUrl}/metrics`, { method: "POST", headers: bearer(apiKey) }));
+    expect([post?.status, post?.headers.get("Allow")]).toEqual([405, "GET"]);
+  }
+  const other = await service.metrics?.(new Request(`${baseUrl}/api/generate`, { method: "POST" }));
+  expect(other?.status).toBe(404);
+});
+
+test("labels are models, engines and words: no id, prompt, account, key or error is in the text", async () => {
+  const { start, rest, text } = await createCounted();
+  const ids = [await start("canary-prompt", { callback_url: "https://canary.example/gone" }), await start("failed")];
+  await rest(2);
+  const told = await text();
+  for (const secret of [...ids, "canary", "local"]) expect(told).not.toContain(secret);
+  expect(told).toMatch(/^nodejs_eventloop_lag_p99_seconds /m);
+  const helps = told.match(/^# HELP vidgen_.*$/gm) ?? [];
+  expect(helps).toHaveLength(12);
+  for (const help of helps)
+    expect(help).toMatch(/this process|in the database, the same from each of its processes\.$/);
+});
+
+test.skipIf(!hasPromtool)("promtool finds no fault with them", async () => {
+  const { start, rest, text } = await createCounted();
+  await start("a fox");
+  await rest(1);
+  expect(promtool(["check", "metrics"], await text())).toEqual({ status: 0, said: "" });
+});
+
+const page = readPage("metrics").text;
+const [rules = ""] = page.match(/^groups:\n(?:.*\n)*?(?=```)/m) ?? [];
+
+test.skipIf(!hasPromtool)("promtool takes the three alerts of the page", () => {
+  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "vidgen.yml");
+  writeFileSync(file, rules);
+  expect(promtool(["check", "rules", file], "")).toEqual({
+    status: 0,
+    said: expect.stringContaining("SUCCESS: 3 rules found"),
+  });
+});
+
+test("the alerts, the dashboard and the page name only figures that there are, and the page all of vidgen's", async () => {
+  const { start, rest, text } = await createCounted();
+  await start("a fox");
+  await rest(1);
+  const told = await text();
+  const existing = new Set(told.match(/^\w+/gm));
+  const types = (told.match(/^# TYPE \w+/gm) ?? []).map((line) => line.replace("# TYPE ", ""));
+  const dashboard = readFileSync(new URL("../../.github/dashboard.json", import.meta.url), "utf8");
+  const { panels } = JSON.parse(dashboard) as { panels: { targets?: { expr: string }[] }[] };
+  const exprs = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+  expect(exprs.length).toBeGreaterThan(8);
+  const named = (words: string) => words.match(/\b(vidgen|nodejs|process)_\w+/g) ?? [];
+  for (const words of [rules, ...exprs]) {
+    expect(named(words).length).toBeGreaterThan(0);
+    expect(named(words).filter((name) => !existing.has(name))).toEqual([]);
+  }
+  const known = new Set([...existing, ...types]);
+  expect(named(page).filter((name) => !known.has(name))).toEqual([]);
+  for (const name of types.filter((type) => type.startsWith("vidgen_"))) expect(page).toContain(`| \`${name}\` |`);
+});

@@ -1,0 +1,296 @@
+import type { Browser, Locator } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { createDistant } from "../service.ts";
+import { newGeneration } from "../store/records.ts";
+import { browserPath, findFaults, launch, openTab, type Tab } from "./browser.ts";
+import { apiKey, aVideo, openTestPage, receive, type TestPage, type TestPageOptions } from "./harness.ts";
+
+// What the page shows is what the service has, or it says that it is not.
+
+let browser: Browser;
+
+type Player = { currentTime: number; play(): Promise<void>; paused: boolean };
+
+describe("the page stays true", { skip: browserPath === undefined }, () => {
+  beforeAll(async () => {
+    browser = await launch();
+  });
+  afterAll(() => browser.close());
+
+  const open = async (options?: TestPageOptions) => {
+    const page = await openTestPage(options);
+    return { page, tab: await openTab(browser, page.link) };
+  };
+  const shows = async (place: Locator, text: string) =>
+    expect.poll(() => place.innerText({ timeout: 1_000 }).catch(() => ""), { timeout: 10_000 }).toContain(text);
+  const isLive = (tab: Tab) => shows(tab.locator("#connection"), "Live");
+  const promptsOf = (tab: Tab) => tab.locator(".card .prompt").allInnerTexts();
+  const scrollOf = (tab: Tab) => tab.evaluate<number>("scrollY");
+
+  /** A service that has kept many generations, the oldest called "take 1". */
+  async function openFilled(count: number) {
+    const store = await openStore(":memory:");
+    const page = await openTestPage({ store });
+    const { request } = newGeneration();
+    await Promise.all(
+      Array.from({ length: count }, async (_, n) => {
+        const generation = newGeneration({ request: { ...request, prompt: `take ${n + 1}` } });
+        await store.start(generation, 0, undefined);
+        const end = { completed_at: "2026-01-01T00:01:00.000Z", media: null, cost: null, error: "no" };
+        await store.finish(generation.id, { ...end, status: "failed" });
+      }),
+    );
+    return page;
+  }
+
+  test("a filter that is chosen while serve is down is shown once it is back, and nothing is called Live before", async () => {
+    const { page, tab } = await open();
+    for (const n of [1, 2, 3]) await page.make({ prompt: `good ${n}` });
+    (await page.start({ prompt: "bad" })).running.fail("out of memory");
+    await shows(tab.locator(".cards"), "out of memory");
+    await page.stop();
+    await shows(tab.locator("#notice"), "does not answer");
+    await tab.locator("label", { hasText: "Failed" }).click();
+    await tab.waitForTimeout(500);
+    expect([new URL(tab.url()).search, await promptsOf(tab)]).toEqual(["", ["bad", "good 3", "good 2", "good 1"]]);
+    expect(await tab.locator("main").getAttribute("aria-busy")).toBe("true");
+    expect(await tab.locator("#connection").innerText()).toBe("Reconnecting");
+    await page.restart();
+    await isLive(tab);
+    expect(await promptsOf(tab)).toEqual(["bad"]);
+    expect(tab.url()).toMatch(/=failed$/);
+  });
+
+  test("while many start, the list stays short and in order", async () => {
+    const { page, tab } = await open();
+    await isLive(tab);
+    for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: 30 }, () => page.start()));
+    await page.start({ prompt: "the last" });
+    await expect.poll(async () => (await promptsOf(tab))[0], { timeout: 10_000 }).toBe("the last");
+    const shown = await promptsOf(tab);
+    await tab.reload();
+    expect(shown).toEqual(await promptsOf(tab));
+    expect(shown).toHaveLength(48);
+  });
+
+  test("however often older ones are asked for, no more than 500 are shown", async () => {
+    const page = await openFilled(600);
+    const tab = await openTab(browser, `${page.link}`);
+    for (let clicks = 2; clicks <= 10; clicks++) {
+      await tab.getByText("Show older").click();
+      await expect.poll(() => tab.locator(".card").count()).toBe(48 * clicks);
+    }
+    await tab.getByText("Show older").click();
+    await expect.poll(async () => (await promptsOf(tab))[0]).toBe("take 120");
+    expect(await tab.locator(".card").count()).toBeLessThanOrEqual(500);
+    await tab.getByText("Show the newest").click();
+    await expect.poll(async () => (await promptsOf(tab))[0]).toBe("take 600");
+  });
+
+  test("nothing moves under the pointer: what is new waits until it is asked for", async () => {
+    const { page, tab } = await open();
+    await page.make({ prompt: "the first" });
+    const second = await page.start({ prompt: "the second" });
+    await shows(tab.locator(".cards"), "the second");
+    await tab.locator(".card", { hasText: "the second" }).hover();
+    for (const n of [1, 2, 3]) await page.start({ prompt: `new ${n}` });
+    await shows(tab.getByText("3 new"), "3 new");
+    expect(await promptsOf(tab)).toEqual(["the second", "the first"]);
+    second.running.progress(50);
+    await shows(tab.locator(".card", { hasText: "the second" }), "50 %");
+    await tab.getByText("3 new").click();
+    await expect.poll(() => promptsOf(tab)).toEqual(["new 3", "new 2", "new 1", "the second", "the first"]);
+    expect(new URL(tab.url()).search).toBe("");
+  });
+
+  test("an update keeps what somebody has opened, focused, typed and is watching", async () => {
+    const { page, tab } = await open({ video: await aVideo() });
+    const { url: callback_url } = await receive({ status: 410, text: "gone" });
+    const id = await page.make({ callback_url, prompt: "a fox" });
+    await tab.goto(`${page.url}/generations/${id}`);
+    await isLive(tab);
+    const video = tab.locator(".player video");
+    await video.evaluate((element: Player) => element.play());
+    await video.evaluate((element) => Object.assign(element, { isSame: true }));
+    await tab.locator("details > summary").first().click();
+    await tab.evaluate(`fetch("/callbacks/${id}/send", { method: "POST" })`);
+    await shows(tab.locator(".timeline"), "attempt 2");
+    expect(await tab.locator("details").first().getAttribute("open")).not.toBeNull();
+    expect(await tab.evaluate("document.activeElement.localName")).toBe("summary");
+    expect(await video.evaluate((element: Player & { isSame?: true }) => [element.isSame, element.paused])).toEqual([
+      true,
+      false,
+    ]);
+    await tab.goto(page.url);
+    await isLive(tab);
+    await tab.getByRole("searchbox").pressSequentially("f");
+    await tab.getByRole("searchbox").pressSequentially("ox ");
+    await page.start({ prompt: "a fox again" });
+    await shows(tab.locator(".cards"), "a fox again");
+    await tab.getByRole("searchbox").pressSequentially("again");
+    await expect.poll(() => promptsOf(tab)).toEqual(["a fox again"]);
+    expect(await tab.getByRole("searchbox").inputValue()).toBe("fox again");
+  });
+
+  test("back and Escape lead to the same place of the same list, whatever was started meanwhile", async () => {
+    const page = await openFilled(100);
+    const tab = await openTab(browser, page.link);
+    await tab.getByText("Show older").click();
+    await expect.poll(() => tab.locator(".card").count()).toBe(96);
+    for (const leave of [() => tab.goBack(), () => tab.keyboard.press("Escape")]) {
+      await tab.locator(".card .prompt", { hasText: /^take 20$/ }).scrollIntoViewIfNeeded();
+      const at = await scrollOf(tab);
+      expect(at).toBeGreaterThan(500);
+      await tab.locator(".card .prompt", { hasText: /^take 20$/ }).click();
+      await tab.waitForURL(/generations/);
+      for (let n = 0; n < 6; n++) await page.start();
+      await leave();
+      await tab.waitForURL((url) => url.pathname === "/");
+      await expect.poll(() => scrollOf(tab)).toBe(at);
+      expect(await promptsOf(tab)).toHaveLength(96);
+      expect((await promptsOf(tab))[0]).toBe("take 100");
+      await shows(tab.locator("#newer"), "new");
+    }
+  });
+
+  test("an outage can be seen wherever somebody has scrolled to, until it is over", async () => {
+    const { page, tab } = await open();
+    await Promise.all(Array.from({ length: 40 }, () => page.start()));
+    await expect.poll(() => tab.locator(".card").count()).toBe(40);
+    await tab.mouse.move(700, 500);
+    await tab.mouse.wheel(0, 900);
+    await expect.poll(() => scrollOf(tab)).toBeGreaterThan(300);
+    await page.stop();
+    await shows(tab.locator("#notice"), "does not answer");
+    const box = await tab.locator("#notice").boundingBox();
+    expect(box?.y).toBeGreaterThanOrEqual(0);
+    expect(await tab.locator("#connection").getAttribute("data-live")).toBe("false");
+    await page.restart();
+    await isLive(tab);
+    expect(await tab.locator("#notice").isVisible()).toBe(false);
+  });
+
+  test("a database that cannot be reached is called that", async () => {
+    const distant = createDistant(await openStore(":memory:"));
+    const { page, tab } = await open({ store: distant.store });
+    await page.make({ prompt: "a fox" });
+    await isLive(tab);
+    await shows(tab.locator(".cards"), "a fox");
+    distant.isAway = true;
+    await tab.getByRole("searchbox").fill("f");
+    await shows(tab.locator("#notice"), "The database cannot be reached");
+    expect(await promptsOf(tab)).toEqual(["a fox"]);
+    distant.isAway = false;
+    await isLive(tab);
+  });
+
+  const signIn = async (tab: Tab, page: TestPage) => {
+    const other = await tab.context().newPage();
+    await other.goto(page.link, { waitUntil: "commit" });
+    await other.waitForURL(`${page.url}/`, { waitUntil: "commit" });
+    await other.close();
+  };
+
+  test("the page to sign in says so once, and goes on by itself once the link was opened", async () => {
+    const { page, tab } = await open();
+    await page.make({ prompt: "a fox" });
+    await tab.context().clearCookies();
+    await tab.goto(`${page.url}/?text=fox`);
+    await shows(tab.locator("h1"), "Open the link of vidgen serve");
+    await tab.waitForTimeout(500);
+    expect(await tab.locator("#notice").isVisible()).toBe(false);
+    await signIn(tab, page);
+    await expect.poll(() => promptsOf(tab), { timeout: 10_000 }).toEqual(["a fox"]);
+    expect(await tab.locator("nav").isVisible()).toBe(true);
+    expect(new URL(tab.url()).search).toBe("?text=fox");
+  });
+
+  test("a link that has expired says so, and how to get another", async () => {
+    const { page, tab } = await open();
+    await tab.context().clearCookies();
+    await tab.goto(`${page.url}/?token=${page.expiredToken}`);
+    await shows(tab.locator("h1"), "This link has expired");
+    await shows(tab.locator("main"), "vidgen serve --link");
+    await signIn(tab, page);
+    await isLive(tab);
+    expect(tab.url()).toBe(`${page.url}/`);
+  });
+
+  test("an API key signs in to its account, and one that is not known says so", async () => {
+    const { page, tab } = await open();
+    await page.make({ prompt: "a fox" });
+    await tab.context().clearCookies();
+    await tab.goto(page.url);
+    await tab.getByLabel("API key").fill("a-wrong-key");
+    await tab.keyboard.press("Enter");
+    await shows(tab.locator("main"), "does not know that key");
+    expect(await tab.getByLabel("API key").inputValue()).toBe("");
+    expect(await findFaults(tab)).toEqual([]);
+    await tab.getByLabel("API key").fill(apiKey);
+    await tab.getByRole("button", { name: "Sign in" }).click();
+    await isLive(tab);
+    expect(await promptsOf(tab)).toEqual(["a fox"]);
+    expect(tab.url()).toBe(`${page.url}/`);
+  });
+
+  test("what moves while videos are made is moved as a whole, and stands still for those who ask for that", async () => {
+    const { page, tab } = await open();
+    await page.start();
+    await shows(tab.locator(".card"), "Running");
+    const moving = () =>
+      tab.evaluate<string[]>(
+        `document.getAnimations().flatMap(({ effect }) => effect.getKeyframes().flatMap(Object.keys))
+           .filter((name) => !["offset", "computedOffset", "easing", "composite"].includes(name))`,
+      );
+    expect([...new Set(await moving())]).toEqual(["transform"]);
+    await tab.emulateMedia({ reducedMotion: "reduce" });
+    expect(await moving()).toEqual([]);
+  });
+
+  test("what waits says its place in the queue; what runs says for how long and how far; what is done is quiet", async () => {
+    const { page, tab } = await open();
+    const first = await page.start({ prompt: "one" });
+    const second = await page.start({ prompt: "two" });
+    for (const { running } of [first, second]) await running.checkpoint(null);
+    const card = (prompt: string) => tab.locator(".card", { hasText: prompt });
+    await shows(card("one"), "Next in the queue of wan-2.5");
+    await shows(card("two"), "Number 2 in the queue of wan-2.5");
+    await shows(tab.locator(".tabs"), "Queued");
+    await first.running.checkpoint({ state: "rendering", tries: 2 });
+    await shows(card("one"), "Running");
+    first.running.progress(42.7);
+    await shows(card("one"), "42 %");
+    await expect.poll(() => card("one").locator(".elapsed").innerText(), { timeout: 5_000 }).toMatch(/^[1-9] s$/);
+    first.running.complete();
+    await shows(card("one"), "made in");
+    await shows(card("one"), "10 credits");
+    expect(await card("one").locator(".state").count()).toBe(0);
+    const tall = await page.make({ prompt: "tall", aspectRatio: "9:16" });
+    expect(tall).not.toBe("");
+    await shows(card("tall"), "9:16");
+    const [stage, text] = await Promise.all([
+      card("tall").locator(".stage").boundingBox(),
+      card("tall").locator(".prompt").boundingBox(),
+    ]);
+    expect(stage && text && text.x > stage.x + stage.width).toBe(true);
+    expect(stage && stage.height > stage.width).toBe(true);
+  });
+
+  test("the numbers beside the states follow the filter", async () => {
+    const { page, tab } = await open();
+    await page.make({ prompt: "a red fox" });
+    await page.make({ prompt: "a bear", model: "veo-3.1" });
+    (await page.start({ prompt: "a fox in red" })).running.fail("GPU lost");
+    await shows(tab.locator(".cards"), "GPU lost");
+    const counts = () => tab.locator(".tabs .count").allInnerTexts();
+    await expect.poll(counts).toEqual(["3", "0", "0", "2", "1"]);
+    await tab.getByRole("searchbox").fill("fox red");
+    await expect.poll(counts).toEqual(["2", "0", "0", "1", "1"]);
+    await tab.getByRole("searchbox").fill("gpu fox");
+    await expect.poll(() => promptsOf(tab)).toEqual(["a fox in red"]);
+    await tab.getByRole("searchbox").fill("");
+    await tab.getByLabel("Model").selectOption("veo-3.1");
+    await expect.poll(counts).toEqual(["1", "0", "0", "1", "0"]);
+  });
+});

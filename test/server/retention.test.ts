@@ -1,0 +1,100 @@
+import { readdirSync } from "node:fs";
+import { expect, onTestFinished, test } from "vitest";
+import { openFolder } from "../../src/server/media/folder.ts";
+import { createRetention, type Keep } from "../../src/server/retention.ts";
+import type { createVirtualClock } from "../clock.ts";
+import { createTestService, type TestService } from "./service.ts";
+
+const day = 86_400_000;
+
+/** Begins to keep things for so long, and resolves with what says that a look has ended. */
+async function keep(service: TestService, times: Keep, remove?: (name: string) => Promise<void>) {
+  const { store, clock, folder, troubles } = service;
+  const videos = await openFolder({ folder });
+  const retention = createRetention({
+    keep: times,
+    store,
+    videos: { remove: remove ?? videos.remove },
+    clock: { ...clock, sleep: (clock as ReturnType<typeof createVirtualClock>).doze },
+    onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
+  });
+  onTestFinished(retention.close);
+  return retention;
+}
+
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+
+const files = ({ folder }: TestService) => readdirSync(folder).filter((name) => !name.startsWith("."));
+
+test("a video is removed so long after its end and no sooner, with its picture, and the status says so", async () => {
+  const service = await createTestService();
+  const id = await service.startId();
+  await service.rest();
+  const retention = await keep(service, { videosMs: 30 * day });
+  await service.clock.sleep(29 * day);
+  await retention.wake();
+  expect(files(service)).toHaveLength(2);
+  expect((await service.status(id)).status).toBe(200);
+  await service.clock.sleep(day);
+  await retention.wake();
+  expect(files(service)).toEqual([]);
+  const reply = await service.status(id);
+  expect(reply.status).toBe(404);
+  expect(await reply.text()).toContain("this generation was removed at ");
+});
+
+test("what runs stays, however long it takes", async () => {
+  const service = await createTestService({ render: (_, { signal }) => untilAborted(signal) });
+  const id = await service.startId();
+  const retention = await keep(service, { videosMs: day, recordsMs: day });
+  await service.clock.sleep(10 * day);
+  await retention.wake();
+  expect((await service.status(id)).status).toBe(200);
+});
+
+test("a record that goes takes its video with it", async () => {
+  const service = await createTestService();
+  const id = await service.startId();
+  await service.rest();
+  const before = await service.store.balance("local");
+  const retention = await keep(service, { recordsMs: 365 * day });
+  await service.clock.sleep(364 * day);
+  await retention.wake();
+  expect(files(service)).toHaveLength(2);
+  await service.clock.sleep(2 * day);
+  await retention.wake();
+  expect(files(service)).toEqual([]);
+  expect(await service.store.generation(id)).toBeUndefined();
+  expect(await (await service.status(id)).text()).toContain("not_found");
+  expect(await service.store.balance("local")).toBe(before);
+});
+
+test("while a video cannot be removed its record stays, the owner hears of it once, and it is tried again", async () => {
+  const service = await createTestService();
+  const id = await service.startId();
+  await service.rest();
+  let isAway = true;
+  const videos = await openFolder({ folder: service.folder });
+  const remove = (name: string) => (isAway ? Promise.reject(new Error("the store is away")) : videos.remove(name));
+  const retention = await keep(service, { videosMs: day, recordsMs: day }, remove);
+  await service.clock.sleep(2 * day);
+  await retention.wake();
+  await retention.wake();
+  expect(service.troubles).toEqual(["What is older than --keep could not be removed: Error: the store is away"]);
+  expect((await service.status(id)).status).toBe(200);
+  isAway = false;
+  await retention.wake();
+  expect(await service.store.generation(id)).toBeUndefined();
+});
+
+test("more than one pass takes is removed without waiting for the next hour", async () => {
+  const service = await createTestService({ credits: 100_000 });
+  const ids = await Promise.all(Array.from({ length: 450 }, () => service.startId()));
+  for (const id of ids) await service.cancel(id);
+  const retention = await keep(service, { recordsMs: day });
+  await service.clock.sleep(2 * day);
+  await retention.wake();
+  await service.clock.sleep(1_000);
+  expect((await service.store.totals({})).counts).toEqual({});
+});
