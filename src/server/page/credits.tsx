@@ -16,6 +16,7 @@ const promptCharacters = 120;
 const spendingWords: Record<SpendingKey, { heading: string; key: string }> = {
   day: { heading: "By day (UTC)", key: "Day" },
   model: { heading: "By model", key: "Model" },
+  label: { heading: "By batch", key: "Batch" },
 };
 
 /** The balances, what was spent on what, and every change, newest first. */
@@ -37,6 +38,7 @@ export function CreditsPage({ balances, spending, entries, older, now }: Credits
         <div class="spending">
           <SpendingTable by="day" rows={spending.day} />
           <SpendingTable by="model" rows={spending.model} />
+          <SpendingTable by="label" rows={spending.label} />
         </div>
         <section class="changes">
           <h2>Every change</h2>

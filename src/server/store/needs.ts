@@ -44,9 +44,10 @@ export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" 
   return checkpoint === null ? "queued" : "running";
 }
 
-/** Reads when a generation was removed out of its row. */
-export function removal(removed_at: unknown): Pick<StoredGeneration, "removed_at"> {
-  return typeof removed_at === "string" ? { removed_at } : {};
+/** Reads out of a generation's row what happened to it since: when it was removed, and whether it has a star. */
+export function marksOf({ removed_at, starred }: Record<string, unknown>) {
+  const removal: Pick<StoredGeneration, "removed_at"> = typeof removed_at === "string" ? { removed_at } : {};
+  return starred ? { ...removal, isStarred: true } : removal;
 }
 
 /** The host of a receiver with its port, by which attempts are counted. */

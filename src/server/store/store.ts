@@ -9,7 +9,12 @@ export type StoredRequest = RenderRequest & {
   isReal: boolean;
   /** Whether directives in the prompt apply: they are for simulations alone, unless the service's owner wants them. */
   hasDirectives: boolean;
+  /** What its client says it belongs to, such as a batch. */
+  label?: Label | undefined;
 };
+
+/** The name of what several generations belong to, and how many they will be in all, where that is known. */
+export type Label = { name: string; size: number | null };
 
 /** A checkpoint, with the engine that has the job and when that was written (ISO 8601). */
 export type StoredCheckpoint = Checkpoint & { engine: string; at: string };
@@ -33,6 +38,8 @@ export type StoredGeneration = {
   error_code?: "credits" | undefined;
   /** When its account has removed it (ISO 8601): the video is gone, and the record stays, with what was paid. */
   removed_at?: string;
+  /** Whether somebody has marked it on the page as one of the best. */
+  isStarred?: boolean;
 };
 
 /** How a generation has ended, as it is written; earlier versions wrote no cost. */
@@ -58,15 +65,21 @@ export type GenerationSummary = Omit<StoredGeneration, "callback_url" | "request
     credits: number;
     /** How many of its model are queued before it, up to 1,000; 0 when it is not queued. */
     ahead: number;
+    /** The name of its label. */
+    label: string | null;
   };
 
 /** A page of a list, newest first: at most `limit` entries, older than the one called `before`. */
 export type PageOf<Key> = { before?: Key | undefined; limit: number };
 
-/** Each word of `text` is in the prompt, id, model or error, in whatever case. */
+/** Each word of `text` is in the prompt, id, model, label or error, in whatever case. */
 export type GenerationFilter = {
   state?: State | undefined;
   model?: string | undefined;
+  /** Only those with a star. */
+  isStarred?: true | undefined;
+  /** The name of the label that they have. */
+  label?: string | undefined;
   text?: string | undefined;
   account?: string | undefined;
 };
@@ -261,13 +274,28 @@ export type LedgerEntry = {
 
 export type LedgerQuery = PageOf<number> & { generation?: string | undefined; account?: string | undefined };
 
-/** By what spending is added up: the day of the start (UTC), or the model. */
-export type SpendingKey = "day" | "model";
+/** `label` is the only one that is wanted. */
+export type LabelQuery = { account?: string | undefined; label?: string | undefined; limit: number };
+
+/** All generations with a label: how many there will be, where that is known, when the first was started and the last ended (ISO 8601). */
+export type LabelTotals = {
+  label: string;
+  size: number | null;
+  counts: Record<State, number>;
+  /** What was paid, and not given back; and in USD where their engines told it. */
+  credits: number;
+  usd: number | null;
+  started_at: string;
+  ended_at: string | null;
+};
+
+/** By what spending is added up: the day of the start (UTC), the model, or the label. */
+export type SpendingKey = "day" | "model" | "label";
 
 /** `limit` is for each key. */
 export type SpendingQuery = { account?: string | undefined; limit: number };
 
-/** What the generations of a day or of a model have cost: credits without those given back, and USD where their engines told it. */
+/** What the generations of a day, a model or a label have cost: credits without those given back, and USD where their engines told it. */
 export type Spent = { key: string; generations: number; credits: number; usd: number | null };
 
 export type Spending = Record<SpendingKey, Spent[]>;
@@ -312,6 +340,8 @@ export type Store = {
   cancel(id: string, cancellation: Cancellation): Promise<boolean>;
   /** Marks a generation that has ended as removed at a time (ISO 8601), unless it is already. */
   remove(id: string, at: string): Promise<void>;
+  /** Gives a generation a star, or takes it away. */
+  star(id: string, isStarred: boolean): Promise<void>;
   /** Those that completed before a time and still have their videos, the oldest first. */
   completedBefore(query: EndedBefore): Promise<Pick<StoredGeneration, "id" | "media">[]>;
   /**
@@ -330,11 +360,13 @@ export type Store = {
   /** The lists for the service's owner are of all accounts, newest first. */
   list(query: GenerationQuery): Promise<GenerationSummary[]>;
   totals(filter: GenerationFilter & { from?: string | undefined }): Promise<GenerationTotals>;
+  /** The labels, the one first that was used last. */
+  labels(query: LabelQuery): Promise<LabelTotals[]>;
   deliveries(query: DeliveryQuery): Promise<DeliveryRecord[]>;
   /** The counts are of the filter, the hosts of all its account has sent. */
   deliveryTotals(filter: DeliveryFilter): Promise<DeliveryTotals>;
   ledger(query: LedgerQuery): Promise<LedgerEntry[]>;
-  /** The newest days, and the models that have cost most. */
+  /** The newest days, and the models and labels that have cost most. */
   spending(query: SpendingQuery): Promise<Spending>;
   /** Every account, in alphabetical order. */
   accounts(): Promise<AccountRecord[]>;

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
+import type { Change } from "../../../src/server/store/change.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Place, Store, StoredGeneration } from "../../../src/server/store/store.ts";
 import { postgresPrograms } from "../../postgres.ts";
@@ -486,6 +487,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
       begun_at: null,
       credits: 10,
       ahead: 0,
+      label: null,
     });
     const idsOf = async (query: object) => (await store.list({ limit: 9, ...query })).map(({ id }) => id);
     expect(await idsOf({ limit: 2, before: second.id })).toEqual([first.id]);
@@ -671,11 +673,13 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
         { key: "veo-3.1", generations: 1, credits: 30, usd: 1.25e-7 },
         { key: "sora-2", generations: 3, credits: 20, usd: 0.4 },
       ],
+      label: [],
     });
     const own = { generations: 1, credits: 10, usd: null };
     expect(await store.spending({ account: "other", limit: 9 })).toEqual({
       day: [{ key: "2026-01-02", ...own }],
       model: [{ key: "sora-2", ...own }],
+      label: [],
     });
     const short = await store.spending({ limit: 1 });
     expect([short.day.length, short.model.length]).toEqual([1, 1]);
@@ -683,6 +687,84 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
       .ledger({ account: "local", limit: 9 })
       .then((all) => all.filter((e) => e.reason === "refund"));
     expect(back).toMatchObject({ amount: 10, at: failed.completed_at });
+  });
+
+  it("generations with a label are counted together, found by it, and paid for together", async () => {
+    const store = await openWith(100);
+    await store.addAccount({ name: "other", keyHash: "other", creditsOf: () => 100 });
+    const { request } = newGeneration();
+    const start = async (label: StoredGeneration["request"]["label"], fields: Partial<StoredGeneration> = {}) => {
+      const generation = newGeneration({ ...fields, request: { ...request, label } });
+      await store.start(generation, cost, undefined);
+      return generation.id;
+    };
+    const foxes = { name: "foxes.csv", size: 4 };
+    const done = await start(foxes);
+    const bad = await start(foxes, { created_at: "2026-01-01T00:00:30.000Z" });
+    const queued = await start(foxes);
+    const bears = await start({ name: "Ünïcode 🐻.csv", size: null }, { account: "other" });
+    await start(undefined);
+    await store.finish(done, completed);
+    await store.finish(bad, { ...failed, isRefunded: true });
+    const ofFoxes = {
+      label: "foxes.csv",
+      size: 4,
+      counts: { queued: 1, running: 0, completed: 1, failed: 1 },
+      credits: 20,
+      usd: 0.4,
+      started_at: "2026-01-01T00:00:00.000Z",
+      ended_at: failed.completed_at,
+    };
+    const ofBears = {
+      label: "Ünïcode 🐻.csv",
+      size: null,
+      counts: { queued: 1, running: 0, completed: 0, failed: 0 },
+      credits: 10,
+      usd: null,
+      started_at: "2026-01-01T00:00:00.000Z",
+      ended_at: null,
+    };
+    expect(await store.labels({ limit: 9 })).toEqual([ofBears, ofFoxes]);
+    expect(await store.labels({ limit: 1 })).toEqual([ofBears]);
+    expect(await store.labels({ account: "local", limit: 9 })).toEqual([ofFoxes]);
+    expect(await store.labels({ label: "foxes.csv", limit: 9 })).toEqual([ofFoxes]);
+    expect(await store.labels({ account: "other", label: "foxes.csv", limit: 9 })).toEqual([]);
+    const found = async (filter: object) => (await store.list({ ...filter, limit: 9 })).map(({ id }) => id);
+    expect(await found({ label: "foxes.csv" })).toEqual([queued, bad, done]);
+    expect(await found({ text: "FOXES.csv" })).toEqual([queued, bad, done]);
+    expect(await found({ text: "ünïcode 🐻" })).toEqual([bears]);
+    expect((await store.list({ limit: 9 })).map(({ label }) => label)).toEqual([
+      null,
+      ofBears.label,
+      ...Array(3).fill("foxes.csv"),
+    ]);
+    expect((await store.totals({ label: "foxes.csv" })).counts).toEqual({ queued: 1, completed: 1, failed: 1 });
+    expect((await store.spending({ limit: 9 })).label).toEqual([
+      { key: "foxes.csv", generations: 3, credits: 20, usd: 0.4 },
+      { key: ofBears.label, generations: 1, credits: 10, usd: null },
+    ]);
+    expect((await store.generation(done))?.request.label).toEqual(foxes);
+  });
+
+  it("a star is kept, found, taken away, and told of", async () => {
+    const store = await openWith(100);
+    const [first, second] = [newGeneration(), newGeneration({ account: "local" })];
+    for (const each of [first, second]) await store.start(each, cost, undefined);
+    const heard: Change[] = [];
+    onTestFinished(store.listen((change) => heard.push(change)));
+    await expect
+      .poll(() => store.star(first.id, true).then(() => heard))
+      .toContainEqual({ kind: "generation", id: first.id });
+    const starred = async () => (await store.list({ isStarred: true, limit: 9 })).map(({ id }) => id);
+    expect(await starred()).toEqual([first.id]);
+    expect((await store.generation(first.id))?.isStarred).toBe(true);
+    expect((await store.generation(second.id))?.isStarred).toBeUndefined();
+    expect((await store.list({ limit: 9 })).map(({ isStarred }) => isStarred)).toEqual([undefined, true]);
+    expect((await store.totals({ isStarred: true })).counts).toEqual({ queued: 1 });
+    await store.finish(first.id, completed);
+    expect(await starred()).toEqual([first.id]);
+    await store.star(first.id, false);
+    expect(await starred()).toEqual([]);
   });
 
   it("a delivery that was given up is due again once it is to be sent again, with its attempts", async () => {

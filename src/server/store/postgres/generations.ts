@@ -1,5 +1,6 @@
 import { endChanges } from "../change.ts";
-import { joinImages, removal, shownCharacters, submissionOf } from "../needs.ts";
+import { countStates, readLabels } from "../labels.ts";
+import { joinImages, marksOf, shownCharacters, submissionOf } from "../needs.ts";
 import { searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
@@ -14,7 +15,7 @@ import type {
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
 import type { Deliveries } from "./deliveries.ts";
-import { refund } from "./ledger.ts";
+import { refund, usd } from "./ledger.ts";
 import { where } from "./where.ts";
 
 export const columns = "id, account, status, created_at, completed_at, asked, checkpoint, result";
@@ -27,7 +28,7 @@ export type Parts = { addDelivery: Deliveries["add"]; process: string };
 /** Generations from their start on. */
 export function createGenerations({ query, transaction }: Database, { addDelivery, process }: Parts) {
   const find = async (id: string, sql: Query = query) => {
-    const [row] = await sql(`SELECT ${columns}, removed_at FROM vidgen.generations WHERE id = $1`, id);
+    const [row] = await sql(`SELECT ${columns}, removed_at, starred FROM vidgen.generations WHERE id = $1`, id);
     return row && readRow(row);
   };
 
@@ -84,6 +85,11 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         );
         await notify(sql, { kind: "generation", id });
       }),
+    star: (id, isStarred) =>
+      transaction(async (sql) => {
+        await sql("UPDATE vidgen.generations SET starred = $2 WHERE id = $1", id, isStarred);
+        await notify(sql, { kind: "generation", id });
+      }),
     async completedBefore({ before, limit }: EndedBefore) {
       const rows = await query(
         `SELECT id, result FROM vidgen.generations
@@ -128,8 +134,8 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
     async list({ before, after, from, limit, ...filter }) {
       const { condition, values } = where([...matching(filter), olderThan(before), newerThan(after), notAfter(from)]);
       const rows = await query(
-        `SELECT id, account, status, state, created_at, completed_at, removed_at, model, asked, checkpoint, result,
-           left(prompt, ${shownCharacters}) AS prompt,
+        `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label, asked,
+           checkpoint, result, left(prompt, ${shownCharacters}) AS prompt,
            (SELECT coalesce(-sum(amount), 0) FROM vidgen.ledger WHERE generation = shown.number) AS credits,
            (SELECT count(*) FROM (SELECT FROM vidgen.generations AS other WHERE shown.state = 'queued'
              AND other.state = 'queued' AND other.model = shown.model AND other.number < shown.number LIMIT ${maxCounted}) AS others) AS ahead
@@ -137,6 +143,17 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         ...values,
       );
       return rows.map(readSummary);
+    },
+    async labels({ limit, ...filter }) {
+      const { condition, values } = where([["label IS NOT NULL", true], ...matching(filter)]);
+      const rows = await query(
+        `SELECT label, max(label_size) AS size, min(created_at) AS started_at, max(completed_at) AS ended_at,
+           ${countStates}, sum(${usd}) AS usd,
+           sum((SELECT coalesce(-sum(amount), 0) FROM vidgen.ledger WHERE generation = shown.number)) AS credits
+         FROM vidgen.generations AS shown ${condition} GROUP BY label ORDER BY max(number) DESC LIMIT ${limit}`,
+        ...values,
+      );
+      return readLabels(rows);
     },
     async totals({ state, from, ...filter }) {
       const every = where(matching(filter));
@@ -166,12 +183,14 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;
 
-type Condition = [sql: string, value: string | undefined];
+type Condition = [sql: string, value: string | true | undefined];
 
-const matching = ({ state, model, text, account }: GenerationFilter): Condition[] => [
+const matching = ({ state, model, text, account, isStarred, label }: GenerationFilter): Condition[] => [
   ["state = ?", state],
   ["model = ?", model],
   ["account = ?", account],
+  ["starred", isStarred],
+  ["label = ?", label],
   ...searchWords(text).map((word): Condition => ["strpos(search, ?) > 0", word]),
 ];
 const numberOf = "(SELECT number FROM vidgen.generations WHERE id = ?)";
@@ -179,17 +198,26 @@ const olderThan = (id: string | undefined): Condition => [`number < ${numberOf}`
 const notAfter = (id: string | undefined): Condition => [`number <= ${numberOf}`, id];
 const newerThan = (id: string | undefined): Condition => [`number > ${numberOf}`, id];
 
-function readSummary({ asked, checkpoint, result, removed_at, credits, ahead, ...row }: Row): GenerationSummary {
+function readSummary({
+  asked,
+  checkpoint,
+  result,
+  removed_at,
+  starred,
+  credits,
+  ahead,
+  ...row
+}: Row): GenerationSummary {
   const { aspectRatio, duration }: StoredGeneration["request"] = JSON.parse(String(asked)).request;
   const begun: StoredCheckpoint | null = JSON.parse(String(checkpoint));
   return {
     ...(row as Pick<
       GenerationSummary,
-      "id" | "account" | "status" | "state" | "created_at" | "completed_at" | "model" | "prompt"
+      "id" | "account" | "status" | "state" | "created_at" | "completed_at" | "model" | "prompt" | "label"
     >),
     cost: null,
     ...(JSON.parse(String(result)) as StoredResult),
-    ...removal(removed_at),
+    ...marksOf({ removed_at, starred }),
     aspectRatio,
     duration,
     begun_at: begun?.at ?? null,
@@ -199,10 +227,18 @@ function readSummary({ asked, checkpoint, result, removed_at, credits, ahead, ..
 }
 
 /** This program wrote the rows, so that their JSON is not checked again. */
-export function readRow({ asked, checkpoint, result, removed_at, ...row }: Row): StoredGeneration {
+export function readRow({ asked, checkpoint, result, removed_at, starred, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
   const ended: StoredResult = JSON.parse(String(result));
   const kept: StoredCheckpoint | null = JSON.parse(String(checkpoint));
-  return { ...generation, request, callback_url, cost: null, ...ended, ...removal(removed_at), checkpoint: kept };
+  return {
+    ...generation,
+    request,
+    callback_url,
+    cost: null,
+    ...ended,
+    ...marksOf({ removed_at, starred }),
+    checkpoint: kept,
+  };
 }

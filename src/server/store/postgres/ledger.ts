@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Clock } from "../../../io.ts";
 import { hourBefore, type Use } from "../limits.ts";
 import { addedReason, refundOf, shownCharacters } from "../needs.ts";
-import { readSpending, spentBy } from "../spending.ts";
+import { readSpending, spentByEach } from "../spending.ts";
 import type { LedgerEntry, LedgerQuery, Limits, SpendingQuery, Store } from "../store.ts";
 import { notify } from "./changes.ts";
 import type { Database, Query, Row } from "./database.ts";
@@ -12,7 +12,7 @@ import { where } from "./where.ts";
 const keyMs = 5_000;
 
 /** What an engine has charged, in the JSON of a result, where it comes last; its texts may have what a text of PostgreSQL has not. */
-const usd = `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`;
+export const usd = `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`;
 
 /** Now, as `toISOString` writes it. */
 export const isoNow = `to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
@@ -95,13 +95,13 @@ export function createLedger(
       const { condition, values } = where([["account = ?", account]]);
       const rows = await query(
         `WITH spent AS (
-           SELECT left(created_at, 10) AS day, model, count(*) AS generations, sum(${usd}) AS usd, sum(credits) AS credits
+           SELECT left(created_at, 10) AS day, model, label, count(*) AS generations, sum(${usd}) AS usd, sum(credits) AS credits
            FROM vidgen.generations LEFT JOIN (
              SELECT generation, -sum(amount) AS credits FROM vidgen.ledger GROUP BY generation
            ) AS paid ON paid.generation = generations.number
-           ${condition} GROUP BY 1, 2
+           ${condition} GROUP BY 1, 2, 3
          )
-         ${spentBy("day", { order: "key", limit })} UNION ALL ${spentBy("model", { order: "credits", limit })}`,
+         ${spentByEach(limit)}`,
         ...values,
       );
       return readSpending(rows);

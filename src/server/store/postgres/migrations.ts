@@ -139,6 +139,12 @@ const migrations: string[] = [
   ALTER TABLE vidgen.delivery_attempts ADD COLUMN ms integer;
   ALTER TABLE vidgen.ledger ADD COLUMN at text;
   `,
+  `
+  ALTER TABLE vidgen.generations
+    ADD COLUMN starred boolean NOT NULL DEFAULT false, ADD COLUMN label text, ADD COLUMN label_size bigint;
+  CREATE INDEX starred ON vidgen.generations (number) WHERE starred;
+  CREATE INDEX labelled ON vidgen.generations (label, number) WHERE label IS NOT NULL;
+  `,
 ];
 
 /** Brings the database to this program's version. Rejects when another program made its schema, or a newer version of this one did. */

@@ -177,6 +177,8 @@ const generationTypes = {
   is_fetched: "boolean",
   engine: "text",
   is_submitting: "boolean",
+  label: "text",
+  label_size: "bigint",
 };
 const types = {
   ...generationTypes,
@@ -192,6 +194,7 @@ function toRow({ generation, cost, idempotency }: Start, remaining_credits: numb
   const { account, id, status, created_at, completed_at, request, callback_url, checkpoint, error, media } = generation;
   const { images, isReal, isFetched, engine, isSubmitting } = needsOf(generation);
   const cut = cutImages(request);
+  const { label } = request;
   const [key_hash, body_hash] = hashesOf(idempotency);
   const values = {
     account,
@@ -204,12 +207,14 @@ function toRow({ generation, cost, idempotency }: Start, remaining_credits: numb
     result: JSON.stringify({ error, media }),
     model: request.model,
     prompt: request.prompt,
-    search: searchText(request.prompt, id, request.model),
+    search: searchText(request.prompt, id, request.model, label?.name ?? null),
     images,
     is_real: isReal,
     is_fetched: isFetched,
     engine,
     is_submitting: isSubmitting,
+    label: label?.name ?? null,
+    label_size: label?.size ?? null,
     cost,
     remaining_credits,
     key_hash,

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
-import { cutImages, joinImages, needsOf, removal, shownCharacters, stateOf, submissionOf } from "../needs.ts";
+import { countStates, readLabels } from "../labels.ts";
+import { cutImages, joinImages, marksOf, needsOf, shownCharacters, stateOf, submissionOf } from "../needs.ts";
 import { searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
@@ -10,6 +11,8 @@ import type {
   GenerationSummary,
   GenerationTotals,
   Idempotency,
+  LabelQuery,
+  LabelTotals,
   OwnQuery,
   StartOutcome,
   StoredCheckpoint,
@@ -26,7 +29,7 @@ const columns = "id, account, status, created_at, completed_at, asked, checkpoin
 export function createGenerations(database: Database, ledger: Ledger) {
   const keys = createIdempotencyKeys(database);
   const find = (id: string) => {
-    const row = database.get(`SELECT ${columns}, removed_at FROM generations WHERE id = ?`, id);
+    const row = database.get(`SELECT ${columns}, removed_at, starred FROM generations WHERE id = ?`, id);
     return row && readRow(row);
   };
   const get = (id: string) => {
@@ -40,8 +43,8 @@ export function createGenerations(database: Database, ledger: Ledger) {
     const needs = needsOf(generation);
     const cut = cutImages(request);
     database.run(
-      `INSERT INTO generations (${columns}, images, is_real, is_fetched, engine, is_submitting, state)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO generations (${columns}, images, is_real, is_fetched, engine, is_submitting, state, label)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       ...[id, account, status, created_at, completed_at],
       ...[
         JSON.stringify({ request: cut.request, callback_url }),
@@ -50,10 +53,11 @@ export function createGenerations(database: Database, ledger: Ledger) {
       ],
       ...[needs.images, Number(needs.isReal), Number(needs.isFetched), needs.engine, Number(needs.isSubmitting)],
       stateOf(generation),
+      request.label?.name ?? null,
     );
     database.run(
       "INSERT INTO search (generation, text) SELECT number, CAST(? AS TEXT) FROM generations WHERE id = ?",
-      ...[Buffer.from(searchText(request.prompt, id, request.model)), id],
+      ...[Buffer.from(searchText(request.prompt, id, request.model, request.label?.name ?? null)), id],
     );
     const insert =
       "INSERT INTO images (generation, place, source) SELECT number, ?, CAST(? AS TEXT) FROM generations WHERE id = ?";
@@ -103,8 +107,8 @@ export function createGenerations(database: Database, ledger: Ledger) {
     list({ before, after, from, limit, ...filter }: GenerationQuery): GenerationSummary[] {
       const { condition, values } = where([...matching(filter), olderThan(before), newerThan(after), notAfter(from)]);
       const rows = database.all(
-        `SELECT id, account, status, state, created_at, completed_at, removed_at, model, result,
-           substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt,
+        `SELECT id, account, status, state, created_at, completed_at, removed_at, starred, model, label,
+           result, substr(asked ->> '$.request.prompt', 1, ${shownCharacters}) AS prompt,
            asked ->> '$.request.aspectRatio' AS aspectRatio, asked ->> '$.request.duration' AS duration,
            checkpoint ->> '$.at' AS begun_at,
            (SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = shown.number) AS credits,
@@ -114,8 +118,13 @@ export function createGenerations(database: Database, ledger: Ledger) {
         ...[...values, limit],
       );
       return rows.map(
-        ({ result, removed_at, ...row }) =>
-          ({ ...row, cost: null, ...JSON.parse(String(result)), ...removal(removed_at) }) as GenerationSummary,
+        ({ result, removed_at, starred, ...row }) =>
+          ({
+            ...row,
+            cost: null,
+            ...JSON.parse(String(result)),
+            ...marksOf({ removed_at, starred }),
+          }) as GenerationSummary,
       );
     },
     totals({ state, from, ...filter }: GenerationFilter & { from?: string | undefined }): GenerationTotals {
@@ -138,6 +147,20 @@ export function createGenerations(database: Database, ledger: Ledger) {
         newer: Number(row?.count ?? 0),
         models: models.map(({ model }) => String(model)),
       };
+    },
+    labels({ label, limit, ...filter }: LabelQuery): LabelTotals[] {
+      const { condition, values } = where([["label IS NOT NULL", true], ...matching({ ...filter, label })]);
+      const rows = database.all(
+        `SELECT label, max(asked ->> '$.request.label.size') AS size, min(created_at) AS started_at,
+           max(completed_at) AS ended_at, ${countStates}, sum(result ->> '$.cost') AS usd,
+           sum((SELECT coalesce(-sum(amount), 0) FROM ledger WHERE generation = generations.number)) AS credits
+         FROM generations ${condition} GROUP BY label ORDER BY max(number) DESC LIMIT ?`,
+        ...[...values, limit],
+      );
+      return readLabels(rows);
+    },
+    star(id: string, isStarred: boolean): void {
+      database.run("UPDATE generations SET starred = ? WHERE id = ?", Number(isStarred), id);
     },
     keepCheckpoint(id: string, checkpoint: StoredCheckpoint | null): void {
       const { engine, isSubmitting } = submissionOf(checkpoint);
@@ -217,15 +240,17 @@ const modelsOf = `
 /** How far the generations before another one, or after it, are counted. */
 const maxCounted = 1_000;
 
-type Condition = [sql: string, value: string | readonly string[] | undefined];
+type Condition = [sql: string, value: string | readonly string[] | true | undefined];
 
-const matching = ({ state, model, text, account }: GenerationFilter): Condition[] => {
+const matching = ({ state, model, text, account, isStarred, label }: GenerationFilter): Condition[] => {
   const words = searchWords(text);
   const found = `number IN (SELECT generation FROM search WHERE ${words.map(() => "instr(text, ?)").join(" AND ")})`;
   return [
     ["state = ?", state],
     ["model = ?", model],
     ["account = ?", account],
+    ["starred", isStarred],
+    ["label = ?", label],
     [found, words.length === 0 ? undefined : words],
   ];
 };
@@ -235,7 +260,7 @@ const notAfter = (id: string | undefined): Condition => [`number <= ${numberOf}`
 const newerThan = (id: string | undefined): Condition => [`number > ${numberOf}`, id];
 
 /** This program wrote the rows, so that their JSON is not checked again. Earlier versions had previews alone, and no extras. */
-function readRow({ asked, checkpoint, result, removed_at, ...row }: Row): StoredGeneration {
+function readRow({ asked, checkpoint, result, removed_at, starred, ...row }: Row): StoredGeneration {
   const generation = row as Pick<StoredGeneration, "id" | "account" | "status" | "created_at" | "completed_at">;
   const { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url"> = JSON.parse(String(asked));
   const ended: StoredResult = JSON.parse(String(result));
@@ -244,7 +269,7 @@ function readRow({ asked, checkpoint, result, removed_at, ...row }: Row): Stored
     callback_url,
     cost: null,
     ...ended,
-    ...removal(removed_at),
+    ...marksOf({ removed_at, starred }),
     checkpoint: JSON.parse(String(checkpoint)),
     request: {
       ...request,

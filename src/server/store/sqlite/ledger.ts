@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { findLimit, hourBefore, type Use } from "../limits.ts";
 import { addedReason, refundOf, shownCharacters } from "../needs.ts";
-import { readSpending, spentBy } from "../spending.ts";
+import { readSpending, spentByEach } from "../spending.ts";
 import type {
   AccountRecord,
   AddedKey,
@@ -96,11 +96,11 @@ export function createLedger(database: Database) {
       // The index has the models: without it, that of each row is read out of its request.
       const rows = database.all(
         `WITH spent AS MATERIALIZED (
-           SELECT substr(created_at, 1, 10) AS day, model, count(*) AS generations, sum(result ->> '$.cost') AS usd,
+           SELECT substr(created_at, 1, 10) AS day, model, label, count(*) AS generations, sum(result ->> '$.cost') AS usd,
              sum((SELECT -sum(amount) FROM ledger WHERE generation = generations.number)) AS credits
-           FROM generations INDEXED BY generations_by_model ${condition} GROUP BY 1, 2
+           FROM generations INDEXED BY generations_by_model ${condition} GROUP BY 1, 2, 3
          )
-         ${spentBy("day", { order: "key", limit })} UNION ALL ${spentBy("model", { order: "credits", limit })}`,
+         ${spentByEach(limit)}`,
         ...values,
       );
       return readSpending(rows);

@@ -154,6 +154,12 @@ const migrations: string[] = [
   ALTER TABLE delivery_attempts ADD COLUMN ms INTEGER;
   ALTER TABLE ledger ADD COLUMN at TEXT;
   `,
+  `
+  ALTER TABLE generations ADD COLUMN starred INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE generations ADD COLUMN label TEXT;
+  CREATE INDEX starred ON generations (number) WHERE starred;
+  CREATE INDEX labelled ON generations (label, number) WHERE label IS NOT NULL;
+  `,
 ];
 
 /**

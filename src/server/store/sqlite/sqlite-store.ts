@@ -73,6 +73,11 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
         () => generations.remove(id, at),
         () => [{ kind: "generation", id }],
       ),
+    star: (id, isStarred) =>
+      write(
+        () => generations.star(id, isStarred),
+        () => [{ kind: "generation", id }],
+      ),
     completedBefore: async (query) => generations.completedBefore(query),
     forget: (query) =>
       write(
@@ -93,6 +98,7 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     generations: async (query) => generations.generations(query),
     list: async (query) => generations.list(query),
     totals: async (filter) => generations.totals(filter),
+    labels: async (query) => generations.labels(query),
     deliveries: async (query) => deliveries.list(query),
     deliveryTotals: async (filter) => deliveries.totals(filter),
     ledger: async (query) => ledger.list(query),

@@ -268,7 +268,7 @@ describe("a database that processes share", { skip: postgresPrograms === undefin
       url,
       `ALTER TABLE vidgen.generations DROP COLUMN images, DROP COLUMN is_real, DROP COLUMN is_fetched,
          DROP COLUMN engine, DROP COLUMN is_submitting, DROP COLUMN removed_at,
-         DROP COLUMN state, DROP COLUMN search;
+         DROP COLUMN state, DROP COLUMN search, DROP COLUMN starred, DROP COLUMN label, DROP COLUMN label_size;
        DROP INDEX vidgen.ended, vidgen.keys_by_generation; DROP TRIGGER ledger_paid ON vidgen.ledger;
        ALTER TABLE vidgen.delivery_attempts DROP COLUMN ms; ALTER TABLE vidgen.ledger DROP COLUMN at;
        DROP INDEX vidgen.generations_by_account;

@@ -200,7 +200,8 @@ test("a database of the version that counted tries is brought up to date: nothin
   await store.close();
   edit(
     file,
-    `DROP INDEX kept; DROP INDEX ended; DROP INDEX keys_by_generation; DROP TRIGGER ledger_paid;
+    `DROP INDEX labelled; DROP INDEX starred; ALTER TABLE generations DROP COLUMN starred; ALTER TABLE generations DROP COLUMN label;
+     DROP INDEX kept; DROP INDEX ended; DROP INDEX keys_by_generation; DROP TRIGGER ledger_paid;
      DROP INDEX begun; DROP INDEX waiting; DROP INDEX unfinished_by_account; DROP INDEX starts_by_account;
      DROP INDEX ledger_keys; ALTER TABLE ledger DROP COLUMN key_hash;
      ALTER TABLE accounts DROP COLUMN max_running; ALTER TABLE accounts DROP COLUMN max_per_hour;
