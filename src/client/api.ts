@@ -7,9 +7,9 @@ export type Api = {
   baseUrl: string;
   /**
    * POST /api/generate (interface 4.1): the one request that costs money. Never repeats it; rejects as `fetch` does. `attempt` is its
-   * Idempotency-Key.
+   * Idempotency-Key; `label` is what it belongs to, which `vidgen serve` shows.
    */
-  start(request: StartRequest, attempt: string, signals: Pick<FetchInit, "signal" | "unsentSignal">): Promise<Reply>;
+  start(request: StartRequest, attempt: string, options: SendStartOptions): Promise<Reply>;
   /** GET /api/generation-status (interface 4.2): free, and safe to repeat. Rejects as `fetch` does. */
   status(id: string, signal: AbortSignal): Promise<Reply>;
   /** POST /api/cancel, which `vidgen serve` has and the interface has not: safe to repeat. Rejects as `fetch` does. */
@@ -17,6 +17,11 @@ export type Api = {
   /** /accounts, which `vidgen serve` has for its owner: reads without a body. Rejects as `fetch` does. */
   accounts(path: string, request: AccountsRequest): Promise<Reply>;
 };
+
+export type SendStartOptions = Pick<FetchInit, "signal" | "unsentSignal"> & { label?: Label | undefined };
+
+/** A batch that a start belongs to, and how many rows that has in all. */
+export type Label = { name: string; size: number };
 
 export type AccountsRequest = { body?: object | undefined; key?: string | undefined; signal: AbortSignal };
 
@@ -32,7 +37,10 @@ export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io[
     readReply(await fetch(baseUrl + path, { ...init, headers: { ...headers, ...init.headers } }));
   return {
     baseUrl,
-    start: (request, attempt, signals) => send("/api/generate", { ...signals, ...startInit(request, attempt) }),
+    start: (request, attempt, { label, ...signals }) => {
+      const init = startInit(request, attempt);
+      return send("/api/generate", { ...signals, ...init, headers: { ...init.headers, ...labelHeaders(label) } });
+    },
     status: (id, signal) => send(`/api/generation-status?id=${encodeURIComponent(id)}`, { signal }),
     cancel: (id, signal) => send(`/api/cancel?id=${encodeURIComponent(id)}`, { method: "POST", signal }),
     accounts: (path, { body, key, signal }) => send(`/accounts${path}`, { signal, ...(body && postInit(body, key)) }),
@@ -42,6 +50,12 @@ export function createApi(options: { baseUrl: string; apiKey: string; fetch: Io[
 /** The start request as it is sent, the key left out. */
 export function startInit(request: StartRequest, attempt: string) {
   return postInit(request, attempt);
+}
+
+/** Header values are ASCII, and file names are not. */
+function labelHeaders(label: Label | undefined): Record<string, string> {
+  if (label === undefined) return {};
+  return { "Vidgen-Label": encodeURIComponent(label.name), "Vidgen-Label-Size": String(label.size) };
 }
 
 function postInit(body: object, key: string | undefined) {

@@ -48,7 +48,7 @@ export type ReadyStart = NewAttempt & {
   sendUntilKnown(options: SendOptions): Promise<End>;
 };
 
-export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow"> &
+export type SendOptions = Pick<StartOptions, "signal" | "retriesNotNow" | "label"> &
   Partial<Pick<StartOptions, "leave">> & {
     /** Whether a note says what is probably wrong in the request; a batch has told it in its plan. */
     tellsDoubts?: boolean;

@@ -1,6 +1,6 @@
 import { asVidgenError, doctorHint, systemCode, VidgenError } from "../errors.ts";
 import { type Clock, type Io, RequestError } from "../io.ts";
-import type { Api } from "./api.ts";
+import type { Api, Label } from "./api.ts";
 import type { JournalLine } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import { describeFailure, describeReply, describeValues, lacksCredits, type Reply, refusal } from "./reply.ts";
@@ -25,6 +25,8 @@ export type StartOptions = {
   mayBeCharged?: boolean | undefined;
   /** Whether "not now" answers are retried; without, such an answer ends the start as refused. */
   retriesNotNow?: boolean | undefined;
+  /** What it belongs to, for a service that shows that. */
+  label?: Label | undefined;
   onNote(text: string): void;
 };
 
@@ -121,8 +123,8 @@ async function startUntilKnown(api: Api, request: StartRequest, options: StartOp
 async function attemptOnce(api: Api, request: StartRequest, options: StartOptions, clock: Clock): Promise<SendOutcome> {
   const limit = createAnswerLimit(options, clock);
   try {
-    const signals = { signal: limit.signal, unsentSignal: options.signal };
-    return classify(await api.start(request, options.attempt, signals), options.attempt, clock.date());
+    const how = { signal: limit.signal, unsentSignal: options.signal, label: options.label };
+    return classify(await api.start(request, options.attempt, how), options.attempt, clock.date());
   } catch (error) {
     if (wasSent(error)) {
       const wasInterrupted = limit.signal.aborted && options.signal.aborted;

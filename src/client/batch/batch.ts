@@ -1,4 +1,4 @@
-import { dirname, relative } from "node:path";
+import { basename, dirname, relative } from "node:path";
 import { asVidgenError, systemReason, usage, VidgenError } from "../../errors.ts";
 import type { Disk, Machine } from "../../io.ts";
 import { isOtherMaking } from "../attempts.ts";
@@ -135,8 +135,9 @@ export async function openBatch(
         };
         const signal = lease ? AbortSignal.any([how.signal, lease.lost]) : how.signal;
         const confirm = async () => lease?.confirm();
+        const label = { name: labelOf(source, client.redact), size: options.source.total };
         const work = createWork(
-          { client, journal, costs, results, rowsFile, confirm, io },
+          { client, journal, costs, results, rowsFile, label, confirm, io },
           { ...how, signal, overwrite: options.overwrite, onEvent },
         );
         const toStart = planned.filter(({ state }) => state.kind === "new");
@@ -173,6 +174,15 @@ function describeSource(path: string, { rows, rowsFile, file, total, shard, clie
     born: rowsFile?.identity.born,
     results: path,
   };
+}
+
+/** The longest name of a batch that a service takes. */
+const labelCharacters = 200;
+
+/** How the service shows the batch: the name of its rows file, or of its results file where it has none. */
+function labelOf({ file, results = "" }: ResultsSource, redact: Client["redact"]): string {
+  const name = redact(basename(file === "" || file === "-" ? results : file));
+  return [...name.replace(/[\p{Cc}\p{Surrogate}]/gu, " ")].slice(0, labelCharacters).join("").trim() || "batch";
 }
 
 type Written = {

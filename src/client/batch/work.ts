@@ -1,5 +1,6 @@
 import { asVidgenError, usage, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
+import type { Label } from "../api.ts";
 import type { Claim } from "../claims.ts";
 import type { Client, ClientDownloadOptions, ReadyStart } from "../client.ts";
 import type { Content } from "../content.ts";
@@ -50,6 +51,7 @@ type WorkDependencies = {
   costs: Costs;
   results: ResultsFile;
   rowsFile: RowsFile | undefined;
+  label: Label;
   /** Rejects when another process has taken over the results file. */
   confirm(): Promise<void>;
   io: Pick<Io, "date" | "uuid">;
@@ -57,7 +59,7 @@ type WorkDependencies = {
 
 /** What a batch does with one row: each step is in the results file before the next one depends on it. */
 export function createWork(
-  { client, journal, costs, results, rowsFile, confirm, io }: WorkDependencies,
+  { client, journal, costs, results, rowsFile, label, confirm, io }: WorkDependencies,
   options: WorkOptions,
 ) {
   const { signal, leave, overwrite, onEvent } = options;
@@ -125,7 +127,7 @@ export function createWork(
         await begun.release();
         throw error;
       }
-      const sent = await begun.sendUntilKnown({ signal, leave, retriesNotNow: false, tellsDoubts: false });
+      const sent = await begun.sendUntilKnown({ signal, leave, label, retriesNotNow: false, tellsDoubts: false });
       if (sent.kind === "accepted") {
         const { generation, remaining_credits } = sent.started;
         const cost = costs.started(line.model, remaining_credits);

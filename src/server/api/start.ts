@@ -4,7 +4,15 @@ import { HTTPException } from "hono/http-exception";
 import type { Clock } from "../../io.ts";
 import { createBudget, createCapacity } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
-import type { Idempotency, Limited, StartOutcome, Store, StoredGeneration, StoredRequest } from "../store/store.ts";
+import type {
+  Idempotency,
+  Label,
+  Limited,
+  StartOutcome,
+  Store,
+  StoredGeneration,
+  StoredRequest,
+} from "../store/store.ts";
 import { readTraceparent } from "../trace.ts";
 import {
   type ApiContext,
@@ -80,7 +88,9 @@ export function createStartRoutes(
     if (directives.noCredits) throw notEnoughCredits(cost);
     refuseAsAsked(directives, hash("sha256", `${account} ${request.prompt}`), refusedOnce);
     const traceparent = readTraceparent(c.req.header("traceparent"));
-    const asked = { request: traceparent === undefined ? request : { ...request, traceparent }, callback_url };
+    const label = readLabel(c);
+    const told = { ...(traceparent !== undefined && { traceparent }), ...(label && { label }) };
+    const asked = { request: { ...request, ...told }, callback_url };
     const generation = newGeneration(account, asked, options.clock.date());
     const outcome = await options.store.start(generation, cost, idempotency);
     if (outcome.kind === "no credits") throw notEnoughCredits(cost);
@@ -180,6 +190,32 @@ function tooMany({ limit, max, retryAfterSeconds }: Limited) {
       headers,
     );
   return refuse(429, "too_many_starts", `this account may start ${max} an hour; nothing was charged`, headers);
+}
+
+const maxLabelCharacters = 200;
+
+/** Returns what the start belongs to, by its headers. Throws a 400 that says what is wrong with them. */
+function readLabel({ req }: ApiContext): Label | undefined {
+  const [text, sizeText] = [req.header("Vidgen-Label"), req.header("Vidgen-Label-Size")];
+  if (text === undefined) return undefined;
+  const name = decoded(text);
+  if (name === undefined || name.trim() === "" || /\p{Cc}/u.test(name) || [...name].length > maxLabelCharacters)
+    throw refuse(
+      400,
+      "invalid_label",
+      `Vidgen-Label must be a percent-encoded text of at most ${maxLabelCharacters} characters`,
+    );
+  if (sizeText !== undefined && !/^[1-9]\d{0,8}$/.test(sizeText))
+    throw refuse(400, "invalid_label", "Vidgen-Label-Size must be a number above 0");
+  return { name, size: sizeText === undefined ? null : Number(sizeText) };
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The start response envelope (interface 2.3). */

@@ -458,3 +458,18 @@ test("at a terminal one line tells how far it is; failures stay above it", async
   expect(text).toMatch(/1 of 3 done, 1 running, 1 failed, 970 credits left, about 1 min/);
   expect(text).not.toContain("line 3, b");
 });
+
+test("each start of a batch, of any shard, says which batch it belongs to, by a name without control characters, and how large that is", async () => {
+  const world = await createWorld();
+  const file = join(world.folder, "Füchse\n& Bären.csv");
+  writeFileSync(file, "id,prompt\nfox,a fox\nbear,a bear\nhare,a hare\n");
+  const run = await world.vidgen("batch", file, "-o", join(world.folder, "{id}.mp4"), "--shard", "1/2");
+  expect(run.code).toBe(0);
+  const labels = world.requests.filter(isStart).map(({ headers }) => {
+    return [decodeURIComponent(headers.get("Vidgen-Label") ?? ""), headers.get("Vidgen-Label-Size")];
+  });
+  expect(labels.length).toBeGreaterThan(0);
+  expect(new Set(labels.map(String))).toEqual(new Set(["Füchse & Bären.csv,3"]));
+  await world.vidgen("generate", "an owl");
+  expect(world.requests.filter(isStart).at(-1)?.headers.get("Vidgen-Label")).toBeNull();
+});

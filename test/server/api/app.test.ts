@@ -516,3 +516,25 @@ test.each(["account", "start", "generation"] as const)(
     expect(service.troubles).toEqual(["A request was answered with HTTP 500: Error: secret details"]);
   },
 );
+
+test("a start keeps the label that its headers name, and one whose label cannot be read is refused and costs nothing", async () => {
+  const service = await createTestService();
+  const labelled = (name: string, size?: string) =>
+    service.start({}, { "Vidgen-Label": name, ...(size !== undefined && { "Vidgen-Label-Size": size }) });
+  const { id } = (await readStart(await labelled(encodeURIComponent("Füchse 🦊.csv"), "40"))).data;
+  expect((await service.store.generation(id))?.request.label).toEqual({ name: "Füchse 🦊.csv", size: 40 });
+  const unsized = (await readStart(await labelled("foxes"))).data;
+  expect((await service.store.generation(unsized.id))?.request.label).toEqual({ name: "foxes", size: null });
+  const left = await service.store.balance("local");
+  for (const [name, size] of [
+    ["%E0%A4", "1"],
+    ["%00", "1"],
+    ["a%0Ab", "1"],
+    ["x".repeat(201), "1"],
+    ["%20", "1"],
+  ])
+    expect(await readError(await labelled(name ?? "", size))).toMatchObject({ code: "invalid_label" });
+  for (const size of ["0", "-1", "many", "1.5"])
+    expect(await readError(await labelled("foxes", size))).toMatchObject({ code: "invalid_label" });
+  expect(await service.store.balance("local")).toBe(left);
+});

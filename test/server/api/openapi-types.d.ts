@@ -847,6 +847,10 @@ export interface operations {
             header?: {
                 /** @description With the same key and body again, the same reply comes and nothing is charged. */
                 "Idempotency-Key"?: string;
+                /** @description What it belongs to, such as a batch, under which the page shows it: percent-encoded, at most 200 characters. */
+                "Vidgen-Label"?: string;
+                /** @description How many will have that label, for the time that is left. */
+                "Vidgen-Label-Size"?: number;
             };
             path?: never;
             cookie?: never;
@@ -1203,6 +1207,10 @@ export interface operations {
             header?: {
                 /** @description With the same key and body again, the same reply comes and nothing is charged. */
                 "Idempotency-Key"?: string;
+                /** @description What it belongs to, such as a batch, under which the page shows it: percent-encoded, at most 200 characters. */
+                "Vidgen-Label"?: string;
+                /** @description How many will have that label, for the time that is left. */
+                "Vidgen-Label-Size"?: number;
             };
             path?: never;
             cookie?: never;

@@ -69,6 +69,19 @@ export const startParameters = [
     description: "With the same key and body again, the same reply comes and nothing is charged.",
     schema: text,
   },
+  {
+    name: "Vidgen-Label",
+    in: "header",
+    description:
+      "What it belongs to, such as a batch, under which the page shows it: percent-encoded, at most 200 characters.",
+    schema: text,
+  },
+  {
+    name: "Vidgen-Label-Size",
+    in: "header",
+    description: "How many will have that label, for the time that is left.",
+    schema: { type: "integer", minimum: 1 },
+  },
 ];
 
 export const idParameter = (where: "query" | "path") => ({
