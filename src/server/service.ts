@@ -101,7 +101,6 @@ export function createService(options: ServiceOptions): Service {
       onDelivery(event);
     },
   });
-  const page = sessions && createPage({ ...options, queue, changes, sign, sessions, metrics });
   const retention = options.keep && createRetention({ ...options, keep: options.keep });
   let stopListening = () => {};
   return {
@@ -111,7 +110,10 @@ export function createService(options: ServiceOptions): Service {
       metrics,
       onEnd,
       onStart: (...start) => metrics?.onStart(...start),
-      beside: page ? [health.routes, page] : [health.routes],
+      beside(startBy) {
+        const page = sessions && createPage({ ...options, startBy, queue, changes, sign, sessions, metrics });
+        return page ? [health.routes, page] : [health.routes];
+      },
     }),
     media: createMedia(options),
     metrics: metrics && createMetricsApp(metrics, onTrouble),

@@ -175,7 +175,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     hasDirectives: options.hasDirectives ?? false,
     webhookSecret: secret,
     publicUrl: options.publicUrl,
-    beside: [createHealth({ store, videos, engines, clock }).routes],
+    beside: () => [createHealth({ store, videos, engines, clock }).routes],
   };
   const api = createDescribed(createApp(appOptions), baseUrl);
 

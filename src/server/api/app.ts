@@ -14,7 +14,7 @@ import { type CancelOptions, createCancelRoute } from "./cancel.ts";
 import { type ApiEnv, errorResponse, type Handler, refuse } from "./message.ts";
 import { createOpenapiRoute, type OpenapiOptions } from "./openapi/openapi.ts";
 import { findOwnGeneration } from "./own-generation.ts";
-import { createStartRoutes, generateFormat, type StartOptions } from "./start.ts";
+import { createStartRoutes, generateFormat, type StartOptions, type StartRoutes } from "./start.ts";
 import { statusBody } from "./status-body.ts";
 import { createModelsRoute, createVideos, type VideoOptions } from "./videos.ts";
 
@@ -31,7 +31,7 @@ export type AppOptions = StartOptions &
     /** What is counted; without it, there is no /metrics. */
     metrics?: Pick<Metrics, "read"> | undefined;
     /** What is served beside the API at its address: its health, and the page. */
-    beside?: readonly Hono<ApiEnv>[];
+    beside?(startBy: StartRoutes): readonly Hono<ApiEnv>[];
     mediaUrl(): string;
     onTrouble: OnTrouble;
     /** How long records are kept, and idempotency keys with them. */
@@ -71,7 +71,7 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   app.all("/engines", allow("GET"), requireKey, requireOwner, createEnginesRoute(options));
   if (options.metrics) app.all("/metrics", allow("GET"), requireKey, requireOwner, createMetricsRoute(options.metrics));
   app.all("/openapi.json", allow("GET"), createOpenapiRoute(options));
-  for (const routes of options.beside ?? []) app.route("/", routes);
+  for (const routes of options.beside?.(startBy) ?? []) app.route("/", routes);
   app.notFound((c) => errorResponse(refuse(404, "not_found", `no such path: ${c.req.path}`)));
   app.onError((error) => errorResponse(error, options.onTrouble));
   return app;

@@ -26,7 +26,7 @@ import {
 import { createStartReader, type FieldNames, type StartReaderOptions, type StartRequest } from "./start-body.ts";
 
 /** What a generation costs at the local service unless its owner set a price for the model; the interface shows none (section 8). */
-const usualCost = 10;
+export const usualCost = 10;
 
 /** Enough for images of 20 MB in `data:` URLs, and a prompt. */
 const maxBodyBytes = 28_000_000;
@@ -65,13 +65,14 @@ export type StartFormat = {
 /** POST /api/generate (interface 4.1). */
 export const generateFormat: StartFormat = { types: ["application/json"], read: parseJson, reply: startBody };
 
+/** Makes the route that starts a generation by one of the APIs. */
+export type StartRoutes = (format: StartFormat) => (c: ApiContext) => Promise<Response>;
+
 /**
  * Returns what makes the routes that start a generation: there is no other way to start one. An Idempotency-Key that comes again with the same body
  * gets the same reply, and nothing is charged.
  */
-export function createStartRoutes(
-  options: StartOptions,
-): (format: StartFormat) => (c: ApiContext) => Promise<Response> {
+export function createStartRoutes(options: StartOptions): StartRoutes {
   /** The starts that were answered with the one 429 that their prompt asks for. */
   const refusedOnce = new Set<string>();
   const largeBodies = createCapacity(maxLargeBodies);

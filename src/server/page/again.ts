@@ -15,25 +15,18 @@ export type ServiceAddress = { baseUrl: string; isLocal: boolean; program: strin
 export function makeAgain({ request, callback_url }: StoredGeneration, address: ServiceAddress): Again {
   const { baseUrl, isLocal, program } = address;
   const { prompt, images, extras } = request;
-  const values: Record<string, unknown> = { ...request, ...extras, callback_url: callback_url ?? undefined };
-  const body: Record<string, unknown> = {};
+  const shown = images.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image));
+  const body = requestBody({ request, callback_url }, shown);
   const flags: string[] = [];
   for (const field of fields) {
     const flag = flagOf(field, "short");
-    const value = values[field.name];
-    if (field.takes === "images") {
-      const shown = images.map((image) => (isData(image) ? `${image.slice(0, 40)}...` : image));
-      Object.assign(body, shown.length > 1 ? { imageUrls: shown } : { imageUrl: shown[0] });
-      flags.push(...images.flatMap((image, index) => [flag, imageName(image, index)]));
-    } else if (value !== undefined && wireValue(field, String(value)) === value) {
-      body[field.name] = value;
-      if (flag !== "") flags.push(flag, String(value));
-    }
+    if (field.takes === "images") flags.push(...images.flatMap((image, index) => [flag, imageName(image, index)]));
+    else if (flag !== "" && field.name in body) flags.push(flag, String(body[field.name]));
   }
+  const known = new Set<string>(fields.map(({ name }) => name));
   for (const [name, value] of Object.entries(extras)) {
-    if (!(name in body)) flags.push("--set", `${name}=${settingText(value)}`);
+    if (!known.has(name)) flags.push("--set", `${name}=${settingText(value)}`);
   }
-  Object.assign(body, extras);
   flags.push(...(isLocal ? ["--local"] : ["--base-url", baseUrl]));
   const headers = `-H "Authorization: Bearer $VIDGEN_API_KEY" -H "Content-Type: application/json"`;
   return {
@@ -43,6 +36,22 @@ export function makeAgain({ request, callback_url }: StoredGeneration, address: 
     library: libraryCode({ ...body, ...extras }, { baseUrl, images, extras }),
     hasData: images.some(isData),
   };
+}
+
+/** Returns the body that starts the same again, with these images. */
+export function requestBody(
+  { request, callback_url }: Pick<StoredGeneration, "request" | "callback_url">,
+  images: readonly string[],
+): Record<string, unknown> {
+  const values: Record<string, unknown> = { ...request, ...request.extras, callback_url: callback_url ?? undefined };
+  const body: Record<string, unknown> = {};
+  for (const field of fields) {
+    const value = values[field.name];
+    if (field.takes === "images")
+      Object.assign(body, images.length > 1 ? { imageUrls: images } : { imageUrl: images[0] });
+    else if (value !== undefined && wireValue(field, String(value)) === value) body[field.name] = value;
+  }
+  return { ...body, ...request.extras };
 }
 
 /** As an argument of vidgen, `-` means stdin, and `@` a file. */

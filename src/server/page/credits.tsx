@@ -1,4 +1,5 @@
 import type { LedgerEntry, Spending, SpendingKey, Spent } from "../store/store.ts";
+import { batchAddress } from "./batches.tsx";
 import { shortText } from "./formatting.ts";
 import { Older } from "./gallery.tsx";
 import { Layout, Time } from "./layout.tsx";
@@ -100,8 +101,8 @@ function SpendingTable({ by, rows }: { by: SpendingKey; rows: readonly Spent[] }
         <tbody>
           {rows.map(({ key, generations, credits, usd }) => (
             <tr>
-              <th scope="row">
-                {key}
+              <th scope="row" dir="auto">
+                {by === "label" ? <a href={batchAddress(key)}>{shortText(key, 60)}</a> : key}
                 <svg width="100%" height="4" aria-hidden="true">
                   <rect width={`${(Math.max(0, credits) / most) * 100}%`} height="100%" rx="2" />
                 </svg>

@@ -25,6 +25,11 @@ export function elapsedText(since: string, now: Date): string {
   return [first, ...rest.map((part) => String(part).padStart(2, "0"))].join(":");
 }
 
+/** Such as "1,200". */
+export function countText(count: number): string {
+  return count.toLocaleString("en");
+}
+
 /** Such as "42 %". */
 export function percentText(percent: number): string {
   return `${Math.floor(percent)} %`;

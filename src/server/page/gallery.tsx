@@ -1,6 +1,7 @@
 import type { GenerationFilter, GenerationSummary, GenerationTotals, State } from "../store/store.ts";
-import { durationText, elapsedText, percentText, stateWords } from "./formatting.ts";
+import { countText, durationText, elapsedText, percentText, shortText, stateWords } from "./formatting.ts";
 import { Layout, Time } from "./layout.tsx";
+import { Star } from "./star.tsx";
 
 export type GalleryProps = {
   filter: GenerationFilter;
@@ -24,20 +25,52 @@ export function Gallery({ filter, cards, totals, isNewest, older, program }: Gal
         <FilterForm filter={filter} totals={totals} />
       </search>
       <Newer filter={filter} totals={totals} isNewest={isNewest} />
-      <ol
-        class="cards"
+      <Cards
+        {...{ cards, query }}
         id="list"
-        data-list="generation"
-        data-first={isNewest ? cards[0]?.generation.id : undefined}
-        aria-label="Generations, newest first"
-      >
-        {cards.map((card) => (
-          <Card {...card} query={query} />
-        ))}
-      </ol>
+        name="Generations, newest first"
+        first={isNewest ? cards[0]?.generation.id : undefined}
+      />
       <Empty filter={filter} program={program} />
       <Older address={older} />
+      <Chosen />
     </Layout>
+  );
+}
+
+type CardsProps = {
+  cards: readonly CardProps[];
+  /** Of the list, for the pages that it leads to; with its question mark. */
+  query: string;
+  id: string;
+  name: string;
+  /** The id of the first one, where newer ones may come. */
+  first?: string | undefined;
+};
+
+/** A list of generations, of which some can be chosen: see `Chosen`. */
+export function Cards({ cards, query, id, name, first }: CardsProps) {
+  return (
+    <ol class="cards" id={id} data-list="generation" data-first={first} aria-label={name}>
+      {cards.map((card) => (
+        <Card {...card} query={query} />
+      ))}
+    </ol>
+  );
+}
+
+/** What can be done with the chosen ones; shown once some are. */
+function Chosen() {
+  return (
+    <form id="chosen" class="chosen" action="/compare" method="get" aria-label="With the chosen ones" data-own>
+      <button type="submit" class="compare">
+        Compare
+      </button>
+      <button type="submit" formaction="/zip">
+        Download .zip
+      </button>
+      <button type="reset">Choose none</button>
+    </form>
   );
 }
 
@@ -62,6 +95,16 @@ function FilterForm({ filter, totals }: Pick<GalleryProps, "filter" | "totals">)
           </option>
         ))}
       </select>
+      <label class="toggle">
+        <input type="checkbox" name="starred" value="1" checked={filter.isStarred} />
+        <span aria-hidden="true">★</span> Starred
+      </label>
+      {filter.label === undefined ? null : (
+        <label class="toggle">
+          <input type="checkbox" name="label" value={filter.label} checked />
+          {shortText(filter.label, 40)}
+        </label>
+      )}
       <input
         type="search"
         name="text"
@@ -93,8 +136,10 @@ function Newer({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "tota
 
 /** The filter as it stands in an address, with its question mark. */
 function queryOf(filter: GenerationFilter): string {
+  const { state, model, text, label, isStarred } = filter;
+  const values = { state, model, text, label, starred: isStarred && "1" };
   const query = new URLSearchParams(
-    Object.entries(filter).filter((entry) => entry[1] !== undefined) as [string, string][],
+    Object.entries(values).filter((entry) => entry[1] !== undefined) as [string, string][],
   );
   return query.size === 0 ? "" : `?${query}`;
 }
@@ -107,7 +152,7 @@ function Tab({ value, name, count, chosen = "" }: TabProps) {
       <input type="radio" name="state" value={value} checked={value === chosen} />
       {name}
       <span class="count" id={`count-${value || "all"}`}>
-        {count.toLocaleString("en")}
+        {countText(count)}
       </span>
     </label>
   );
@@ -146,7 +191,7 @@ export type CardProps = { generation: GenerationSummary; percent: number | undef
 
 /** A generation that is opened from a filtered list knows the filter: the next one is of the same list. */
 function Card({ query, ...card }: CardProps & { query: string }) {
-  const { id, state, prompt, aspectRatio, created_at } = card.generation;
+  const { id, state, prompt, aspectRatio, created_at, removed_at, isStarred } = card.generation;
   return (
     <li class={isPortrait(aspectRatio) ? "card portrait" : "card"} id={`generation-${id}`} data-state={state}>
       <a href={`/generations/${id}${query}`}>
@@ -160,6 +205,19 @@ function Card({ query, ...card }: CardProps & { query: string }) {
           <Time at={created_at} now={card.now} />
         </span>
       </a>
+      {state === "completed" && !removed_at ? (
+        <span class="marks">
+          <input
+            type="checkbox"
+            name="id"
+            value={id}
+            form="chosen"
+            data-own
+            aria-label={`Choose ${shortText(prompt, 60)}`}
+          />
+          <Star id={id} isStarred={isStarred} />
+        </span>
+      ) : null}
     </li>
   );
 }
@@ -240,8 +298,4 @@ export function StateBadge({ state }: { state: State }) {
 function aheadText(ahead: number, model: string): string {
   const place = ahead < 1_000 ? `Number ${countText(ahead + 1)}` : "Beyond number 1,000";
   return `${ahead === 0 ? "Next" : place} in the queue of ${model}`;
-}
-
-function countText(count: number): string {
-  return count.toLocaleString("en");
 }

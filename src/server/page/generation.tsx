@@ -2,6 +2,7 @@ import { fileName } from "../../client/naming.ts";
 import { stateOf } from "../store/needs.ts";
 import type { LedgerEntry } from "../store/store.ts";
 import type { Again } from "./again.ts";
+import { batchAddress } from "./batches.tsx";
 import { DeliveryPane, type Sign } from "./callbacks.tsx";
 import { AgainCode } from "./code.tsx";
 import { Copy } from "./copy.tsx";
@@ -9,6 +10,7 @@ import { shortText, sizeText, stateWords } from "./formatting.ts";
 import { Progress } from "./gallery.tsx";
 import { Layout } from "./layout.tsx";
 import { Phases } from "./phases.tsx";
+import { Star } from "./star.tsx";
 import { Timeline, type TimelineProps } from "./timeline.tsx";
 
 export type GenerationProps = TimelineProps & {
@@ -32,13 +34,26 @@ export function GenerationPage(props: GenerationProps) {
   const { id, request } = generation;
   return (
     <Layout title={shortText(request.prompt, titleCharacters)} current="/">
-      <article class="generation" data-generation={id} aria-labelledby="heading">
+      <article class="generation" data-generation={id} data-state={stateOf(generation)} aria-labelledby="heading">
         <header class="wide">
           <Heading prompt={request.prompt} />
           <Beside {...props} />
         </header>
         <div class="first">
           <Player {...props} />
+          <p class="actions">
+            <a class="button" href={`/new?from=${id}`}>
+              Edit and run again
+            </a>
+            {generation.media && !generation.removed_at ? (
+              <>
+                <a class="button" href={`/compare?of=${id}`}>
+                  Compare with others of this prompt
+                </a>
+                <Star id={id} isStarred={generation.isStarred} />
+              </>
+            ) : null}
+          </p>
           <section>
             <h2>Make it again</h2>
             {again.hasData ? <p class="hint">An image was sent within the request, and is left out here.</p> : null}
@@ -157,6 +172,11 @@ function Facts({ generation, payments }: GenerationProps) {
         <Fact name={name}>{typeof value === "string" ? value : JSON.stringify(value)}</Fact>
       ))}
       <Fact name="Cost">{costText(payments, generation.cost)}</Fact>
+      {request.label === undefined ? null : (
+        <Fact name="Batch">
+          <a href={batchAddress(request.label.name)}>{request.label.name}</a>
+        </Fact>
+      )}
       <Fact name="Account">{account}</Fact>
       <Fact name="Id">
         <code id="generation-id">{id}</code> <Copy from="generation-id" name="the id" />

@@ -6,7 +6,10 @@ import { Keys } from "./keys.tsx";
 export const AssetPaths = createContext({ script: "", style: "", icon: "" });
 
 /** Who looks, for every document. */
-export const Visitor = createContext({ isOwner: true });
+export const Visitor = createContext<{ isOwner: boolean; theme: string | undefined }>({
+  isOwner: true,
+  theme: undefined,
+});
 
 export type LayoutProps = {
   title: string;
@@ -16,7 +19,9 @@ export type LayoutProps = {
 };
 
 const entries = [
+  { path: "/new", name: "New" },
   { path: "/", name: "Generations" },
+  { path: "/batches", name: "Batches" },
   { path: "/callbacks", name: "Callbacks" },
   { path: "/credits", name: "Credits" },
   { path: "/engine-status", name: "Engines", isOwners: true },
@@ -28,10 +33,10 @@ const entries = [
  */
 export function Layout({ title, current, children }: LayoutProps) {
   const { script, style, icon } = useContext(AssetPaths);
-  const { isOwner } = useContext(Visitor);
+  const { isOwner, theme } = useContext(Visitor);
   const shown = entries.filter(({ isOwners = false }) => isOwner || !isOwners);
   return (
-    <html lang="en">
+    <html lang="en" data-theme={theme}>
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
@@ -66,6 +71,20 @@ export function Layout({ title, current, children }: LayoutProps) {
         <main id="main" tabindex={-1}>
           {children}
         </main>
+        <footer class="with-script">
+          <label>
+            Colours{" "}
+            <select id="theme">
+              <option value="">As the system</option>
+              <option value="light" selected={theme === "light"}>
+                Light
+              </option>
+              <option value="dark" selected={theme === "dark"}>
+                Dark
+              </option>
+            </select>
+          </label>
+        </footer>
       </body>
     </html>
   );

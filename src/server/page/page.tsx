@@ -1,51 +1,39 @@
-import { type Context, Hono, type MiddlewareHandler } from "hono";
-import type { Child } from "hono/jsx";
+import { Hono, type MiddlewareHandler } from "hono";
+import { getCookie } from "hono/cookie";
 import { VidgenError } from "../../errors.ts";
-import type { Clock } from "../../io.ts";
 import { localAccount } from "../announcement.ts";
 import { hashKey } from "../api/accounts.ts";
 import { type ApiEnv, errorResponse, readBody, refuse, retryAfter } from "../api/message.ts";
-import type { Engine } from "../engines/engine.ts";
-import type { Queue } from "../jobs/queue.ts";
 import { createMedia } from "../media/media.ts";
-import type { MediaStore } from "../media/media-store.ts";
-import type { Metrics } from "../metrics.ts";
 import type { DeliveryState, GenerationFilter, State, Store } from "../store/store.ts";
-import { isUnavailable, type OnTrouble } from "../trouble.ts";
+import { isUnavailable } from "../trouble.ts";
 import { makeAgain } from "./again.ts";
 import { type AssetPaths as AssetPathNames, createAssets } from "./assets.ts";
-import { type CallbackFilter, CallbacksPage, type Sign } from "./callbacks.tsx";
+import { addBatches } from "./batches.tsx";
+import { type CallbackFilter, CallbacksPage } from "./callbacks.tsx";
+import { addComparison } from "./compare.tsx";
+import { addComposer } from "./composer.tsx";
 import { CreditsPage } from "./credits.tsx";
 import { createEngineChecks } from "./engine-checks.ts";
 import { EnginesPage } from "./engines.tsx";
-import type { Changes } from "./events.ts";
 import { Gallery } from "./gallery.tsx";
 import { GenerationPage } from "./generation.tsx";
-import { AssetPaths, Message, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
+import { AssetPaths, SignedInPage, SignInPage, Visitor } from "./layout.tsx";
+import { BadAddress, Missing, NotFound, OwnersAlone, Unavailable } from "./messages.tsx";
+import type { PageOptions, PageParts, Send } from "./parts.ts";
 import { olderAddress, readList, readValue } from "./query.ts";
-import type { Session, Sessions } from "./session.ts";
-
-export type PageOptions = {
-  store: Store;
-  queue: Pick<Queue, "progressOf" | "outageOf" | "waiting">;
-  engines: readonly Engine[];
-  /** What this process has counted, where it counts. */
-  metrics?: Pick<Metrics, "counts"> | undefined;
-  videos: MediaStore;
-  sign: Sign;
-  changes: Changes;
-  sessions: Sessions;
-  clock: Clock;
-  onTrouble: OnTrouble;
-  /** The address under which browsers reach it, where that is not what they ask for: behind a proxy. */
-  publicUrl?: string | undefined;
-  /** How vidgen is called in commands to type; "vidgen" unless given. */
-  program?: string | undefined;
-  /** The folder of page.js, page.css and icon.svg. */
-  assets?: URL;
-};
-
-type PageContext = Context<ApiEnv>;
+import type { Session } from "./session.ts";
+import {
+  accountOf,
+  addressOf,
+  findShown,
+  isId,
+  isNavigation,
+  isShownTo,
+  type PageContext,
+  uuid,
+  uuidLength,
+} from "./visitor.ts";
 
 /** How many days and models the credits are added up by. */
 const spendingRows = 14;
@@ -58,9 +46,15 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   const assets = createAssets(options.assets ?? new URL("./page/", import.meta.url), headers);
   const send = createSend(assets.paths);
   const media = createMedia({ ...options, hasDirectives: false, hasRedirects: false, headers: mediaHeaders });
+  const signedIn = requireSession(options, send);
+  const fromPage = [signedIn, requireOwnOrigin(options)] as const;
+  const parts: PageParts = { app, options, send, signedIn, fromPage };
   app.get("/assets/:name", assets.route);
   for (const path of ["/", "/generations/*", "/callbacks/*", "/credits", "/engine-status", "/events", "/videos/*"])
-    app.get(path, requireSession(options, send));
+    app.get(path, signedIn);
+  addComposer(parts);
+  addComparison(parts);
+  addBatches(parts);
 
   app.post("/", requireOwnOrigin(options), async (c) => {
     const body = await readBody(c, { maxBytes: 10_000, types: ["application/x-www-form-urlencoded"] });
@@ -85,8 +79,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
 
   app.get("/generations/:id", async (c) => {
     const id = c.req.param("id");
-    const generation = isId(id) ? await store.generation(id) : undefined;
-    if (!generation || !isShownTo(c, generation.account)) return send(c, <Missing />, 404);
+    const generation = await findShown(c, store, id);
+    if (!generation) return send(c, <Missing />, 404);
     const [delivery] = await store.deliveries({ generations: [id], limit: 1 });
     const payments = await store.ledger({ generation: id, limit: 2 });
     // `--local` finds the service of this machine's folder.
@@ -115,17 +109,15 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <CallbacksPage {...{ filter, deliveries, totals, older, sign }} now={clock.date()} />);
   });
 
-  app.post("/callbacks/send", requireSession(options, send), requireOwnOrigin(options), async (c) => {
+  app.post("/callbacks/send", ...fromPage, async (c) => {
     const { host } = readCallbackFilter(c);
     await store.resendGivenUp({ host, account: accountOf(c) }, clock.date().toISOString());
     return c.body(null, 204);
   });
 
-  app.post("/callbacks/:id/send", requireSession(options, send), requireOwnOrigin(options), async (c) => {
+  app.post("/callbacks/:id/send", ...fromPage, async (c) => {
     const id = c.req.param("id");
-    const generation = isId(id) ? await store.generation(id) : undefined;
-    const isOwn = generation !== undefined && isShownTo(c, generation.account);
-    if (!isOwn || !(await store.resend(id, clock.date().toISOString())))
+    if (!(await findShown(c, store, id)) || !(await store.resend(id, clock.date().toISOString())))
       throw refuse(404, "not_found", "this generation has no callback");
     return c.body(null, 204);
   });
@@ -190,29 +182,18 @@ const headers = {
 /** The bytes of a video never change. */
 const mediaHeaders = { ...headers, "Cache-Control": "private, max-age=86400, immutable" };
 
-type Send = (
-  c: PageContext,
-  page: Child,
-  status?: 200 | 400 | 401 | 403 | 404 | 503,
-  added?: Record<string, string>,
-) => Promise<Response>;
-
 function createSend(findPaths: () => Promise<AssetPathNames>): Send {
   return async (c, page, status, added = {}) => {
     for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
     const paths = await findPaths();
+    const visitor = { isOwner: accountOf(c) === undefined, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPaths.Provider value={paths}>
-        <Visitor.Provider value={{ isOwner: accountOf(c) === undefined }}>{page}</Visitor.Provider>
+        <Visitor.Provider value={visitor}>{page}</Visitor.Provider>
       </AssetPaths.Provider>
     );
     return c.html(`<!doctype html>${document}`, status);
   };
-}
-
-/** The address under which the browser has asked. */
-function addressOf(c: PageContext, { publicUrl = c.req.url }: Pick<PageOptions, "publicUrl">): URL {
-  return new URL(publicUrl);
 }
 
 function requireSession(options: PageOptions, send: Send): MiddlewareHandler<ApiEnv> {
@@ -252,7 +233,8 @@ function requireOwnOrigin(options: PageOptions): MiddlewareHandler<ApiEnv> {
 
 function readFilter(c: PageContext): GenerationFilter {
   const state = readValue(c, "state", /^(queued|running|completed|failed)$/) as State | undefined;
-  return { state, model: readValue(c, "model"), text: readValue(c, "text") };
+  const isStarred = readValue(c, "starred", /^1$/) === "1" || undefined;
+  return { state, model: readValue(c, "model"), text: readValue(c, "text"), label: readValue(c, "label"), isStarred };
 }
 
 function readCallbackFilter(c: PageContext): CallbackFilter {
@@ -260,80 +242,9 @@ function readCallbackFilter(c: PageContext): CallbackFilter {
   return { state, host: readValue(c, "host") };
 }
 
-/** The only account that this visitor sees; `undefined` for the owner, who sees all. */
-function accountOf({ var: { account } }: PageContext): string | undefined {
-  return account === localAccount ? undefined : account;
-}
-
-function isShownTo(c: PageContext, account: string): boolean {
-  return (accountOf(c) ?? account) === account;
-}
-
 /** Whether a generation may be shown to this visitor. */
 async function isOwn(c: PageContext, store: Pick<Store, "generation">, id: string): Promise<boolean> {
   if (accountOf(c) === undefined) return true;
   const generation = await store.generation(id);
   return generation !== undefined && isShownTo(c, generation.account);
-}
-
-/** Whether somebody has opened the address, rather than a program that expects an answer of the API. */
-function isNavigation({ req }: PageContext): boolean {
-  return req.header("Accept")?.includes("text/html") ?? false;
-}
-
-/** SQLite would end another text at its first NUL. */
-function isId(text: string): boolean {
-  return uuid.test(text);
-}
-
-const uuidLength = 36;
-const uuid = /^[0-9a-f-]{36}$/i;
-
-function Unavailable() {
-  return (
-    <Message title="The database cannot be reached">
-      <p>Nothing is lost: what was accepted goes on once the database is back. Reload this page then.</p>
-    </Message>
-  );
-}
-
-function OwnersAlone() {
-  return (
-    <Message title="Only the service's owner sees its engines">
-      <WayOut />
-    </Message>
-  );
-}
-
-function Missing() {
-  return (
-    <Message title="There is no such generation">
-      <WayOut />
-    </Message>
-  );
-}
-
-function NotFound() {
-  return (
-    <Message title="There is no such page">
-      <WayOut />
-    </Message>
-  );
-}
-
-function BadAddress() {
-  return (
-    <Message title="This address cannot be read">
-      <p>Something after its question mark is not what this page writes there, so nothing is shown for it.</p>
-      <WayOut />
-    </Message>
-  );
-}
-
-function WayOut() {
-  return (
-    <p>
-      <a href="/">All generations</a>
-    </p>
-  );
 }

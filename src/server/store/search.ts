@@ -4,9 +4,13 @@ export function searchText(...parts: readonly (string | null)[]): string {
   return text.replace(/[\0\p{Surrogate}]/gu, " ").toLowerCase();
 }
 
-/** The words that are all to be in the text, whatever their order. */
+/** Each is a condition of a query. */
+const maxWords = 100;
+
+/** The words that are all to be in the text, whatever their order; of very many, the first ones. */
 export function searchWords(text = ""): string[] {
   return searchText(text)
     .split(/\s+/)
-    .filter((word) => word !== "");
+    .filter((word) => word !== "")
+    .slice(0, maxWords);
 }

@@ -14,6 +14,17 @@ export function listenForSend(): void {
   });
 }
 
+/** A star marks a generation as one of the best, or no longer; the page changes once that is kept. */
+export function listenForStar(): void {
+  onClick("[data-star]", async (button) => {
+    const method = button.getAttribute("aria-pressed") === "true" ? "DELETE" : "PUT";
+    const reply = await fetch(button.dataset.star ?? "", { method }).catch(() => undefined);
+    if (!reply?.ok) return tell(button, "Failed");
+    button.setAttribute("aria-pressed", String(method === "PUT"));
+    button.textContent = method === "PUT" ? "★" : "☆";
+  });
+}
+
 /** A choice in a form with `data-submit` takes effect at once. */
 export function listenForChoice(): void {
   document.addEventListener("change", ({ target }) => {

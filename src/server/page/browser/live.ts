@@ -1,4 +1,5 @@
 import type { Change } from "../../store/change.ts";
+import { isAwaiting, tellEnds } from "./notify.ts";
 import { changed, here, pin } from "./place.ts";
 import { showProgress } from "./progress.ts";
 import { fetchPage, showPage, type Trouble } from "./view.ts";
@@ -23,10 +24,13 @@ let retryTimer: ReturnType<typeof setTimeout> | undefined;
 
 /**
  * Keeps the page up to date by server-sent events; while they fail, it polls and tries to connect again. A hidden page gives its connection
- * back: a browser opens only six to one server.
+ * back, unless it awaits an end: a browser opens only six to one server.
  */
 export function goLive(): void {
-  document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) connect();
+    else if (!isAwaiting()) disconnect();
+  });
   // Going back to a page must not show what it was.
   addEventListener("pageshow", (event) => event.persisted && connect());
   addEventListener("pagehide", disconnect);
@@ -47,7 +51,10 @@ function connect(): void {
   disconnect();
   source = new EventSource("/events");
   // What has changed before is not told.
-  source.onopen = () => void refresh(pin(wanted));
+  source.onopen = () => {
+    void refresh(pin(wanted));
+    void tellEnds();
+  };
   source.onmessage = ({ data }) => take(JSON.parse(data));
   source.onerror = async () => {
     disconnect();
@@ -58,7 +65,7 @@ function connect(): void {
 
 function connectLater(): void {
   disconnect();
-  if (!document.hidden) retryTimer = setTimeout(connect, retryMs);
+  if (!document.hidden || isAwaiting()) retryTimer = setTimeout(connect, retryMs);
 }
 
 function disconnect(): void {
@@ -71,6 +78,7 @@ function disconnect(): void {
 
 function take(change: Change): void {
   if (change.kind === "progress") showProgress(change);
+  if (change.kind === "generation") void tellEnds(change.id);
   if (matters(change)) refreshSoon();
 }
 

@@ -1,11 +1,14 @@
 import { updateTimes } from "./ages.ts";
-import { listenForChoice, listenForCopy, listenForHelp, listenForSend } from "./buttons.ts";
+import { listenForChoice, listenForCopy, listenForHelp, listenForSend, listenForStar } from "./buttons.ts";
+import { listenForCompare } from "./compare.ts";
+import { listenForComposer } from "./composer.ts";
 import { listenForFilter, listenForMore } from "./gallery.ts";
 import { listenForKeys } from "./keys.ts";
 import { goLive } from "./live.ts";
 import { rememberPlace } from "./place.ts";
 import { listenForHover } from "./play.ts";
 import { listenForSteps } from "./steps.ts";
+import { listenForTheme } from "./theme.ts";
 
 document.documentElement.classList.toggle("can-copy", "clipboard" in navigator);
 listenForFilter();
@@ -14,7 +17,11 @@ listenForHover();
 listenForKeys();
 listenForCopy();
 listenForSend();
+listenForStar();
 listenForChoice();
+listenForCompare();
+listenForComposer();
+listenForTheme();
 listenForHelp();
 listenForSteps();
 rememberPlace();

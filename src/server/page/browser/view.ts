@@ -27,9 +27,10 @@ export function showPage(next: Document): void {
   Idiomorph.morph(main, nextMain, {
     ignoreActiveValue: true,
     callbacks: {
-      // Opened, closed or chosen here.
-      beforeAttributeUpdated: (name, element) =>
-        name !== "open" && !(name === "checked" && element.closest("[data-own]") !== null),
+      // Opened or closed here.
+      beforeAttributeUpdated: (name) => name !== "open",
+      // Typed or chosen here.
+      beforeNodeMorphed: (node) => !(node instanceof HTMLElement && node.dataset.own !== undefined),
       // Added here, such as the video of a card under the pointer.
       beforeNodeRemoved: (node) => !(node instanceof HTMLElement && node.dataset.added !== undefined),
     },

@@ -1,0 +1,191 @@
+import type { GenerationSummary, LabelTotals, State } from "../store/store.ts";
+import { quote } from "./again.ts";
+import { Copy } from "./copy.tsx";
+import { countText, durationText, stateWords } from "./formatting.ts";
+import { type CardProps, Cards } from "./gallery.tsx";
+import { Layout, Message, Time } from "./layout.tsx";
+import { WayOut } from "./messages.tsx";
+import type { PageParts } from "./parts.ts";
+import { accountOf, addressOf } from "./visitor.ts";
+
+const maxBatches = 100;
+/** A larger batch has the cells of its newest ones alone. */
+const maxCells = 1_000;
+const maxCards = 48;
+
+/** Adds the pages of what `vidgen batch` has started: each batch has the label that the command sends. */
+export function addBatches({ app, options, send, signedIn }: PageParts): void {
+  const { store, queue, clock, program = "vidgen" } = options;
+  app.get("/batches", signedIn, async (c) => {
+    const batches = await store.labels({ account: accountOf(c), limit: maxBatches });
+    return send(c, <BatchesPage {...{ batches, program }} now={clock.date()} />);
+  });
+
+  app.get("/batches/:label", signedIn, async (c) => {
+    const label = c.req.param("label");
+    const own = { account: accountOf(c), label };
+    const [totals] = await store.labels({ ...own, limit: 1 });
+    if (!totals) return send(c, <NoBatch />, 404);
+    const rows = await store.list({ ...own, limit: maxCells });
+    const failed = await store.list({ ...own, state: "failed", limit: maxCards });
+    const now = clock.date();
+    const cardOf = (generation: GenerationSummary) => ({ generation, percent: queue.progressOf(generation.id), now });
+    const isLocal = options.publicUrl === undefined && !store.isShared;
+    const service = isLocal ? "--local" : `--base-url ${quote(addressOf(c, options).origin)}`;
+    const shown = {
+      totals,
+      rows,
+      failed: failed.map(cardOf),
+      others: rows
+        .filter(({ state }) => state !== "failed")
+        .slice(0, maxCards)
+        .map(cardOf),
+      line: `${program} batch ${quote(label)} ${service}`,
+    };
+    return send(c, <BatchPage {...shown} now={now} />);
+  });
+}
+
+export function batchAddress(label: string): string {
+  return `/batches/${encodeURIComponent(label)}`;
+}
+
+function BatchesPage({ batches, program, now }: { batches: readonly LabelTotals[]; program: string; now: Date }) {
+  return (
+    <Layout title="Batches" current="/batches">
+      <h1>Batches</h1>
+      <ol class="rows batches" data-list="generation" aria-label="Batches, newest first">
+        {batches.map((totals) => (
+          <li id={`batch-${totals.label}`}>
+            <a href={batchAddress(totals.label)}>
+              <span class="name" dir="auto">
+                {totals.label}
+              </span>
+              <span class="about">{countsText(totals)}</span>
+              <Share totals={totals} />
+              <Time at={totals.ended_at ?? totals.started_at} now={now} />
+            </a>
+          </li>
+        ))}
+      </ol>
+      <section class="empty">
+        <h2>No batches yet</h2>
+        <p>
+          One begins with <code>{program} batch shots.csv --local</code>
+        </p>
+      </section>
+    </Layout>
+  );
+}
+
+type BatchProps = {
+  totals: LabelTotals;
+  /** The newest first. */
+  rows: readonly GenerationSummary[];
+  failed: readonly CardProps[];
+  others: readonly CardProps[];
+  /** The command that goes on with it. */
+  line: string;
+  now: Date;
+};
+
+/** One batch: how far each row is, what it has cost and how long it will take, what has failed, and how to go on. */
+function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
+  const { label, credits, usd, counts } = totals;
+  const leftMs = timeLeft(totals, now);
+  const unstarted = Math.max(0, (totals.size ?? 0) - countOf(totals));
+  return (
+    <Layout title={label} current="/batches">
+      <h1 dir="auto">{label}</h1>
+      <div class="strip" aria-hidden="true">
+        {rows.toReversed().map(({ state }) => (
+          <i class={state}></i>
+        ))}
+        {Array.from({ length: Math.min(unstarted, maxCells - rows.length) }, () => (
+          <i></i>
+        ))}
+      </div>
+      <p class="facts">
+        <span>{countsText(totals)}</span>
+        <span>{countText(credits)} credits spent</span>
+        {usd === null ? null : <span>${usd.toFixed(2)}</span>}
+        {leftMs === undefined ? null : <span>about {durationText(leftMs)} left</span>}
+        <span>
+          started <Time at={totals.started_at} now={now} />
+        </span>
+        <a href={`/?${new URLSearchParams({ label })}`}>All in the list</a>
+      </p>
+      <section>
+        <h2>{counts.queued + counts.running + unstarted > 0 ? "To go on with it" : "To run what failed again"}</h2>
+        <div class="copied">
+          <pre id="go-on">
+            {line}
+            {counts.failed > 0 && counts.queued + counts.running + unstarted === 0 ? " --retry-failed" : ""}
+          </pre>
+          <Copy from="go-on" name="the command" />
+        </div>
+        <p class="hint">
+          In the folder of the file, with the flags of before. What is done or paid for is not started again.
+        </p>
+      </section>
+      {failed.length === 0 ? null : (
+        <section class="failures">
+          <h2>{counts.failed === 1 ? "One has failed" : `${countText(counts.failed)} have failed`}</h2>
+          <Cards cards={failed} name="Failures" id="failures" query="" />
+        </section>
+      )}
+      <section>
+        <h2>{others.length < countOf(totals) - counts.failed ? `The newest ${others.length}` : "The others"}</h2>
+        <Cards cards={others} name="Generations of the batch, newest first" id="list" query="" />
+      </section>
+    </Layout>
+  );
+}
+
+/** A bar of how many are done, have failed, run, and wait. */
+function Share({ totals }: { totals: LabelTotals }) {
+  const whole = Math.max(totals.size ?? 0, countOf(totals));
+  let x = 0;
+  return (
+    <svg class="share" width="100%" height="6" aria-hidden="true">
+      {(["completed", "failed", "running", "queued"] satisfies State[]).map((state) => {
+        const width = (totals.counts[state] / whole) * 100;
+        x += width;
+        return <rect class={state} x={`${x - width}%`} width={`${width}%`} height="100%" />;
+      })}
+    </svg>
+  );
+}
+
+function countOf({ counts }: LabelTotals): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+}
+
+/** Such as "3 of 40 completed, 2 failed, 1 running, 34 to start". */
+function countsText(totals: LabelTotals): string {
+  const { counts, size } = totals;
+  const count = countOf(totals);
+  const states = (["failed", "running", "queued"] as const).filter((state) => counts[state] > 0);
+  return [
+    `${countText(counts.completed)} of ${countText(Math.max(size ?? 0, count))} completed`,
+    ...states.map((state) => `${countText(counts[state])} ${stateWords[state].toLowerCase()}`),
+    ...(size !== null && size > count ? [`${countText(size - count)} to start`] : []),
+  ].join(", ");
+}
+
+/** How long the rest will take at the pace so far, in milliseconds; `undefined` where nothing runs, or nothing has ended. */
+function timeLeft(totals: LabelTotals, now: Date): number | undefined {
+  const { counts, size, started_at } = totals;
+  const ended = counts.completed + counts.failed;
+  const left = Math.max(size ?? 0, countOf(totals)) - ended;
+  if (ended === 0 || left === 0 || counts.queued + counts.running === 0) return undefined;
+  return ((now.getTime() - Date.parse(started_at)) / ended) * left;
+}
+
+function NoBatch() {
+  return (
+    <Message title="There is no such batch">
+      <WayOut />
+    </Message>
+  );
+}

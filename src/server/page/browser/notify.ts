@@ -1,0 +1,54 @@
+import { fetchPage } from "./view.ts";
+
+/** The ids of what was started in this tab, whose end is to be told. */
+const awaitedKey = "vidgen awaited";
+
+/** Whether the browser can tell of an end at all: only on this machine, and with https. */
+export function canTell(): boolean {
+  return "Notification" in globalThis && Notification.permission !== "denied";
+}
+
+/** Resolves with whether the browser may tell. */
+export async function askToTell(): Promise<boolean> {
+  return (await Notification.requestPermission()) === "granted";
+}
+
+export function awaitEnd(id: string): void {
+  const isWanted = document.querySelector<HTMLInputElement>("#notify")?.checked;
+  if (isWanted) save([...awaited(), id]);
+}
+
+/** Whether something is awaited, so that a hidden page must go on to hear of changes. */
+export function isAwaiting(): boolean {
+  return awaited().length > 0;
+}
+
+/** Tells of the end of what was started in this tab; of all of it, or of one whose state has changed. */
+export async function tellEnds(changed?: string): Promise<void> {
+  for (const id of awaited().filter((each) => changed === undefined || each === changed)) {
+    const page = await fetchPage(`/generations/${id}`, AbortSignal.timeout(10_000));
+    const article = typeof page === "string" ? undefined : page.querySelector<HTMLElement>("[data-generation]");
+    const state = article?.dataset.state;
+    if ((state !== "completed" && state !== "failed") || !awaited().includes(id)) continue;
+    save(awaited().filter((each) => each !== id));
+    show(id, state, article?.querySelector("#heading")?.textContent ?? "");
+  }
+}
+
+function show(id: string, state: "completed" | "failed", prompt: string): void {
+  const icon = document.querySelector<HTMLLinkElement>("link[rel=icon]")?.href ?? "";
+  const title = state === "completed" ? "The video is there" : "The generation failed";
+  const notification = new Notification(title, { body: prompt.slice(0, 200), tag: id, icon });
+  notification.onclick = () => {
+    focus();
+    location.assign(`/generations/${id}`);
+  };
+}
+
+function awaited(): string[] {
+  return JSON.parse(sessionStorage.getItem(awaitedKey) ?? "[]");
+}
+
+function save(ids: readonly string[]): void {
+  sessionStorage.setItem(awaitedKey, JSON.stringify(ids));
+}

@@ -1,0 +1,11 @@
+const yearSeconds = 31_536_000;
+
+/** The colours that somebody has chosen for this browser; the service writes them into every page, so that none flashes in others. */
+export function listenForTheme(): void {
+  document.querySelector<HTMLSelectElement>("#theme")?.addEventListener("change", ({ target }) => {
+    const { value } = target as HTMLSelectElement;
+    // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is there with https alone.
+    document.cookie = `vidgen_theme=${value}; Max-Age=${value === "" ? 0 : yearSeconds}; Path=/; SameSite=Strict`;
+    document.documentElement.dataset.theme = value;
+  });
+}

@@ -1,0 +1,177 @@
+import { refuse, streamResponse } from "../api/message.ts";
+import type { Store } from "../store/store.ts";
+import { countText, durationText } from "./formatting.ts";
+import { Layout, Message } from "./layout.tsx";
+import { WayOut } from "./messages.tsx";
+import type { PageParts } from "./parts.ts";
+import { Star } from "./star.tsx";
+import { accountOf, findShown, type PageContext } from "./visitor.ts";
+import { type Finished, zipOf } from "./zip.ts";
+
+const minCompared = 2;
+const maxCompared = 6;
+/** More files than a page of the list has are not chosen at once. */
+const maxZipped = 500;
+/** So many of the newest generations are looked at for others of the same prompt. */
+const maxLooked = 200;
+
+/** Adds what is done with several videos: to compare them, to give the best one a star, and to download them. */
+export function addComparison({ app, options, send, signedIn, fromPage }: PageParts): void {
+  const { store, videos } = options;
+
+  app.get("/compare", signedIn, async (c) => {
+    const of = c.req.query("of");
+    const ids = of === undefined ? (c.req.queries("id") ?? []) : await findSimilar(c, store, of);
+    const isTooMany = new Set(ids).size > maxCompared;
+    const generations = isTooMany ? [] : await findFinished(c, store, ids);
+    if (generations.length < minCompared) return send(c, <ChooseOthers isTooMany={isTooMany} />, 400);
+    const credits = await Promise.all(generations.map(({ id }) => paidFor(store, id)));
+    const compared = generations.map((generation, index) => ({ generation, credits: credits[index] ?? 0 }));
+    return send(c, <ComparePage compared={compared} />);
+  });
+
+  for (const method of ["PUT", "DELETE"] as const)
+    app.on(method, "/generations/:id/star", ...fromPage, async (c) => {
+      const generation = await findShown(c, store, c.req.param("id"));
+      if (!generation) throw refuse(404, "not_found", "there is no such generation");
+      await store.star(generation.id, method === "PUT");
+      return c.body(null, 204);
+    });
+
+  app.get("/zip", signedIn, async (c) => {
+    const generations = await findFinished(c, store, (c.req.queries("id") ?? []).slice(0, maxZipped));
+    if (generations.length === 0) throw refuse(404, "not_found", "none of these has a video");
+    const { body, size } = zipOf(generations, videos);
+    const headers = {
+      "Content-Type": "application/zip",
+      "Content-Length": String(size),
+      "Content-Disposition": 'attachment; filename="vidgen.zip"',
+      "Cache-Control": "no-store",
+      "X-Content-Type-Options": "nosniff",
+    };
+    return streamResponse(body, { status: 200, headers }, c.env.outgoing);
+  });
+}
+
+/** Those of these ids that this visitor may see and that have a video, each once. */
+async function findFinished(c: PageContext, store: Pick<Store, "generation">, ids: readonly string[]) {
+  const finished: Finished[] = [];
+  for (const id of new Set(ids)) {
+    const generation = await findShown(c, store, id);
+    if (generation?.media && !generation.removed_at) finished.push(generation as Finished);
+  }
+  return finished;
+}
+
+/** The newest ones with the prompt of a generation, itself among them. */
+async function findSimilar(c: PageContext, store: Store, id: string): Promise<string[]> {
+  const generation = await findShown(c, store, id);
+  if (!generation) return [];
+  const { prompt } = generation.request;
+  const found = await store.list({ text: prompt, state: "completed", account: accountOf(c), limit: maxLooked });
+  const others = found.filter((each) => each.id !== id && !each.removed_at && prompt.startsWith(each.prompt));
+  const same: string[] = [];
+  for (const other of others) {
+    if (same.length === maxCompared - 1) break;
+    // A list has only the beginning of a prompt.
+    if ((await store.generation(other.id))?.request.prompt === prompt) same.push(other.id);
+  }
+  return [id, ...same];
+}
+
+async function paidFor(store: Pick<Store, "ledger">, id: string): Promise<number> {
+  const payments = await store.ledger({ generation: id, limit: 2 });
+  return -payments.reduce((sum, { amount }) => sum + amount, 0);
+}
+
+function zipQuery(compared: readonly Compared[]): URLSearchParams {
+  return new URLSearchParams(compared.map(({ generation }): [string, string] => ["id", generation.id]));
+}
+
+type Compared = { generation: Finished; credits: number };
+
+/** Several videos beside each other, with one slider: see `browser/compare.ts`. */
+function ComparePage({ compared }: { compared: readonly Compared[] }) {
+  const facts = compared.map(factsOf);
+  const names = [...new Set(facts.flatMap((each) => Object.keys(each)))];
+  const differing = new Set(names.filter((name) => new Set(facts.map((each) => each[name])).size > 1));
+  const prompts = new Set(compared.map(({ generation }) => generation.request.prompt));
+  const [prompt = ""] = prompts;
+  return (
+    <Layout title={`Compare ${compared.length}`} current="/">
+      <h1 dir="auto">{prompts.size === 1 ? prompt : `Compare ${compared.length} videos`}</h1>
+      <div class="together with-script" data-own>
+        <button type="button" id="play">
+          Play
+        </button>
+        <input type="range" id="position" min="0" max="0" step="any" value="0" aria-label="Position in all videos" />
+        <output id="time"></output>
+      </div>
+      <ol class="compared" data-list="generation" aria-label="Compared videos">
+        {compared.map(({ generation }, index) => (
+          <li id={`compared-${generation.id}`}>
+            <CompareItem generation={generation} hasPrompt={prompts.size > 1} />
+            <dl class="facts-table">
+              {names.map((name) => (
+                <div class={differing.has(name) ? "differs" : undefined}>
+                  <dt>{name}</dt>
+                  <dd>{facts[index]?.[name] ?? "not set"}</dd>
+                </div>
+              ))}
+            </dl>
+          </li>
+        ))}
+      </ol>
+      <p>
+        <a class="button" href={`/zip?${zipQuery(compared)}`}>
+          Download all as .zip
+        </a>
+      </p>
+    </Layout>
+  );
+}
+
+function CompareItem({ generation, hasPrompt }: { generation: Finished; hasPrompt: boolean }) {
+  const { id, request, isStarred } = generation;
+  return (
+    <>
+      <video src={`/videos/${id}.mp4`} preload="auto" muted playsinline aria-label={request.prompt}></video>
+      <p class="which">
+        <a href={`/generations/${id}`} dir="auto">
+          {hasPrompt ? request.prompt : request.model}
+        </a>
+        <Star id={id} isStarred={isStarred} />
+      </p>
+    </>
+  );
+}
+
+/** What is compared, by its name. */
+function factsOf({ generation, credits }: Compared): Record<string, string> {
+  const { request, checkpoint, created_at, completed_at, cost } = generation;
+  const { model, aspectRatio, duration, resolution, extras, images } = request;
+  const madeMs = Date.parse(completed_at ?? created_at) - Date.parse(checkpoint?.at ?? created_at);
+  const others = Object.entries(extras).map(([name, value]) => [
+    name,
+    typeof value === "string" ? value : JSON.stringify(value),
+  ]);
+  return {
+    Model: model,
+    Video: `${aspectRatio}, ${duration} s, ${resolution}`,
+    ...(images.length > 0 && { Images: String(images.length) }),
+    ...Object.fromEntries(others),
+    "Made in": durationText(Math.max(0, madeMs)),
+    Cost: `${countText(credits)} credits${cost === null ? "" : `, $${cost.toFixed(2)}`}`,
+  };
+}
+
+function ChooseOthers({ isTooMany }: { isTooMany: boolean }) {
+  return (
+    <Message title={isTooMany ? `At most ${maxCompared} videos are compared` : "There are not two videos to compare"}>
+      <p>
+        Choose {minCompared} to {maxCompared} that are completed, in the list, and then "Compare".
+      </p>
+      <WayOut />
+    </Message>
+  );
+}

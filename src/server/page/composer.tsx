@@ -1,0 +1,216 @@
+import { type Field, fields, findValueFault, textFields } from "../../client/fields.ts";
+import { defaultModel } from "../../client/models.ts";
+import { type JsonBody, parseJson, refuse } from "../api/message.ts";
+import { type StartFormat, usualCost } from "../api/start.ts";
+import type { StoredGeneration } from "../store/store.ts";
+import { requestBody } from "./again.ts";
+import { countText } from "./formatting.ts";
+import { Layout } from "./layout.tsx";
+import { Missing } from "./messages.tsx";
+import type { PageOptions, PageParts } from "./parts.ts";
+import { readValue } from "./query.ts";
+import { findShown, uuid } from "./visitor.ts";
+
+/** Adds the form that starts a generation, and the route that it is sent to. */
+export function addComposer({ app, options, send, signedIn, fromPage }: PageParts): void {
+  const { store } = options;
+  app.get("/new", signedIn, async (c) => {
+    const from = readValue(c, "from", uuid);
+    const earlier = from === undefined ? undefined : await findShown(c, store, from);
+    if (from !== undefined && earlier === undefined) return send(c, <Missing />, 404);
+    const credits = await store.balance(c.var.account);
+    return send(c, <ComposerPage earlier={earlier} models={modelsOf(options)} credits={credits} />);
+  });
+
+  // The whole request of a generation, with its images, for a form that begins with it.
+  app.get("/generations/:id/request", async (c) => {
+    const generation = await findShown(c, store, c.req.param("id"));
+    if (!generation) throw refuse(404, "not_found", "there is no such generation");
+    c.header("Cache-Control", "no-store");
+    return c.json(requestBody(generation, await store.images(generation.id)));
+  });
+
+  app.post(
+    "/generations",
+    ...fromPage,
+    async (c, next) => {
+      if (c.env.log) c.env.log.isRoutine = false;
+      // Without one, a second click would pay a second time.
+      if (!c.req.header("Idempotency-Key"))
+        throw refuse(400, "no_idempotency_key", "a start from the page needs an Idempotency-Key");
+      await next();
+    },
+    options.startBy({
+      types: ["application/json"],
+      read: (c, bytes) => checkFields(parseJson(c, bytes)),
+      reply: ({ generation }) => ({ id: generation.id }),
+    } satisfies StartFormat),
+  );
+}
+
+/** Throws a refusal for what the command line would not send either. */
+function checkFields(body: JsonBody): JsonBody {
+  const values = Object(body.json) as Record<string, unknown>;
+  for (const field of textFields) {
+    const value = values[field.name];
+    const fault = value === undefined ? undefined : findValueFault(field, String(value));
+    if (fault !== undefined) throw refuse(400, `invalid_${field.name}`, `${field.name} ${fault}`);
+  }
+  return body;
+}
+
+type Model = { name: string; credits: number; maxImages: number; isPreview: boolean };
+
+/** The models that can be chosen, in the order of the engines: what a real one makes, no preview does. */
+function modelsOf({ engines, creditsPer }: Pick<PageOptions, "engines" | "creditsPer">): Model[] {
+  const names = new Set(engines.flatMap(({ models }) => models));
+  return [...names].map((name) => {
+    const able = engines.filter(({ models }) => models.includes(name));
+    const real = able.filter(({ isSimulation }) => !isSimulation);
+    const makers = real.length > 0 ? real : able;
+    const maxImages = Math.max(...makers.map((engine) => engine.maxImages));
+    return { name, credits: creditsPer.get(name) ?? usualCost, maxImages, isPreview: real.length === 0 };
+  });
+}
+
+type ComposerProps = { earlier: StoredGeneration | undefined; models: readonly Model[]; credits: number };
+
+/** The form for a new generation. The browser keeps what is typed, and makes the Idempotency-Key: see `browser/composer.ts`. */
+function ComposerPage({ earlier, models, credits }: ComposerProps) {
+  const { extras = {}, images = [] } = earlier?.request ?? {};
+  return (
+    <Layout title={earlier ? "Edit and run again" : "New generation"} current="/new">
+      <form id="composer" class="composer with-script" data-own data-from={images.length > 0 ? earlier?.id : undefined}>
+        <h1>{earlier ? "Edit and run again" : "New generation"}</h1>
+        <TextField field={fieldOf("prompt")} value={earlier?.request.prompt} />
+        <div class="choices">
+          <ModelField models={models} chosen={earlier?.request.model} />
+          {textFields
+            .filter(({ name }) => !["prompt", "model", "callback_url"].includes(name))
+            .map((field) => (
+              <ChoiceField field={field} value={typedValue(field, earlier)} />
+            ))}
+        </div>
+        <fieldset class="images">
+          <legend>Images</legend>
+          <p class="hint">
+            Drop PNG, JPEG or WebP files here, or{" "}
+            <input
+              id="files"
+              type="file"
+              accept="image/png,image/jpeg,image/webp"
+              multiple
+              aria-label="Choose images"
+            />
+          </p>
+          <ul id="images"></ul>
+        </fieldset>
+        <details open={Object.keys(extras).length > 0 || Boolean(earlier?.callback_url)}>
+          <summary>More fields</summary>
+          <label class="field">
+            {labelOf(fieldOf("callback_url"))}
+            <input type="url" name="callback_url" value={earlier?.callback_url ?? ""} autocomplete="off" />
+          </label>
+          <label class="field">
+            Others, as JSON, such as {'{"seed": 7}'}
+            <textarea name="extras" rows={3} spellcheck={false} autocomplete="off">
+              {Object.keys(extras).length === 0 ? "" : JSON.stringify(extras, null, 2)}
+            </textarea>
+          </label>
+        </details>
+        <p id="trouble" class="error" role="alert" hidden></p>
+        <div class="send">
+          <button type="submit" class="main">
+            Generate
+          </button>
+          <p>
+            <output id="cost"></output> of <span id="credits">{countText(credits)}</span> credits.
+          </p>
+          <label class="notify" hidden>
+            <input type="checkbox" id="notify" /> Tell me when it ends
+          </label>
+        </div>
+      </form>
+      <p class="without-script">
+        Without JavaScript nothing can be started here; <code>vidgen generate</code> does the same.
+      </p>
+    </Layout>
+  );
+}
+
+function fieldOf(name: Field["name"]): Field {
+  const field = fields.find((each) => each.name === name);
+  if (!field) throw new Error(`no field ${name}`);
+  return field;
+}
+
+function labelOf({ label, name }: Field): string {
+  return label ?? name;
+}
+
+/** What is sent for a field; what the start left out stays out. */
+function typedValue({ name }: Field, earlier: StoredGeneration | undefined): string | undefined {
+  const { unset = [], ...request } = earlier?.request ?? {};
+  const value = (request as Record<string, unknown>)[name];
+  const isUnset = (unset as readonly string[]).includes(name);
+  return value === undefined || isUnset ? undefined : String(value);
+}
+
+function TextField({ field, value = "" }: { field: Field; value: string | undefined }) {
+  return (
+    <label class="field">
+      {labelOf(field)}
+      <textarea
+        name={field.name}
+        rows={5}
+        required
+        dir="auto"
+        placeholder={field.question}
+        aria-keyshortcuts="Control+Enter"
+      >
+        {value}
+      </textarea>
+    </label>
+  );
+}
+
+function ModelField({ models, chosen = defaultModel }: { models: readonly Model[]; chosen: string | undefined }) {
+  return (
+    <label class="field">
+      Model
+      <select name="model" required>
+        {models.map(({ name, credits, maxImages, isPreview }) => (
+          <option value={name} selected={name === chosen} data-credits={credits} data-images={maxImages}>
+            {isPreview ? `${name} (preview)` : name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** A value that may be left to the model. Others than those that are offered are accepted too. */
+function ChoiceField({ field, value = "" }: { field: Field; value: string | undefined }) {
+  const { name, suggestions = [], takes } = field;
+  const list = `offered-${name}`;
+  return (
+    <label class="field">
+      {labelOf(field)}
+      <input
+        name={name}
+        value={value}
+        list={suggestions.length > 0 ? list : undefined}
+        inputmode={takes === "number" ? "decimal" : undefined}
+        placeholder={takes === "number" ? "Seconds" : "Any"}
+        autocomplete="off"
+      />
+      {suggestions.length > 0 ? (
+        <datalist id={list}>
+          {suggestions.map(([each]) => (
+            <option value={each}></option>
+          ))}
+        </datalist>
+      ) : null}
+    </label>
+  );
+}

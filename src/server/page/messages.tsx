@@ -1,0 +1,52 @@
+import { Message } from "./layout.tsx";
+
+// The pages that take the place of another one.
+
+export function Unavailable() {
+  return (
+    <Message title="The database cannot be reached">
+      <p>Nothing is lost: what was accepted goes on once the database is back. Reload this page then.</p>
+    </Message>
+  );
+}
+
+export function OwnersAlone() {
+  return (
+    <Message title="Only the service's owner sees its engines">
+      <WayOut />
+    </Message>
+  );
+}
+
+export function Missing() {
+  return (
+    <Message title="There is no such generation">
+      <WayOut />
+    </Message>
+  );
+}
+
+export function NotFound() {
+  return (
+    <Message title="There is no such page">
+      <WayOut />
+    </Message>
+  );
+}
+
+export function BadAddress() {
+  return (
+    <Message title="This address cannot be read">
+      <p>Something after its question mark is not what this page writes there, so nothing is shown for it.</p>
+      <WayOut />
+    </Message>
+  );
+}
+
+export function WayOut() {
+  return (
+    <p>
+      <a href="/">All generations</a>
+    </p>
+  );
+}

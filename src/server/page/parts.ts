@@ -1,0 +1,58 @@
+import type { Hono, MiddlewareHandler } from "hono";
+import type { Child } from "hono/jsx";
+import type { Clock } from "../../io.ts";
+import type { ApiEnv } from "../api/message.ts";
+import type { StartRoutes } from "../api/start.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { Queue } from "../jobs/queue.ts";
+import type { MediaStore } from "../media/media-store.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Store } from "../store/store.ts";
+import type { OnTrouble } from "../trouble.ts";
+import type { Sign } from "./callbacks.tsx";
+import type { Changes } from "./events.ts";
+import type { Sessions } from "./session.ts";
+import type { PageContext } from "./visitor.ts";
+
+export type PageOptions = {
+  store: Store;
+  queue: Pick<Queue, "progressOf" | "outageOf" | "waiting">;
+  engines: readonly Engine[];
+  /** The credits that a start costs, by model, where that is not the usual price. */
+  creditsPer: ReadonlyMap<string, number>;
+  /** Makes the route that starts a generation: the page has no other way to start one than clients have. */
+  startBy: StartRoutes;
+  /** What this process has counted, where it counts. */
+  metrics?: Pick<Metrics, "counts"> | undefined;
+  videos: MediaStore;
+  sign: Sign;
+  changes: Changes;
+  sessions: Sessions;
+  clock: Clock;
+  onTrouble: OnTrouble;
+  /** The address under which browsers reach it, where that is not what they ask for: behind a proxy. */
+  publicUrl?: string | undefined;
+  /** How vidgen is called in commands to type; "vidgen" unless given. */
+  program?: string | undefined;
+  /** The folder of page.js, page.css and icon.svg. */
+  assets?: URL;
+};
+
+/** Answers with a page as a whole document. */
+export type Send = (
+  c: PageContext,
+  page: Child,
+  status?: 200 | 400 | 401 | 403 | 404 | 503,
+  added?: Record<string, string>,
+) => Promise<Response>;
+
+/** What each view of the page adds its routes to, and needs for them. */
+export type PageParts = {
+  app: Hono<ApiEnv>;
+  options: PageOptions;
+  send: Send;
+  /** Lets nobody pass who is not signed in; for routes that only show. */
+  signedIn: MiddlewareHandler<ApiEnv>;
+  /** Lets only the page itself pass, for somebody who is signed in; for routes that change something. */
+  fromPage: readonly [MiddlewareHandler<ApiEnv>, MiddlewareHandler<ApiEnv>];
+};

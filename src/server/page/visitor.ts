@@ -1,0 +1,40 @@
+import type { Context } from "hono";
+import { localAccount } from "../announcement.ts";
+import type { ApiEnv } from "../api/message.ts";
+import type { Store } from "../store/store.ts";
+
+/** A request for the page, of somebody who is signed in. */
+export type PageContext = Context<ApiEnv>;
+
+/** The only account that this visitor sees; `undefined` for the owner, who sees all. */
+export function accountOf({ var: { account } }: PageContext): string | undefined {
+  return account === localAccount ? undefined : account;
+}
+
+export function isShownTo(c: PageContext, account: string): boolean {
+  return (accountOf(c) ?? account) === account;
+}
+
+/** Returns the generation of this id, where this visitor may see it. */
+export async function findShown(c: PageContext, store: Pick<Store, "generation">, id: string) {
+  const generation = isId(id) ? await store.generation(id) : undefined;
+  return generation && isShownTo(c, generation.account) ? generation : undefined;
+}
+
+/** The address under which the browser has asked. */
+export function addressOf(c: PageContext, { publicUrl = c.req.url }: { publicUrl?: string | undefined }): URL {
+  return new URL(publicUrl);
+}
+
+/** Whether somebody has opened the address, rather than a program that expects an answer of the API. */
+export function isNavigation({ req }: PageContext): boolean {
+  return req.header("Accept")?.includes("text/html") ?? false;
+}
+
+/** SQLite would end another text at its first NUL. */
+export function isId(text: string): boolean {
+  return uuid.test(text);
+}
+
+export const uuidLength = 36;
+export const uuid = /^[0-9a-f-]{36}$/i;
