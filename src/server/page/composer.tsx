@@ -1,5 +1,5 @@
 import { type Field, fields, findValueFault, textFields } from "../../client/fields.ts";
-import { defaultModel } from "../../client/models.ts";
+import { defaultModel, findModel } from "../../client/models.ts";
 import { type JsonBody, parseJson, refuse } from "../api/message.ts";
 import { type StartFormat, usualCost } from "../api/start.ts";
 import type { StoredGeneration } from "../store/store.ts";
@@ -68,7 +68,7 @@ function modelsOf({ engines, creditsPer }: Pick<PageOptions, "engines" | "credit
     const able = engines.filter(({ models }) => models.includes(name));
     const real = able.filter(({ isSimulation }) => !isSimulation);
     const makers = real.length > 0 ? real : able;
-    const maxImages = Math.max(...makers.map((engine) => engine.maxImages));
+    const maxImages = findModel(name)?.images?.max ?? Math.max(...makers.map((engine) => engine.maxImages));
     return { name, credits: creditsPer.get(name) ?? usualCost, maxImages, isPreview: real.length === 0 };
   });
 }

@@ -317,7 +317,9 @@ describe("the page", { skip: browserPath === undefined }, () => {
     const page = await openTestPage();
     const id = await fill(page);
     const tab = await openTab(browser, page.link, look);
-    for (const path of ["/", `/generations/${id}`, "/callbacks", "/credits", "/engine-status"]) {
+    const views = ["/", `/generations/${id}`, "/callbacks", "/credits", "/engine-status"];
+    const made = ["/new", `/new?from=${id}`, `/compare?of=${id}`, "/batches", "/batches/foxes%20%26%20bears.csv"];
+    for (const path of [...views, ...made]) {
       await tab.goto(page.url + path);
       await isLive(tab);
       expect(await tab.evaluate("document.documentElement.scrollWidth")).toBe(look.viewport.width);
@@ -334,6 +336,10 @@ describe("the page", { skip: browserPath === undefined }, () => {
     running.progress(50);
     (await page.start({ prompt: hostile[4] })).running.fail("x".repeat(300));
     for (const prompt of hostile) await page.make({ prompt });
-    return page.make({ callback_url });
+    const label = { "Vidgen-Label": encodeURIComponent("foxes & bears.csv"), "Vidgen-Label-Size": "40" };
+    (await page.start({ prompt: "fails in a batch" }, undefined, label)).running.fail("out of memory");
+    await page.start({ prompt: "runs in a batch" }, undefined, label);
+    await page.make({ prompt: "a fox for all", seed: 7 }, undefined, label);
+    return page.make({ callback_url, prompt: "a fox for all" });
   }
 });

@@ -31,9 +31,11 @@ export type TestPage = {
   /** The link that signs in. */
   link: string;
   /** Starts a generation and resolves once it runs. */
-  start(fields?: object, key?: string): Promise<{ id: string; running: Running }>;
+  start(fields?: object, key?: string, headers?: Record<string, string>): Promise<{ id: string; running: Running }>;
   /** Starts one and lets it complete. */
-  make(fields?: object, key?: string): Promise<string>;
+  make(fields?: object, key?: string, headers?: Record<string, string>): Promise<string>;
+  /** Resolves once one runs that somebody else starts, by its prompt. */
+  running(prompt: string): Promise<Running>;
   /** Ends the service and starts it again, with the same state, at the same address. */
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -133,24 +135,26 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
 
   const url = `http://127.0.0.1:${port}`;
   let count = 0;
-  const start: TestPage["start"] = async (fields, key = apiKey) => {
+  const running = (prompt: string) => new Promise<Running>((resolve) => waiting.set(prompt, resolve));
+  const start: TestPage["start"] = async (fields, key = apiKey, added = {}) => {
     const body = { prompt: `a fox, take ${++count}`, model: "wan-2.5", duration: 1, ...fields };
-    const running = new Promise<Running>((resolve) => waiting.set(body.prompt, resolve));
-    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    const begun = running(body.prompt);
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json", ...added };
     const reply = await fetch(`${url}/api/generate`, { method: "POST", headers, body: JSON.stringify(body) });
     const { data } = (await reply.json()) as { data: { id: string } };
-    return { id: data.id, running: await running };
+    return { id: data.id, running: await begun };
   };
   return {
     url,
     webhookSecret,
+    running,
     expiredToken: createSessions(apiKey).token(new Date(Date.now() - 2 * 86_400_000)),
     start,
     get link() {
       return `${url}/?token=${token}`;
     },
-    async make(fields, key) {
-      const { id, running } = await start(fields, key);
+    async make(fields, key, headers) {
+      const { id, running } = await start(fields, key, headers);
       running.complete();
       while ((await store.generation(id))?.status === "processing") await systemClock.sleep(5);
       return id;
