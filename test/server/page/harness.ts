@@ -40,6 +40,8 @@ export type TestPage = {
   restart(): Promise<void>;
   stop(): Promise<void>;
   webhookSecret: string;
+  /** Where the videos are. */
+  folder: string;
   /** Of a link that signed in until yesterday. */
   expiredToken: string;
 };
@@ -147,6 +149,7 @@ export async function openTestPage(options: TestPageOptions = {}): Promise<TestP
   return {
     url,
     webhookSecret,
+    folder,
     running,
     expiredToken: createSessions(apiKey).token(new Date(Date.now() - 2 * 86_400_000)),
     start,
