@@ -1,5 +1,22 @@
+/** What an error of the library is called; it is `interrupted` when the caller's signal aborts. */
+export type LibraryErrorCode =
+  | "rejected"
+  | "bug"
+  | "usage"
+  | "auth"
+  | "failed"
+  | "pending"
+  | "unknown"
+  | "credits"
+  | "network"
+  | "output"
+  | "not_found"
+  | "interrupted";
+
+export type ErrorCode = LibraryErrorCode | "hung_up" | "terminated";
+
 /** Every way a run can end: the name that `--json` shows as `error.code`, the exit code, and what it means. */
-export const exits = {
+export const exits: Readonly<Record<"ok" | ErrorCode, { exit: number; meaning: string }>> = {
   ok: { exit: 0, meaning: "it worked" },
   rejected: { exit: 1, meaning: "the service refused the request or sent an unusable response" },
   bug: { exit: 1, meaning: "a bug in vidgen (6 while a start request is in flight)" },
@@ -15,9 +32,7 @@ export const exits = {
   hung_up: { exit: 129, meaning: "SIGHUP; prints the id and the command to resume with" },
   interrupted: { exit: 130, meaning: "Ctrl-C; prints the id and the command to resume with" },
   terminated: { exit: 143, meaning: "SIGTERM; prints the id and the command to resume with" },
-} as const;
-
-export type ErrorCode = Exclude<keyof typeof exits, "ok">;
+};
 
 type Details = {
   hint?: string | undefined;

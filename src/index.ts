@@ -16,7 +16,7 @@ import { type Entry, isOpen, isPaidBy, recordOf } from "./client/history.ts";
 import { createFetch } from "./client/http.ts";
 import { openJournal } from "./client/journal.ts";
 import type { Generation as WireGeneration } from "./client/schema.ts";
-import { asVidgenError, type ErrorCode, VidgenError as InternalError, systemReason, usage } from "./errors.ts";
+import { asVidgenError, VidgenError as InternalError, type LibraryErrorCode, systemReason, usage } from "./errors.ts";
 import { RequestError, systemMachine } from "./io.ts";
 import { type BatchEvent, toBatchEvent } from "./library/events.ts";
 import { type GenerationRequest, readRequest } from "./library/request.ts";
@@ -40,9 +40,9 @@ export type {
   BatchEvent,
   Completed,
   Downloaded,
-  ErrorCode,
   Generation,
   GenerationRequest,
+  LibraryErrorCode as ErrorCode,
   Saved,
   Started,
   StartRecord,
@@ -51,7 +51,7 @@ export type {
 
 /** What every call rejects with: `code` names what happened, and is one of the names of the exit codes. */
 export interface VidgenError extends Error {
-  readonly code: ErrorCode;
+  readonly code: LibraryErrorCode;
   /** What to do next. */
   readonly hint: string | undefined;
   readonly id: string | undefined;
@@ -333,7 +333,7 @@ export function createClient(options: ClientOptions = {}): Client {
       return { id, attempt, file, error: undefined };
     } catch (error) {
       how.signal.throwIfAborted();
-      return { id, attempt, file: undefined, error: restate(asVidgenError(error).with({ id })) };
+      return { id, attempt, file: undefined, error: restate(asVidgenError(error).with({ id })) as VidgenError };
     }
   }
 

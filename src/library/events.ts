@@ -1,8 +1,14 @@
 import type { BatchEvent as WireBatchEvent } from "../client/batch/iterate.ts";
+import type { ErrorCode, LibraryErrorCode } from "../errors.ts";
 
 type CamelName<Name> = Name extends `${infer First}_${infer Rest}` ? `${First}${Capitalize<CamelName<Rest>>}` : Name;
 
-type Camel<Value> = Value extends object ? { [Name in keyof Value as CamelName<Name>]: Camel<Value[Name]> } : Value;
+/** No signal ends a call of the library: its errors have no such codes. */
+type Camel<Value> = Value extends object
+  ? { [Name in keyof Value as CamelName<Name>]: Camel<Value[Name]> }
+  : Value extends ErrorCode
+    ? Extract<Value, LibraryErrorCode>
+    : Value;
 
 /** What happens in a batch, as `--events` tells it; the summary comes last, after the error that stopped the starts if one did. */
 export type BatchEvent = Camel<WireBatchEvent>;

@@ -1,4 +1,5 @@
 import {
+  type BatchEvent,
   type Client,
   type ClientOptions,
   createClient,
@@ -63,6 +64,11 @@ test("what comes back has no more than it has", () => {
   () => new VidgenError("bug", "made by the library alone");
   // @ts-expect-error
   (error: VidgenError) => error.code === "no_such_code";
+  // @ts-expect-error
+  (error: VidgenError) => error.code === "terminated";
+  // @ts-expect-error
+  (event: Extract<BatchEvent, { event: "error" }>) => event.error.code === "hung_up";
+  (event: Extract<BatchEvent, { event: "error" }>) => event.error.code === "credits";
   expectTypeOf(createClient).returns.toEqualTypeOf<Client>();
 });
 
