@@ -23,7 +23,7 @@ export function addComposer({ app, options, send, signedIn, fromPage }: PagePart
   });
 
   // The whole request of a generation, with its images, for a form that begins with it.
-  app.get("/generations/:id/request", async (c) => {
+  app.get("/generations/:id/request", signedIn, async (c) => {
     const generation = await findShown(c, store, c.req.param("id"));
     if (!generation) throw refuse(404, "not_found", "there is no such generation");
     c.header("Cache-Control", "no-store");

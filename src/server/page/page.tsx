@@ -50,8 +50,6 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   const fromPage = [signedIn, requireOwnOrigin(options)] as const;
   const parts: PageParts = { app, options, send, signedIn, fromPage };
   app.get("/assets/:name", assets.route);
-  for (const path of ["/", "/generations/*", "/callbacks/*", "/credits", "/engine-status", "/events", "/videos/*"])
-    app.get(path, signedIn);
   addComposer(parts);
   addComparison(parts);
   addBatches(parts);
@@ -65,7 +63,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <SignedInPage />, 200, { "Set-Cookie": cookie });
   });
 
-  app.get("/", async (c) => {
+  app.get("/", signedIn, async (c) => {
     const { before, from, limit } = readList(c, uuid);
     const filter = readFilter(c);
     const generations = await store.list({ ...filter, account: accountOf(c), before, from, limit });
@@ -77,7 +75,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <Gallery {...{ filter, cards, totals, isNewest, older, program }} />);
   });
 
-  app.get("/generations/:id", async (c) => {
+  app.get("/generations/:id", signedIn, async (c) => {
     const id = c.req.param("id");
     const generation = await findShown(c, store, id);
     if (!generation) return send(c, <Missing />, 404);
@@ -99,7 +97,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <GenerationPage {...shown} />);
   });
 
-  app.get("/callbacks", async (c) => {
+  app.get("/callbacks", signedIn, async (c) => {
     const { before, limit } = readList(c, /^msg_[0-9a-f]+$/);
     const filter = readCallbackFilter(c);
     const own = { ...filter, account: accountOf(c) };
@@ -122,7 +120,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return c.body(null, 204);
   });
 
-  app.get("/credits", async (c) => {
+  app.get("/credits", signedIn, async (c) => {
     const { before, limit } = readList(c, /^[1-9]\d{0,14}$/);
     const account = accountOf(c);
     const entries = await store.ledger({ before: before === undefined ? undefined : Number(before), account, limit });
@@ -132,7 +130,7 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
     return send(c, <CreditsPage {...{ balances, spending, entries, older }} now={clock.date()} />);
   });
 
-  app.get("/engine-status", async (c) => {
+  app.get("/engine-status", signedIn, async (c) => {
     if (accountOf(c) !== undefined) return send(c, <OwnersAlone />, 403);
     const checks = await checkEngines();
     const engines = options.engines.flatMap((engine, index) => {
@@ -144,11 +142,11 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   });
 
   // hono answers HEAD by the handler of GET, and nobody would end a stream without a reader.
-  app.get("/events", (c) => {
+  app.get("/events", signedIn, (c) => {
     if (c.req.method === "HEAD") return c.body(null);
     return changes.stream(c, { clock, isShown: async (change) => !("id" in change) || isOwn(c, store, change.id) });
   });
-  app.get("/videos/:file", async (c) => {
+  app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;
     const id = req.param("file").slice(0, uuidLength);
     if (isId(id) && !(await isOwn(c, store, id))) return send(c, <Missing />, 404);
@@ -186,7 +184,8 @@ function createSend(findPaths: () => Promise<AssetPathNames>): Send {
   return async (c, page, status, added = {}) => {
     for (const [name, value] of Object.entries({ ...headers, ...added })) c.header(name, value);
     const paths = await findPaths();
-    const visitor = { isOwner: accountOf(c) === undefined, theme: getCookie(c, "vidgen_theme") };
+    const isOwner = (c.var.account ?? localAccount) === localAccount;
+    const visitor = { isOwner, theme: getCookie(c, "vidgen_theme") };
     const document = (
       <AssetPaths.Provider value={paths}>
         <Visitor.Provider value={visitor}>{page}</Visitor.Provider>

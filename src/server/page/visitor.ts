@@ -6,8 +6,9 @@ import type { Store } from "../store/store.ts";
 /** A request for the page, of somebody who is signed in. */
 export type PageContext = Context<ApiEnv>;
 
-/** The only account that this visitor sees; `undefined` for the owner, who sees all. */
+/** The only account that this visitor sees; `undefined` for the owner, who sees all. Throws in a route that asks for no session. */
 export function accountOf({ var: { account } }: PageContext): string | undefined {
+  if (account === undefined) throw new Error("nobody is signed in");
   return account === localAccount ? undefined : account;
 }
 

@@ -27,7 +27,13 @@ describe("who may look", () => {
     "/engine-status",
     "/events",
     "/generations/x",
+    "/generations/x/request",
     "/videos/x.mp4",
+    "/new",
+    "/compare",
+    "/batches",
+    "/batches/x",
+    "/zip",
     "/?token=guess",
   ];
 
