@@ -129,7 +129,7 @@ function BatchPage({ totals, rows, failed, others, line, now }: BatchProps) {
         </p>
       </section>
       {failed.length === 0 ? null : (
-        <section class="failures">
+        <section>
           <h2>{counts.failed === 1 ? "One has failed" : `${countText(counts.failed)} have failed`}</h2>
           <Cards cards={failed} name="Failures" id="failures" query="" />
         </section>

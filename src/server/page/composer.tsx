@@ -126,7 +126,7 @@ function ComposerPage({ earlier, models, credits }: ComposerProps) {
           <p>
             <output id="cost"></output> of <span id="credits">{countText(credits)}</span> credits.
           </p>
-          <label class="notify" hidden>
+          <label hidden>
             <input type="checkbox" id="notify" /> Tell me when it ends
           </label>
         </div>

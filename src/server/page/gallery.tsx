@@ -63,9 +63,7 @@ export function Cards({ cards, query, id, name, first }: CardsProps) {
 function Chosen() {
   return (
     <form id="chosen" class="chosen" action="/compare" method="get" aria-label="With the chosen ones" data-own>
-      <button type="submit" class="compare">
-        Compare
-      </button>
+      <button type="submit">Compare</button>
       <button type="submit" formaction="/zip">
         Download .zip
       </button>
@@ -127,7 +125,7 @@ function Newer({ filter, totals, isNewest }: Pick<GalleryProps, "filter" | "tota
   if (isNewest && newer === 0) return null;
   return (
     <p class="newer" id="newer-place">
-      <a id="newer" class="button" href={`/${queryOf(filter)}`}>
+      <a id="newer" class="button main" href={`/${queryOf(filter)}`}>
         {isNewest ? `${countText(newer)} new` : "Show the newest"}
       </a>
     </p>
@@ -236,7 +234,7 @@ function Facts({ generation, percent, now }: CardProps) {
       {state === "running" ? (
         <span id={`percent-${id}`}>{percent === undefined ? "" : percentText(percent)}</span>
       ) : null}
-      <span class="model">{model}</span>
+      <span>{model}</span>
       <span>{duration} s</span>
       <span>{aspectRatio}</span>
       <span>{credits === 1 ? "1 credit" : `${countText(credits)} credits`}</span>
@@ -263,7 +261,7 @@ function Stage({ generation, percent }: CardProps) {
   if (state === "queued") return <span class="stage queued">{aheadText(ahead, model)}</span>;
   if (state === "running")
     return (
-      <span class={percent === undefined ? "stage running unknown" : "stage running"}>
+      <span class="stage running">
         <Progress id={id} percent={percent} />
       </span>
     );

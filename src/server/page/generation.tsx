@@ -133,7 +133,7 @@ function Player({ generation, percent, payments }: GenerationProps) {
         <p id="error" dir="auto">
           {error}
         </p>
-        <p class="money">{refundText(payments)}</p>
+        <p>{refundText(payments)}</p>
         <Copy from="error" name="the error" />
       </div>
     );
