@@ -187,25 +187,35 @@ export type Entry = {
  * Takes the lines one by one, the newest first, and returns the entry of an attempt with its oldest line, the intent.
  */
 export function createFolding(): (line: DatedLine) => Entry | undefined {
-  const later = new Map<string, DatedLine[]>();
-  const remember = (name: string, line: DatedLine) => {
-    const lines = later.get(name);
-    if (lines) lines.push(line);
-    else later.set(name, [line]);
-  };
-  const take = (name: string) => {
-    const lines = later.get(name) ?? [];
-    later.delete(name);
-    return lines;
-  };
+  // Two maps, because a caller's key may equal the id of another attempt's generation.
+  const ofAttempts = createLater();
+  const ofIds = createLater();
   return (line) => {
-    if (line.kind === "intent") return foldEntry(line, take(line.attempt).reverse());
+    if (line.kind === "intent") return foldEntry(line, ofAttempts.take(line.attempt).reverse());
     if ("attempt" in line) {
       // From here on, lines about this id are about this attempt.
-      if ("id" in line && line.id !== undefined) for (const each of take(line.id)) remember(line.attempt, each);
-      remember(line.attempt, line);
-    } else if (line.kind !== "part") remember(line.id, line);
+      if ("id" in line && line.id !== undefined)
+        for (const each of ofIds.take(line.id)) ofAttempts.add(line.attempt, each);
+      ofAttempts.add(line.attempt, line);
+    } else if (line.kind !== "part") ofIds.add(line.id, line);
     return undefined;
+  };
+}
+
+/** The lines about each name that come later in the journal, the newest first. */
+function createLater() {
+  const later = new Map<string, DatedLine[]>();
+  return {
+    add(name: string, line: DatedLine) {
+      const lines = later.get(name);
+      if (lines) lines.push(line);
+      else later.set(name, [line]);
+    },
+    take(name: string) {
+      const lines = later.get(name) ?? [];
+      later.delete(name);
+      return lines;
+    },
   };
 }
 

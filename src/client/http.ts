@@ -143,7 +143,8 @@ function watchRequest(init: FetchInit) {
   let readRaw: ReadRaw | undefined;
   const onHeaders = (message: unknown) => {
     const { headers, socket } = message as { headers: unknown; socket: Socket };
-    if (attempt === undefined || !String(headers).includes(attempt)) return;
+    // Every request of the process is published here: only the whole line tells "order-1" from "order-12".
+    if (attempt === undefined || !String(headers).includes(`\r\nIdempotency-Key: ${attempt}\r\n`)) return;
     isSent = true;
     readRaw = watchReply(socket);
   };

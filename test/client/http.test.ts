@@ -223,6 +223,18 @@ test("one reason ends two requests: each error says whether its own was sent", a
   expect(reason).not.toHaveProperty("sent");
 });
 
+test("a request whose connection breaks in its TLS handshake is unsent, though one with a longer key is sent meanwhile", async () => {
+  const url = await serve((_, response) => void response.end("order-12's"));
+  const breaking = createServer();
+  const connected = once(breaking, "connection");
+  const withKey = (key: string) => ({ ...post, headers: { "Idempotency-Key": key } });
+  const first = failureOf(`https://${await listen(breaking)}/`, withKey("order-1"));
+  const [socket] = await connected;
+  expect(await (await createFetch({})(url, withKey("order-12"))).text()).toBe("order-12's");
+  socket.resetAndDestroy();
+  expect((await first).sent).toBe(false);
+});
+
 test.each(["answered", "refused", "aborted while it is sent", "aborted before"])(
   "a request that is %s leaves no listener at its signals",
   async (how) => {

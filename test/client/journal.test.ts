@@ -11,7 +11,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import type { DatedLine, JournalLine, PartLine } from "../../src/client/history.ts";
+import type { DatedLine, Entry, JournalLine, PartLine } from "../../src/client/history.ts";
 import { openJournal } from "../../src/client/journal.ts";
 import { systemMachine } from "../../src/io.ts";
 import { makeSpecial, specialFiles } from "../special.ts";
@@ -109,6 +109,22 @@ test("the attempts of an id are found wherever they are, and in either letter ca
   for (const id of [uuid, uuid.toUpperCase()])
     expect(await journal.entriesOf(id)).toMatchObject([{ attempt: "a", status: "completed", holder: "h" }]);
   expect(await journal.entriesOf("other 3")).toEqual([]);
+});
+
+test("a key that equals the id of another attempt's generation is not mixed up with it", async () => {
+  const journal = newJournal();
+  for (const line of [intent("1001"), intent("2002")]) await journal.append(line);
+  await journal.append({ kind: "accepted", attempt: "2002", id: "1001" });
+  await journal.append({ kind: "completed", id: "1001" });
+  await journal.append({ kind: "unknown", attempt: "1001", reason: "reset" });
+  const found = (entries: Entry[]) => entries.map(({ attempt, id, status }) => [attempt, id, status]);
+  const [second, first] = [
+    ["2002", "1001", "completed"],
+    ["1001", undefined, "unknown"],
+  ];
+  expect(found(await journal.entries())).toEqual([second, first]);
+  expect(found(await journal.attemptsOf("1001"))).toEqual([first]);
+  expect(found(await journal.entriesOf("1001"))).toEqual([second]);
 });
 
 test("an id is found where it lies across two parts of the file that are read one after the other", async () => {
