@@ -99,8 +99,8 @@ export type StartOptions = CallOptions & {
    */
   idempotencyKey?: string | undefined;
   /**
-   * What to do about an earlier start of the same request in the journal: `resume` goes on with one that was interrupted in the last 12 hours,
-   * `reuse` with any of the last 24 hours that did not fail, and `again` starts another one.
+   * What to do about an earlier start of the same request in the journal: `resume` takes one that was interrupted, `reuse` any that did not
+   * fail (a finished one for 24 hours), and `again` starts another one.
    */
   earlier?: Earlier | undefined;
 };
@@ -341,8 +341,15 @@ export function createClient(options: ClientOptions = {}): Client {
     generate: (request, how = {}) => call(how, (signal) => generate(request, { ...how, signal })),
     start: (request, how = {}) =>
       call(how, async (signal) => {
-        const begun = await begin(request, { ...how, noWait: how.earlier === undefined, signal });
-        return startBegun(begun, signal).finally(begun.release);
+        const noWait = how.earlier === undefined;
+        const begun = await begin(request, { ...how, noWait, signal });
+        try {
+          const started = await startBegun(begun, signal);
+          if (noWait) await client.told(started.attempt);
+          return started;
+        } finally {
+          await begun.release();
+        }
       }),
     status: (id, how = {}) => call({ ...how, id }, async (signal) => toGeneration(await client.status(id, { signal }))),
     follow: (id, how = {}) =>
@@ -392,11 +399,13 @@ export function createClient(options: ClientOptions = {}): Client {
         }),
       resume: (how = {}) =>
         call(how, async (signal) => {
-          const { isHeld } = needJournal();
-          const entries = await client.entries();
-          const left = entries.filter(isLeft).filter((entry) => isPaidBy(client.account, entry));
-          const held = await Promise.all(left.map(({ holder }) => holder !== undefined && isHeld(holder)));
-          const free = left.filter((_, index) => held[index] === false);
+          const { isHeld, lock } = needJournal();
+          // Outside of the lock another process would take the look for a holder that lives, and start a new generation.
+          const free = await lock(async () => {
+            const left = (await client.entries()).filter(isLeft).filter((entry) => isPaidBy(client.account, entry));
+            const held = await Promise.all(left.map(({ holder }) => holder !== undefined && isHeld(holder)));
+            return left.filter((_, index) => held[index] === false);
+          }, signal);
           return Promise.all(free.map((entry) => resumeOne(entry, { ...how, ...listeners(how), signal })));
         }),
     },

@@ -374,6 +374,27 @@ test.each([
   if (code === undefined) expect((await start()).isEarlier).toBe(true);
 });
 
+test.each([
+  ["an attempt that was not sent hides no unclear one", ["unknown", "unsent"], "unknown"],
+  ["one that was dismissed while it ran is resumed", ["accepted", "dismissed"], undefined],
+] as const)("of the attempts with a key, %s", async (_, kinds, code) => {
+  const { folder, baseUrl, posts } = await createWorld(honest());
+  const journal = join(folder, "journal.jsonl");
+  const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+  const attempt = "order-22";
+  const intent = { kind: "intent", attempt, base_url: baseUrl, request };
+  const lines = kinds.flatMap((kind) => {
+    const line = { kind, attempt, id: kind === "accepted" ? id : undefined, reason: "x" };
+    return kind === "dismissed" ? [line] : [intent, line];
+  });
+  const at = new Date().toISOString();
+  writeFileSync(journal, lines.map((line) => `${JSON.stringify({ at, ...line })}\n`).join(""));
+  const started = createClient({ baseUrl, apiKey, journal }).start(request, { idempotencyKey: attempt });
+  if (code === undefined) expect(await started).toMatchObject({ id, isEarlier: true });
+  else expect((await failureOf(started)).code).toBe(code);
+  expect(posts()).toHaveLength(0);
+});
+
 test("a start that is sent again with its key, and refused, stays unclear", async () => {
   const answers: Answer[] = [
     (_, response) => void response.socket?.resetAndDestroy(),

@@ -24,16 +24,20 @@ export async function printDryRun(
   if (reuse) {
     const { findJournal } = await import("./services.ts");
     const { recordOf } = await import("../client/history.ts");
-    const { chooseAttempt, hasRecent } = await import("../client/attempts.ts");
+    const { chooseAttempt, findCandidates } = await import("../client/attempts.ts");
     const { journal, note } = await findJournal(local, { ...io, onNote: output.note });
     if (note !== undefined) output.note(note);
     const origin = local ? localBaseUrl : baseUrl;
     const now = io.date();
-    const entries = await journal.entries((part) => hasRecent(part, now));
-    const known = entries.filter((entry) => entry.base_url === origin);
     const record = recordOf(request);
     const wanted = { request: record, outputPath: undefined, earlier: "reuse" as const, now, isHeld: journal.isHeld };
-    const choice = await journal.lock(() => chooseAttempt(known, wanted));
+    const choice = await journal.lock(async () => {
+      const known = await findCandidates(wanted, journal);
+      return chooseAttempt(
+        known.filter((entry) => entry.base_url === origin),
+        wanted,
+      );
+    });
     if (choice.kind === "resume") {
       const text = `Would resume ${choice.entry.id}, started ${formatAge(choice.entry, io)} ago; no request would be sent, nothing would be charged.`;
       return await output.result(text, { reuse: earlierDocument(choice.entry) });

@@ -112,6 +112,6 @@ function unwritableJournal(error: VidgenError): Journal {
   };
   const writing = { append: refuse, lock: refuse, hold: refuse, isHeld: refuse, forget: refuse };
   const nothing = async () => [];
-  const reading = { entries: nothing, entriesOf: nothing, attemptsOf: nothing, findLast: async () => undefined };
-  return { path: "", ...writing, ...reading };
+  const searching = { entriesOf: nothing, attemptsOf: nothing, unawaitedOf: nothing, findLast: async () => undefined };
+  return { path: "", ...writing, ...searching, entries: nothing, candidates: nothing };
 }

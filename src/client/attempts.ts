@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { usage, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { isLoopback } from "./credentials.ts";
-import { type Entry, isOpen } from "./history.ts";
+import { type Dated, datedEntries, type Entry, isAwaited, isOpen, reusableMs } from "./history.ts";
 import type { Journal } from "./journal.ts";
 import type { StartRequest } from "./schema.ts";
 
@@ -20,11 +20,10 @@ export type Choice =
   | { kind: "resume"; entry: StartedEntry }
   /** A live process is starting it, or one elsewhere may have ended: another look tells. */
   | { kind: "wait"; entry: Entry }
-  /** `dismissed` are passed over for good; `older` is still open, but too old to be resumed. */
   | {
       kind: "new";
+      /** Passed over for good. */
       dismissed: Entry[];
-      older?: StartedEntry | undefined;
       /** It may have been charged already, and the service knows its key. */
       mayBeCharged?: boolean;
     };
@@ -44,73 +43,93 @@ export type Wanted = {
   keepsKeys?: boolean | undefined;
 };
 
-/** How long an interrupted run is the same run. */
-const resumableMs = 12 * 3600_000;
-const reusableMs = 24 * 3600_000;
 /** An attempt has an outcome after this time: a request that was sent, and retried, takes up to 4 minutes. */
 const startingMs = 5 * 60_000;
 
-/** Whether one of the entries, newest first, may matter to `chooseAttempt`. */
-export function hasRecent(entries: readonly Entry[], now: Date): boolean {
-  return datedEntries(entries, now).some(({ ageMs }) => ageMs < reusableMs);
+/**
+ * The attempts of a journal that `chooseAttempt` needs, newest first. Only inside of the journal's lock. `reuse` also takes a generation that
+ * nobody waits for, however old: those of the same prompt are searched for.
+ */
+export async function findCandidates(
+  { request, earlier, now }: Pick<Wanted, "request" | "earlier" | "now">,
+  { candidates, unawaitedOf }: Pick<Journal, "candidates" | "unawaitedOf">,
+): Promise<Entry[]> {
+  const known = await candidates(now);
+  if (earlier !== "reuse") return known;
+  const names = new Set(known.map(({ attempt }) => attempt));
+  const found = await unawaitedOf(request.prompt);
+  return [...known, ...found.filter(({ attempt }) => !names.has(attempt))];
 }
 
 /**
- * Chooses from the attempts of one service, newest first, by the rules of the same run. Throws `unknown` when one of them may have been
- * charged and its id never came: then another start could pay twice; and `not_found` when the service has lost the generation of one.
+ * Chooses from the attempts of one service, newest first, by the rules of the same run: however old an unfinished one is. Throws `unknown` when
+ * one of them may have been charged and its id never came: then another start could pay twice; and `not_found` when the service has lost the
+ * generation of one. One that can be resumed comes first, since its video was paid for.
  */
 export async function chooseAttempt(entries: readonly Entry[], wanted: Wanted): Promise<Choice> {
-  const { request, outputPath, earlier, now, isHeld, isPreview } = wanted;
+  const { request, outputPath, earlier, isHeld, isPreview } = wanted;
   // Attempts of a batch belong to its rows.
   const isOwn = (entry: Entry) => entry.batch === undefined && (entry.mcp ?? false) === (wanted.mcp ?? false);
   const isSame = (entry: Entry) =>
     isOwn(entry) && !isOtherMaking(entry.is_preview, isPreview) && isDeepStrictEqual(entry.request, request);
-  const same = datedEntries(entries, now).filter(({ entry }) => !entry.dismissed && isSame(entry));
+  const same = datedEntries(entries, wanted.now).filter(({ entry }) => !entry.dismissed && isSame(entry));
   if (earlier === "reuse") return chooseReusable(same, isHeld);
   // A video that was paid for and is not saved may go to any place.
-  const sameRun = same.filter(
-    ({ entry }) => entry.place === outputPath || (entry.status === "completed" && isOpen(entry)),
-  );
-  const dismissed: Entry[] = [];
-  for (const { entry } of sameRun.filter(({ ageMs }) => ageMs < resumableMs).reverse()) {
-    const isLost = entry.status === "lost";
-    const isUnknown = await hasEnded(entry, isHeld);
-    const isWaitedFor = isOpen(entry) && !entry.no_wait;
-    const held = (isWaitedFor || entry.status === "starting") && (await isHeldBy(entry, isHeld));
-    const isResumable = isWaitedFor && held === false;
-    if (earlier === "again") {
-      if (isUnknown || isLost || isResumable) dismissed.push(entry);
-    } else if (isUnknown) throw unclearError(entry);
-    else if (isLost) throw lostError(entry);
-    else if (held === "unsure") return { kind: "wait", entry };
-    else if (isResumable && isStarted(entry)) return { kind: "resume", entry };
-  }
-  const older = sameRun
-    .filter(({ entry, ageMs }) => ageMs >= resumableMs && isOpen(entry))
+  const sameRun = same
     .map(({ entry }) => entry)
-    .find(isStarted);
-  return { kind: "new", dismissed, older };
+    .filter((entry) => entry.place === outputPath || (entry.status === "completed" && isOpen(entry)));
+  const dismissed: Entry[] = [];
+  let blocking: Blocking | undefined;
+  for (const entry of sameRun.reverse()) {
+    const block = await findBlock(entry, isHeld);
+    const held = isAwaited(entry) && (await isHeldBy(entry, isHeld));
+    const isResumable = isAwaited(entry) && held === false;
+    if (earlier === "again") {
+      if (isResumable || (block !== undefined && block !== "wait")) dismissed.push(entry);
+    } else if (isResumable && isStarted(entry)) return { kind: "resume", entry };
+    else if (held === "unsure") blocking ??= { entry, block: "wait" };
+    else if (block) blocking ??= { entry, block };
+  }
+  return blocking ? stopAt(blocking) : { kind: "new", dismissed };
+}
+
+/** An attempt that no start passes: it may have been charged, the service has lost it, or a process may still be starting it. */
+type Blocking = { entry: Entry; block: Block };
+type Block = "unknown" | "lost" | "wait";
+
+async function findBlock(entry: Entry, isHeld: Wanted["isHeld"]): Promise<Block | undefined> {
+  if (entry.status === "lost") return "lost";
+  if (await hasEnded(entry, isHeld)) return "unknown";
+  if (entry.status !== "starting") return undefined;
+  return (await isHeldBy(entry, isHeld)) === "unsure" ? "wait" : undefined;
+}
+
+function stopAt({ entry, block }: Blocking): Choice {
+  if (block === "wait") return { kind: "wait", entry };
+  throw block === "lost" ? lostError(entry) : unclearError(entry);
 }
 
 /**
- * Chooses from the attempts with the name that a program gave its start, newest first: it stands for one start for ever, whatever has become of
- * that. One that certainly was not charged may be sent again. Throws `unknown` as `chooseAttempt` does, and `usage` for another request.
+ * Chooses from all attempts with the name that a program gave its start, newest first, dismissed ones too: it stands for one start for ever,
+ * whatever has become of that. Those that certainly were not charged, or that the user has dealt with, may be sent again: the newest of the
+ * others decides. Throws `unknown` as `chooseAttempt` does, and `usage` for another request.
  */
 export async function chooseNamed(
   entries: readonly Entry[],
   { request, isHeld, keepsKeys }: Pick<Wanted, "request" | "isHeld" | "keepsKeys">,
 ): Promise<Choice> {
-  const entry = entries.find(({ dismissed }) => !dismissed);
-  if (entry === undefined) return { kind: "new", dismissed: [] };
-  const { attempt, id, status } = entry;
-  if (!isDeepStrictEqual(entry.request, request))
-    throw usage(`The idempotency key ${attempt} was used for another request. Nothing was sent.`);
-  if (id !== undefined && status !== "refused" && status !== "unknown")
-    return { kind: "resume", entry: { ...entry, id } };
-  if (status === "unsent" || (status === "refused" && id === undefined)) return { kind: "new", dismissed: [] };
-  if (status === "starting" && !(await hasEnded(entry, isHeld))) return { kind: "wait", entry };
-  if (keepsKeys) return { kind: "new", dismissed: [], mayBeCharged: true };
-  throw unclearError(entry);
+  for (const entry of entries) {
+    const { attempt, id, status } = entry;
+    if (!isDeepStrictEqual(entry.request, request))
+      throw usage(`The idempotency key ${attempt} was used for another request. Nothing was sent.`);
+    if (status === "dismissed" || status === "unsent" || (status === "refused" && id === undefined)) continue;
+    if (id !== undefined && status !== "refused" && status !== "unknown")
+      return { kind: "resume", entry: { ...entry, id } };
+    if (status === "starting" && !(await hasEnded(entry, isHeld))) return { kind: "wait", entry };
+    if (keepsKeys) return { kind: "new", dismissed: [], mayBeCharged: true };
+    throw unclearError(entry);
+  }
+  return { kind: "new", dismissed: [] };
 }
 
 /** A preview is not the same as a real video; where one of them is not known they may be the same. */
@@ -119,39 +138,17 @@ export function isOtherMaking(one: boolean | null | undefined, other: boolean | 
 }
 
 async function chooseReusable(same: readonly Dated[], isHeld: Wanted["isHeld"]): Promise<Choice> {
-  const recent = same.filter(({ ageMs }) => ageMs < reusableMs);
+  // Only a generation that has its result becomes too old.
+  const recent = same.filter(({ entry, ageMs }) => ageMs < reusableMs || entry.status !== "completed" || isOpen(entry));
   const started = recent.map(({ entry }) => entry).find(isStarted);
   if (started) return { kind: "resume", entry: started };
   for (const { entry } of recent) {
-    if (await hasEnded(entry, isHeld)) throw unclearError(entry);
-    if (entry.status === "lost") throw lostError(entry);
-    if (entry.status === "starting") return { kind: "wait", entry };
+    // Also beside a live process it waits for the id.
+    const block = entry.status === "starting" ? "wait" : undefined;
+    const found = (await findBlock(entry, isHeld)) ?? block;
+    if (found) return stopAt({ entry, block: found });
   }
   return { kind: "new", dismissed: [] };
-}
-
-/** An attempt and how long ago it was started, in milliseconds. */
-export type Dated = { entry: Entry; ageMs: number };
-
-/** The clocks of machines that share a journal may differ by as much. */
-const clockErrorMs = 10 * 60_000;
-/** No attempt is older than vidgen: a machine whose clock was not set says 1970. */
-const firstTime = Date.UTC(2025, 0, 1);
-
-/**
- * The ages of entries, newest first. Where their order contradicts their times, a clock was wrong when they were written: such an attempt
- * may be of this minute, and counts as new.
- */
-export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
-  let latest = firstTime;
-  const oldestFirst = entries.toReversed().map((entry): Dated => {
-    const time = Date.parse(entry.at);
-    const ageMs = now.getTime() - time;
-    const isPlausible = time >= latest - clockErrorMs && ageMs >= -clockErrorMs;
-    if (isPlausible) latest = Math.max(latest, time);
-    return { entry, ageMs: isPlausible ? ageMs : 0 };
-  });
-  return oldestFirst.reverse();
 }
 
 /** The same by whether the process has ended alone: further looks tell that, while the clocks of two machines may differ by hours. */

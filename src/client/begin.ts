@@ -5,7 +5,7 @@ import {
   chooseAttempt,
   chooseNamed,
   type Earlier,
-  hasRecent,
+  findCandidates,
   isHeldBy,
   type StartedEntry,
   type Wanted,
@@ -50,8 +50,6 @@ export type NewAttempt = Begun & {
   isNamed: boolean;
   /** Whether an earlier request with its key may have been charged, and the service knows its keys. */
   mayBeCharged?: boolean | undefined;
-  /** An attempt at the same that is still open, but too old to be resumed. */
-  older: StartedEntry | undefined;
 };
 
 /** An earlier attempt that is resumed: there is nothing to send. */
@@ -72,7 +70,8 @@ type BeginDependencies = {
   isPreview: boolean | undefined;
   journal: Omit<Journal, "path">;
   /** Those of this service. */
-  entries: Journal["entries"];
+  candidates: Journal["candidates"];
+  unawaitedOf: Journal["unawaitedOf"];
   /** Those of this service and account. */
   attemptsOf: Journal["attemptsOf"];
   claims: Claims;
@@ -118,7 +117,7 @@ export async function begin(
     };
     const choice =
       idempotencyKey === undefined
-        ? await choose(wanted, options.entries)
+        ? await choose(wanted, options)
         : await chooseNamed(await options.attemptsOf(idempotencyKey), wanted);
     if (choice.kind === "wait") return undefined;
     if (choice.kind === "resume") return resume(request, choice.entry, { ...options, ...locked });
@@ -128,7 +127,7 @@ export async function begin(
 
 /** Begins a start whatever was started before. Throws as `begin` does. */
 export function beginNew(request: StartRequest, options: Options, io: BeginIo): Promise<NewAttempt> {
-  const choice = { dismissed: [], older: undefined };
+  const choice = { dismissed: [] };
   return underLock(options, io, (locked) => startAnew(request, choice, { ...options, ...locked }, io));
 }
 
@@ -161,7 +160,7 @@ async function underLock<Result>(
  */
 async function startAnew(
   request: StartRequest,
-  { dismissed, older, mayBeCharged }: Omit<Choice & { kind: "new" }, "kind">,
+  { dismissed, mayBeCharged }: Omit<Choice & { kind: "new" }, "kind">,
   options: Options & Locked,
   io: BeginIo,
 ): Promise<NewAttempt | undefined> {
@@ -198,7 +197,7 @@ async function startAnew(
     throw error;
   }
   const isNamed = options.idempotencyKey !== undefined;
-  return { kind: "new", attempt, isNamed, mayBeCharged, at, older, target, release: releaseBoth(target, hold) };
+  return { kind: "new", attempt, isNamed, mayBeCharged, at, target, release: releaseBoth(target, hold) };
 }
 
 /** Claims an earlier attempt, so that no other process resumes it, unless its video is saved already. */
@@ -250,7 +249,7 @@ function releaseBoth(target: Claim | undefined, hold: Hold): () => Promise<void>
 }
 
 /** What a process writes just before it ends must count: chooses again when a holder has ended since the journal was read. */
-async function choose(wanted: Wanted, entries: Journal["entries"]): Promise<Choice> {
+async function choose(wanted: Wanted, journal: Pick<Journal, "candidates" | "unawaitedOf">): Promise<Choice> {
   const ended = new Set<string>();
   const isHeld = async (holder: string) => {
     const held = !ended.has(holder) && (await wanted.isHeld(holder));
@@ -259,7 +258,7 @@ async function choose(wanted: Wanted, entries: Journal["entries"]): Promise<Choi
   };
   for (;;) {
     const before = ended.size;
-    const known = await entries((part) => hasRecent(part, wanted.now));
+    const known = await findCandidates(wanted, journal);
     const [choice] = await Promise.allSettled([chooseAttempt(known, { ...wanted, isHeld })]);
     if (ended.size > before) continue;
     if (choice.status === "rejected") throw choice.reason;

@@ -98,6 +98,8 @@ export type Client = {
   begin(request: StartRequest, options: BeginOptions & { earlier: Earlier }): Promise<ReadyStart | ResumedAttempt>;
   /** The same, whatever was started before. */
   beginNew(request: StartRequest, options: BeginOptions): Promise<ReadyStart>;
+  /** Writes down that the caller of a start, who does not wait for the generation, has its id. Never rejects. */
+  told(attempt: string): Promise<void>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
   /** Cancels a generation, where its service can, and writes it down as failed. Rejects as `cancel` does. */
@@ -126,8 +128,8 @@ const downloadMs = 5 * 60_000;
 /** No generation has this id. */
 const noGeneration = "00000000-0000-4000-8000-000000000000";
 
-/** By so much the clocks of a client and a service may differ. */
-const clockErrorSeconds = 600;
+/** A key counts as known for so much less than the service says: their clocks may differ, and the request takes time. */
+const keyMarginSeconds = 3_600;
 
 /** How often an unclear start is sent again with its key, within some 8 s: a later call may go on with it. */
 const settleLimit = 4;
@@ -163,7 +165,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const asked = api.status(noGeneration, limit.signal).finally(limit.clear);
     const reply = await asked.catch(() => undefined);
     const seconds = Number(reply?.headers?.["idempotency-key-lifetime"] ?? 0);
-    return (io.date().getTime() - Date.parse(at)) / 1_000 < seconds - clockErrorSeconds;
+    return (io.date().getTime() - Date.parse(at)) / 1_000 < seconds - keyMarginSeconds;
   }
 
   async function sendUntilKnown(request: StartRequest, begun: NewAttempt, how: SendOptions): Promise<End> {
@@ -215,7 +217,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const record = redactValue(recordOf(request), redact);
     const recordedPath = how.outputPath === undefined ? undefined : redact(how.outputPath);
     const known = { baseUrl: service, account, record, recordedPath, isPreview: isPreview(request.model) };
-    return { ...how, ...known, journal, entries, attemptsOf, claims, onNote };
+    return { ...how, ...known, journal, candidates, unawaitedOf, attemptsOf, claims, onNote };
   };
 
   /** Whether the error is that of a name whose start is unclear, and the service tells by the name what has become of it. */
@@ -227,6 +229,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
 
   const isOurs = (entry: Entry) => entry.base_url === service;
   const entries: Journal["entries"] = async (goOn) => (await journal.entries(goOn)).filter(isOurs);
+  const candidates = async (now: Date) => (await journal.candidates(now)).filter(isOurs);
+  const unawaitedOf = async (prompt: string) => (await journal.unawaitedOf(prompt)).filter(isOurs);
   const entriesOf = async (id: string) => (await journal.entriesOf(id)).filter(isOurs);
   const attemptsOf = async (name: string) =>
     (await journal.attemptsOf(name)).filter((entry) => isOurs(entry) && isPaidBy(account, entry));
@@ -363,6 +367,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       return begun.kind === "resumed" ? begun : ready(request, begun);
     },
     beginNew: async (request, how) => ready(request, await beginNew(request, forBegin(request, how), io)),
+    told: (attempt) => record({ kind: "told", attempt }),
     status: look,
     async cancel(id, { signal }) {
       const cancelled = await cancel(api, id, { signal, look: () => look(id, { signal }) }, io);

@@ -49,6 +49,8 @@ export type JournalLine =
   | { kind: "newer"; attempt: string; id?: string | undefined }
   /** The user has dealt with the attempt: it does not stop another start any more. */
   | { kind: "dismissed"; attempt: string }
+  /** The id of an attempt that is not waited for was handed to its caller. */
+  | { kind: "told"; attempt: string }
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
   | { kind: "completed"; id: string; watched?: boolean | undefined; cost?: number | undefined }
   | { kind: "failed"; id: string; reason: string }
@@ -59,7 +61,8 @@ export type JournalLine =
   /** The video is whole, and its file is about to get its name. */
   | ({ kind: "downloaded"; id: string } & Content)
   /** `file` is "-" for standard output. Lines of earlier versions have at most the size of the content. */
-  | ({ kind: "saved"; id: string; file: string } & Partial<Content>);
+  | ({ kind: "saved"; id: string; file: string } & Partial<Content>)
+  | UnfinishedLine;
 
 export type PartLine = Version & {
   kind: "part";
@@ -69,6 +72,12 @@ export type PartLine = Version & {
   id?: string | undefined;
   inode?: number | undefined;
 };
+
+/**
+ * A copy of all lines before a byte of the journal that are about unfinished attempts, the oldest first: a start reads no further back than
+ * that byte. `next` is how the line at that byte begins: where it differs, somebody has edited the file, and the copy does not count.
+ */
+export type UnfinishedLine = { kind: "unfinished"; end: number; next: string; lines: DatedLine[] };
 
 export type DatedLine = JournalLine & { at: string };
 
@@ -82,12 +91,14 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
   claim: ["attempt", "holder"],
   newer: ["attempt"],
   dismissed: ["attempt"],
+  told: ["attempt"],
   completed: ["id"],
   failed: ["id", "reason"],
   lost: ["id"],
   part: ["file", "holder"],
   downloaded: ["id", "sha256"],
   saved: ["id", "file"],
+  unfinished: ["next"],
 };
 
 /**
@@ -95,13 +106,15 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
  * zod: a long journal has 400,000 lines.
  */
 export function parseLine(text: string): DatedLine | undefined {
-  let line: unknown;
   try {
     // Some editors put a byte order mark at the beginning of a file.
-    line = JSON.parse(text.startsWith("\ufeff") ? text.slice(1) : text);
+    return readLine(JSON.parse(text.startsWith("\ufeff") ? text.slice(1) : text));
   } catch {
     return undefined;
   }
+}
+
+function readLine(line: unknown): DatedLine | undefined {
   if (!isRecord(line) || typeof line.at !== "string") return undefined;
   if (!Object.hasOwn(fields, String(line.kind))) return readNewer(line);
   if (!fields[line.kind as JournalLine["kind"]].every((field) => typeof line[field] === "string"))
@@ -109,6 +122,11 @@ export function parseLine(text: string): DatedLine | undefined {
   if (line.kind === "intent") {
     if (!URL.canParse(String(line.base_url))) return undefined;
     line.request = readRequest(line.request);
+  }
+  if (line.kind === "unfinished") {
+    if (!Number.isSafeInteger(line.end) || !Array.isArray(line.lines)) return undefined;
+    line.lines = line.lines.map(readLine);
+    if ((line.lines as unknown[]).includes(undefined)) return undefined;
   }
   return line as DatedLine;
 }
@@ -175,6 +193,8 @@ export type Entry = {
   code?: ErrorCode | undefined;
   /** Another start passes it over. */
   dismissed?: boolean;
+  /** Its id was handed to the caller, who does not wait for it. */
+  told?: boolean;
   /** Where it was saved; "-" for standard output. */
   file?: string;
   /** The size of that file, in bytes. */
@@ -184,23 +204,26 @@ export type Entry = {
 };
 
 /**
- * Takes the lines one by one, the newest first, and returns the entry of an attempt with its oldest line, the intent.
+ * Takes the lines one by one, the newest first, and returns all lines about an attempt, the oldest first, with its oldest one, the intent.
  */
-export function createFolding(): (line: DatedLine) => Entry | undefined {
+export function createGrouping(): (line: DatedLine) => AttemptLines | undefined {
   // Two maps, because a caller's key may equal the id of another attempt's generation.
   const ofAttempts = createLater();
   const ofIds = createLater();
   return (line) => {
-    if (line.kind === "intent") return foldEntry(line, ofAttempts.take(line.attempt).reverse());
+    if (line.kind === "unfinished" || line.kind === "part") return undefined;
+    if (line.kind === "intent") return [line, ...ofAttempts.take(line.attempt).reverse()];
     if ("attempt" in line) {
       // From here on, lines about this id are about this attempt.
       if ("id" in line && line.id !== undefined)
         for (const each of ofIds.take(line.id)) ofAttempts.add(line.attempt, each);
       ofAttempts.add(line.attempt, line);
-    } else if (line.kind !== "part") ofIds.add(line.id, line);
+    } else ofIds.add(line.id, line);
     return undefined;
   };
 }
+
+export type AttemptLines = [intent: DatedLine & { kind: "intent" }, ...later: DatedLine[]];
 
 /** The lines about each name that come later in the journal, the newest first. */
 function createLater() {
@@ -219,8 +242,8 @@ function createLater() {
   };
 }
 
-/** An attempt from its intent and the lines after that, the oldest first. */
-function foldEntry(intent: DatedLine & { kind: "intent" }, lines: DatedLine[]): Entry {
+/** An attempt from its lines, the oldest first. */
+export function foldEntry([intent, ...lines]: AttemptLines): Entry {
   const { attempt, at, base_url, account, request, place, no_wait, batch, row, rows_file, mcp, is_preview, holder } =
     intent;
   const entry: Entry = {
@@ -272,6 +295,9 @@ function fold(entry: Entry, line: DatedLine): void {
       entry.dismissed = true;
       if (["starting", "unknown", "lost"].includes(entry.status)) entry.status = "dismissed";
       break;
+    case "told":
+      entry.told = true;
+      break;
     case "completed":
       entry.cost ??= line.cost;
       if (entry.status === "completed") break;
@@ -303,6 +329,44 @@ export function isOpen(entry: Entry): boolean {
   if (entry.status === "processing") return true;
   return entry.status === "completed" && entry.place !== undefined && entry.file === undefined;
 }
+
+/** Whether a run of the same request has to resume it: an id that its caller has, and does not wait for, is the caller's business. */
+export function isAwaited(entry: Entry): boolean {
+  return isOpen(entry) && !(entry.no_wait && entry.told);
+}
+
+/** Whether a start may have to do something about it however old it is. Rows of a batch have their results file, and agents search. */
+export function isUnfinished(entry: Entry): boolean {
+  if (entry.dismissed || entry.batch !== undefined || entry.mcp) return false;
+  return isAwaited(entry) || ["starting", "unknown", "lost"].includes(entry.status);
+}
+
+/** An attempt and how long ago it was started, in milliseconds. */
+export type Dated = { entry: Entry; ageMs: number };
+
+/** The clocks of machines that share a journal may differ by as much. */
+const clockErrorMs = 10 * 60_000;
+/** No attempt is older than vidgen: a machine whose clock was not set says 1970. */
+const firstTime = Date.UTC(2025, 0, 1);
+
+/**
+ * The ages of entries, newest first. Where their order contradicts their times, a clock was wrong when they were written: such an attempt
+ * may be of this minute, and counts as new.
+ */
+export function datedEntries(entries: readonly Entry[], now: Date): Dated[] {
+  let latest = firstTime;
+  const oldestFirst = entries.toReversed().map((entry): Dated => {
+    const time = Date.parse(entry.at);
+    const ageMs = now.getTime() - time;
+    const isPlausible = time >= latest - clockErrorMs && ageMs >= -clockErrorMs;
+    if (isPlausible) latest = Math.max(latest, time);
+    return { entry, ageMs: isPlausible ? ageMs : 0 };
+  });
+  return oldestFirst.reverse();
+}
+
+/** For so long `--reuse` takes a generation that has its result; nothing unfinished has an age. */
+export const reusableMs = 24 * 3600_000;
 
 /**
  * A request as the journal keeps it, enough to recognise it again: an address with a query or a password, or an image, may be a secret, and

@@ -3,7 +3,18 @@ import { systemCode, systemReason, VidgenError } from "../errors.ts";
 import type { Disk, DiskFile } from "../io.ts";
 import { type Lease, type LockIo, readHolder, tryLease, type Watch, withLock } from "../lease.ts";
 import { redactValue, shortenAddresses } from "./credentials.ts";
-import { createFolding, type DatedLine, type Entry, type JournalLine, parseLine } from "./history.ts";
+import {
+  createGrouping,
+  type DatedLine,
+  datedEntries,
+  type Entry,
+  foldEntry,
+  isUnfinished,
+  type JournalLine,
+  parseLine,
+  reusableMs,
+  type UnfinishedLine,
+} from "./history.ts";
 import { isSameId } from "./id.ts";
 import { appendLine, openLines, readLines } from "./lines.ts";
 import { createTurns } from "./turns.ts";
@@ -17,6 +28,13 @@ export type Journal = {
    * returns whether older ones are wanted too. Lines that a crash has torn are skipped.
    */
   entries(goOn?: (part: Entry[]) => boolean): Promise<Entry[]>;
+  /**
+   * The attempts that another start may have to do something about, newest first: those of the last 24 hours, and the unfinished ones before
+   * that. Only inside of `lock`: it copies older lines about unfinished attempts to the end, so that the next start reads no further back.
+   */
+  candidates(now: Date): Promise<Entry[]>;
+  /** The attempts of a prompt that nobody waits for, newest first. As `entriesOf` reads it. */
+  unawaitedOf(prompt: string): Promise<Entry[]>;
   /** The attempts that have a generation of this id, at any service, newest first. Reads the whole file, but only lines that name them. */
   entriesOf(id: string): Promise<Entry[]>;
   /** Those of an attempt's name, newest first: a name that a program gave may begin several that were not sent. As `entriesOf` reads it. */
@@ -55,7 +73,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
   const leaseOf = (holder: string, journal = path) => join(`${journal}.leases`, holder);
   const paths = earlier === undefined ? [path] : [path, earlier];
   const sources = (words?: readonly string[]) => [
-    linesBackwards(path, disk, words),
+    linesBackwards(path, disk, { words }),
     ...(earlier === undefined ? [] : [readableLines(earlier, disk, words)]),
   ];
   const inTurn = createTurns();
@@ -75,7 +93,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     const attempts = new Set<string>();
     const named = new Set(words);
     for (const source of sources(words))
-      for await (const lines of source)
+      for await (const { lines } of source)
         for (const line of lines) {
           if (!("attempt" in line) || !isWanted(line)) continue;
           attempts.add(line.attempt);
@@ -86,7 +104,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     const fold = createFolding();
     const entries: Entry[] = [];
     for (const source of sources([...named]))
-      for await (const lines of source) entries.push(...lines.flatMap((line) => fold(line) ?? []));
+      for await (const { lines } of source) entries.push(...lines.flatMap((line) => fold(line) ?? []));
     return entries.filter(({ attempt }) => attempts.has(attempt));
   };
   return {
@@ -98,7 +116,7 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       const fold = createFolding();
       const entries: Entry[] = [];
       for (const source of sources())
-        for await (const lines of source) {
+        for await (const { lines } of source) {
           const part = lines.flatMap((line) => fold(line) ?? []);
           entries.push(...part);
           if (part.length > 0 && !goOn(part)) break;
@@ -107,10 +125,21 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
     },
     entriesOf: (id) =>
       findEntries([id, id.toLowerCase(), id.toUpperCase()], (line) => "id" in line && isSameId(line.id ?? "", id)),
+    async candidates(now) {
+      const { entries, unfinished } = await readCandidates(path, { now, disk });
+      // Without this line the next start reads further back: no harm is done.
+      if (unfinished) await appendLine(path, { at: io.date().toISOString(), ...unfinished }, disk).catch(() => {});
+      return earlier === undefined ? entries : [...entries, ...(await readEntries(readableLines(earlier, disk)))];
+    },
+    unawaitedOf: (prompt) =>
+      findEntries(
+        [`"prompt":${JSON.stringify(prompt)}`],
+        (line) => line.kind === "intent" && line.no_wait === true && line.request.prompt === prompt,
+      ),
     attemptsOf: (name) => findEntries([name], ({ attempt }) => attempt === name),
     async findLast(isWanted) {
       for (const source of sources())
-        for await (const lines of source) {
+        for await (const { lines } of source) {
           const found = lines.find(isWanted);
           if (found) return found;
         }
@@ -137,18 +166,108 @@ export function openJournal(path: string, io: JournalIo, earlier?: string): Jour
       return false;
     },
     async forget({ attempt, id }) {
-      const isGone = (line: DatedLine) =>
-        "attempt" in line ? line.attempt === attempt : line.id !== undefined && line.id === id;
+      const isGone = (line: DatedLine): boolean => {
+        if (line.kind === "unfinished") return line.lines.some(isGone);
+        return "attempt" in line ? line.attempt === attempt : line.id !== undefined && line.id === id;
+      };
       await blank(path, isGone, disk).catch(asOutputError);
     },
   };
 }
 
+/** Takes the lines one by one, the newest first, and returns the entry of an attempt with its oldest line, the intent. */
+function createFolding(): (line: DatedLine) => Entry | undefined {
+  const group = createGrouping();
+  return (line) => {
+    const lines = group(line);
+    return lines && foldEntry(lines);
+  };
+}
+
+async function readEntries(parts: AsyncIterable<Part>): Promise<Entry[]> {
+  const fold = createFolding();
+  const entries: Entry[] = [];
+  for await (const { lines } of parts) entries.push(...lines.flatMap((line) => fold(line) ?? []));
+  return entries;
+}
+
+/** The lines about unfinished attempts are copied once this many bytes were read for them. */
+const copiedBytes = 250_000;
+
 /**
- * The lines from the newest to the oldest, a chunk at a time; none where there is no file. With `words` only lines that hold one of them:
- * the others are not parsed.
+ * The attempts of the last 24 hours and the unfinished ones before that, newest first. Reads back to where the newest copy of lines about
+ * unfinished attempts says, then that copy. `unfinished` is the copy for the next reader, where it would save it some reading.
  */
-async function* linesBackwards(path: string, disk: Disk, words?: readonly string[]): AsyncGenerator<DatedLine[]> {
+async function readCandidates(path: string, { now, disk }: { now: Date; disk: Disk }) {
+  const copy = await findCopy(path, disk);
+  const group = createGrouping();
+  const entries: Entry[] = [];
+  /** Lines from here on are of the last 24 hours, or after those. */
+  let end: number | undefined;
+  const newer = new Set<DatedLine>();
+  const kept: DatedLine[][] = [];
+  const take = (lines: DatedLine[]) => {
+    const found: Entry[] = [];
+    for (const line of lines) {
+      if (end === undefined) newer.add(line);
+      const attempt = group(line);
+      if (attempt === undefined) continue;
+      const entry = foldEntry(attempt);
+      if (end !== undefined && !isUnfinished(entry)) continue;
+      found.push(entry);
+      if (end !== undefined) kept.push(attempt.filter((each) => !newer.has(each)));
+    }
+    entries.push(...found);
+    return found;
+  };
+  for await (const { lines, start } of linesBackwards(path, disk, { from: copy?.end })) {
+    const found = datedEntries(take(lines), now);
+    if (found.length > 0 && found.every(({ ageMs }) => ageMs >= reusableMs)) end ??= start;
+  }
+  take(copy?.lines.toReversed() ?? []);
+  if (end === undefined || end - (copy?.end ?? 0) < copiedBytes) return { entries };
+  const unfinished: JournalLine = {
+    kind: "unfinished",
+    end,
+    next: await readNext(path, end, disk),
+    lines: kept.reverse().flat(),
+  };
+  return { entries, unfinished };
+}
+
+/** The newest copy of lines about unfinished attempts that still tells where it ends. */
+async function findCopy(path: string, disk: Disk): Promise<UnfinishedLine | undefined> {
+  for await (const { lines } of linesBackwards(path, disk, { words: ['"kind":"unfinished"'] }))
+    for (const line of lines)
+      if (line.kind === "unfinished" && line.next === (await readNext(path, line.end, disk))) return line;
+  return undefined;
+}
+
+const nextBytes = 120;
+
+/** How the line begins that begins at a byte of a file; "" where none does. */
+async function readNext(path: string, at: number, disk: Disk): Promise<string> {
+  const file = await openLines(path, "r", { disk });
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(nextBytes + 1), 0, nextBytes + 1, at - 1);
+    return buffer[0] === 0x0a ? buffer.toString("latin1", 1, bytesRead) : "";
+  } finally {
+    await file.close();
+  }
+}
+
+/** Some lines, the newest first, and at which byte of the file the oldest of them begins. */
+type Part = { lines: DatedLine[]; start: number };
+
+type Range = {
+  /** Only lines that have one of these in them: the others are not parsed. */
+  words?: readonly string[] | undefined;
+  /** No line that begins before this byte. */
+  from?: number | undefined;
+};
+
+/** The lines from the newest to the oldest, a chunk at a time; none where there is no file. */
+async function* linesBackwards(path: string, disk: Disk, { words, from = 0 }: Range = {}): AsyncGenerator<Part> {
   const isWanted = (text: string) => text !== "" && (words === undefined || words.some((word) => text.includes(word)));
   let file: DiskFile | undefined;
   try {
@@ -156,15 +275,17 @@ async function* linesBackwards(path: string, disk: Disk, words?: readonly string
     let end = (await file.stat()).size;
     /** The end of a line that begins in an earlier chunk, with its newline. */
     let rest = Buffer.alloc(0);
-    while (end > 0) {
-      const start = Math.max(0, end - chunkBytes);
+    while (end > from) {
+      const start = Math.max(from, end - chunkBytes);
       const { buffer, bytesRead } = await file.read(Buffer.alloc(end - start), 0, end - start, start);
       const bytes = Buffer.concat([buffer.subarray(0, bytesRead), rest]);
-      const first = start === 0 ? 0 : bytes.indexOf(0x0a) + 1;
+      const first = start === from ? 0 : bytes.indexOf(0x0a) + 1;
       rest = bytes.subarray(0, first);
       end = start;
+      // Text is made of few parts of a long file.
+      if (words?.some((word) => bytes.includes(word, first)) === false) continue;
       const texts = bytes.toString("utf8", first).split("\n").reverse();
-      yield texts.flatMap((text) => (isWanted(text) ? (parseLine(text) ?? []) : []));
+      yield { lines: texts.flatMap((text) => (isWanted(text) ? (parseLine(text) ?? []) : [])), start: start + first };
     }
   } catch (error) {
     if (systemCode(error) === "ENOENT" || systemCode(error) === "ENOTDIR") return;
@@ -195,9 +316,9 @@ async function holdsAny(path: string, words: readonly string[], disk: Disk): Pro
 }
 
 /** The same as far as the file can be read. */
-async function* readableLines(path: string, disk: Disk, words?: readonly string[]): AsyncGenerator<DatedLine[]> {
+async function* readableLines(path: string, disk: Disk, words?: readonly string[]): AsyncGenerator<Part> {
   try {
-    yield* linesBackwards(path, disk, words);
+    yield* linesBackwards(path, disk, { words });
   } catch {}
 }
 
@@ -219,6 +340,8 @@ async function blank(path: string, isGone: (line: DatedLine) => boolean, disk: D
 export const noJournal: Omit<Journal, "path"> = {
   append: async () => {},
   entries: async () => [],
+  candidates: async () => [],
+  unawaitedOf: async () => [],
   entriesOf: async () => [],
   attemptsOf: async () => [],
   findLast: async () => undefined,

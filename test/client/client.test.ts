@@ -106,15 +106,15 @@ test("reuse: a video that another process saves at the same moment is found, and
     appendFileSync(journal, `${JSON.stringify({ at: createVirtualClock().date(), ...line })}\n`);
   write({ kind: "intent", attempt: "a", base_url: baseUrl, request });
   write({ kind: "accepted", attempt: "a", id });
-  const { entries: read } = open().journal;
-  const entries: typeof read = async (goOn) => {
-    const found = await read(goOn);
+  const { candidates: read } = open().journal;
+  const candidates: typeof read = async (now) => {
+    const found = await read(now);
     writeFileSync(place, video);
     const sha256 = createHash("sha256").update(video).digest("hex");
     write({ kind: "saved", id, file: place, sha256, size: video.length, inode: 0, mtime: 0 });
     return found;
   };
-  const begun = await open(honest, { entries }).begin(request, { earlier: "reuse", outputPath: place, signal });
+  const begun = await open(honest, { candidates }).begin(request, { earlier: "reuse", outputPath: place, signal });
   expect(begun).toMatchObject({ kind: "resumed", file: place });
   await begun.release();
 });

@@ -10,9 +10,9 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { DatedLine, Entry, JournalLine, PartLine } from "../../src/client/history.ts";
-import { openJournal } from "../../src/client/journal.ts";
+import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { systemMachine } from "../../src/io.ts";
 import { makeSpecial, specialFiles } from "../special.ts";
 
@@ -231,6 +231,76 @@ test("a long journal is read from its end, as far as it is wanted, also across l
   expect(entries.map(({ id }) => id)).toEqual(["id-a4", "id-a3", "id-a2", "id-a1", "id-a0"]);
   const newest = await journal.entries((part) => !part.some(({ attempt }) => attempt === "a3"));
   expect(newest.map(({ attempt }) => attempt)).toEqual(["a4", "a3", "a2"]);
+});
+
+describe("what a start looks at", () => {
+  const day = 86_400_000;
+  const line = (ageMs: number, text: JournalLine) =>
+    `${JSON.stringify({ at: new Date(now.getTime() - ageMs).toISOString(), ...text })}\n`;
+  const delivered = (attempt: string, ageMs: number) =>
+    [intent(attempt), accepted(attempt), { kind: "completed", id: `id-${attempt}` } as JournalLine]
+      .map((each) => line(ageMs, each))
+      .join("");
+  const names = (entries: Entry[]) => entries.map(({ attempt, status }) => `${attempt} ${status}`);
+
+  /** A long journal with unfinished attempts of a month ago, one of which was refused an hour ago, and what is of today. */
+  async function openLongJournal() {
+    const journal = newJournal();
+    let text = "";
+    for (const old of ["sending", "refused", "running"]) text += line(40 * day, intent(old));
+    text += line(40 * day, accepted("running"));
+    text += line(40 * day, { ...intent("told"), no_wait: true } as JournalLine);
+    text += line(40 * day, accepted("told")) + line(40 * day, { kind: "told", attempt: "told" });
+    for (let i = 0; i < 12_000; i++) text += delivered(`old-${i}`, 30 * day - i);
+    text += line(3600_000, { kind: "refused", attempt: "refused", reason: "x" });
+    text += delivered("of today", 3600_000);
+    writeFileSync(journal.path, text);
+    return journal;
+  }
+  const wanted = ["of today completed", "running processing", "sending starting"];
+  const unfinished = async (journal: Journal, date = now) =>
+    names(await journal.lock(() => journal.candidates(date))).filter((name) => !name.startsWith("old-"));
+
+  test("is of the last 24 hours, or unfinished however old; and the next start reads no further back", async () => {
+    const journal = await openLongJournal();
+    expect(await unfinished(journal)).toEqual(wanted);
+    const { size } = statSync(journal.path);
+    // What lies before the copied lines is not read any more.
+    const kept = readFileSync(journal.path);
+    writeFileSync(journal.path, kept.fill(" ", 0, 2_000_000));
+    for (let i = 0; i < 2; i++) expect(await unfinished(journal)).toEqual(wanted);
+    expect(statSync(journal.path).size).toBe(size);
+    await journal.append({ kind: "completed", id: "id-running" });
+    await journal.append({ kind: "dismissed", attempt: "sending" });
+    expect(await unfinished(journal)).toEqual(wanted.slice(0, 1));
+  });
+
+  test("copies again what is still unfinished once much was added, and no more than that", async () => {
+    const journal = await openLongJournal();
+    await unfinished(journal);
+    await journal.append({ kind: "dismissed", attempt: "sending" });
+    const added = Array.from({ length: 12_000 }, (_, i) => delivered(`old-new-${i}`, -i));
+    appendFileSync(journal.path, added.join(""));
+    const copies = () =>
+      readFileSync(journal.path, "utf8")
+        .split("\n")
+        .filter((each) => each.includes('"kind":"unfinished"'))
+        .map((each) => JSON.parse(each).lines.length);
+    const later = new Date(now.getTime() + 2 * day);
+    for (let i = 0; i < 2; i++) {
+      expect(await unfinished(journal, later)).toEqual(["running processing"]);
+      expect(copies()).toEqual([3, 2]);
+    }
+  });
+
+  test.each(["edited", "forgotten"])("a copy does not count once the journal was %s", async (how) => {
+    const journal = await openLongJournal();
+    await unfinished(journal);
+    if (how === "edited")
+      writeFileSync(journal.path, readFileSync(journal.path, "utf8").slice(line(40 * day, intent("sending")).length));
+    else await journal.forget({ attempt: "sending" });
+    expect(await unfinished(journal)).toEqual(wanted.slice(0, 2));
+  });
 });
 
 test("a forgotten attempt leaves no word of it, and nothing else changes", async () => {

@@ -66,7 +66,7 @@ function declare(program: CommandUnknownOpts) {
     .addOption(infoJsonOption())
     .option("--no-wait", "print the id and exit")
     .option("--again", "start a new generation instead of resuming an interrupted run")
-    .option("--reuse", "resume any generation of the same request from the last 24 hours instead of paying for another")
+    .option("--reuse", "resume any generation of the same request (a finished one for 24 hours) instead of paying for another")
     .addOption(timeoutOption())
     .addOption(intervalOption())
     .addOption(openOption())
@@ -102,9 +102,10 @@ async function generate(typed: string | undefined, given: Options, context: Gene
   const ready = await prepare(typed, options, context).catch(stop);
   if (!ready) return;
   const { session, target, outputPath, times } = ready;
-  const { id, document } = await ready.startOrResume();
+  const started = await ready.startOrResume();
+  const { id, document } = started;
   try {
-    if (!options.wait) return await printId(session, { id, document }, context);
+    if (!options.wait) return await printId(session, started, context);
     const follow = () => session.collect(id, { ...times, target, reporter });
     const collected = await ringAfter(options.bell ?? false, follow, io);
     const print = { outputPath, extra: document, open: options.open ?? false, output };
@@ -146,11 +147,6 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   defer(begun.release);
   const ready = { session, request, target: begun.target, outputPath: begun.target?.outputPath ?? outputPath, times };
   if (begun.kind === "new") {
-    const { older } = begun;
-    if (older)
-      output.note(
-        `The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`,
-      );
     return { ...ready, startOrResume: () => startOnce({ session, begun, request }, context) };
   }
   const { earlier, file } = begun;
@@ -159,7 +155,8 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
   const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
   output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
-  if (file === undefined) return { ...ready, startOrResume: async (): Promise<StartResult> => ({ id, document }) };
+  if (file === undefined)
+    return { ...ready, startOrResume: async (): Promise<StartResult> => ({ id, attempt, document }) };
   output.note(`${id} is already saved.`);
   if (options.writeInfoJson) await session.client.addInfo(id, file, io);
   const result = savedResult(id, file);
@@ -234,7 +231,7 @@ async function startOnce(
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
   const credits = `${cost === undefined ? "" : `, for ${cost} credits`}${left}`;
   output.note(`Started ${generation.id} (${request.model}${session.isLocal ? localCost(session) : credits}).`);
-  return { id: generation.id, document: { ...generation, remaining_credits } };
+  return { id: generation.id, attempt: begun.attempt, document: { ...generation, remaining_credits } };
 }
 
 function localCost({ engine }: Session): string {
@@ -242,12 +239,19 @@ function localCost({ engine }: Session): string {
 }
 
 /** `--no-wait`. A Ctrl-C that came while the request was out takes effect here, once the id is printed. */
-async function printId(session: Session, { id, document }: StartResult, { io, output }: Context): Promise<void> {
+async function printId(
+  session: Session,
+  { id, attempt, document }: StartResult,
+  { io, output }: Context,
+): Promise<void> {
   await output.result(id, document);
+  await output.printed();
+  // From here on the same line starts a new one: whoever reads stdout has the id.
+  await session.client.told(attempt);
   if (session.isInProcess())
     output.note(`It is rendered when you run vidgen wait ${id}, or while vidgen serve is running.`);
   io.signal.throwIfAborted();
 }
 
 /** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
-type StartResult = { id: string; document: object };
+type StartResult = { id: string; attempt: string; document: object };

@@ -1,6 +1,6 @@
 import { type CommandUnknownOpts, Option } from "@commander-js/extra-typings";
-import { datedEntries, isUnclear, listAttempts } from "../../client/attempts.ts";
-import { type Entry, statuses } from "../../client/history.ts";
+import { isUnclear, listAttempts } from "../../client/attempts.ts";
+import { datedEntries, type Entry, statuses } from "../../client/history.ts";
 import { isUuid } from "../../client/id.ts";
 import type { Journal } from "../../client/journal.ts";
 import { usage, VidgenError } from "../../errors.ts";
@@ -56,7 +56,7 @@ async function list(typed: string | undefined, options: Options, { io, output }:
   if (!/^[1-9]\d{0,8}$/.test(options.limit))
     throw usage(`--limit must be a whole number above 0, not "${options.limit}".`);
   const entries = await listAttempts({ ...options, limit: Number(options.limit) }, journal, io);
-  const documents = entries.map(({ request, reason, place: _, holder: __, content, ...entry }) => ({
+  const documents = entries.map(({ request, reason, place: _, holder: __, told: ___, content, ...entry }) => ({
     ...entry,
     sha256: content?.sha256,
     model: request.model,

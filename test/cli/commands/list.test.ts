@@ -181,7 +181,7 @@ test("--reuse goes on with the same request of the last 24 hours instead of payi
   expect(world.requests.filter(isStart)).toHaveLength(1);
 });
 
-test("--reuse pays for another request, after a failure, after a day, and without the flag", async () => {
+test("--reuse pays for another request, after a failure, a day after its result, and without the flag", async () => {
   const world = await createWorld();
   const starts = () => world.requests.filter(isStart).length;
   await world.vidgen("generate", "[fail]");
@@ -192,6 +192,9 @@ test("--reuse pays for another request, after a failure, after a day, and withou
   await world.vidgen("generate", "a fox", "--no-wait");
   expect(starts()).toBe(5);
   await world.io.sleep(25 * 3600_000);
+  await world.vidgen("generate", "a fox", "--reuse");
+  expect(starts()).toBe(5);
+  await world.vidgen("wait", "--all");
   await world.vidgen("generate", "a fox", "--reuse", "--no-wait");
   expect(starts()).toBe(6);
 });

@@ -348,14 +348,75 @@ describe("the same run again", () => {
     expect(second.stdout).toBe(first.stdout);
   });
 
-  test("after 12 hours it is a new one, with a note of the one that is still open", async () => {
+  test.each([13 * 3600_000, 40 * 86_400_000])(
+    "a run that was killed %i ms ago is resumed all the same",
+    async (ageMs) => {
+      const world = await createWorld();
+      await kill(world, isPoll, "generate", "a fox");
+      await world.io.sleep(ageMs);
+      const run = await world.vidgen("generate", "a fox");
+      expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining("Resuming") });
+      expect(paid(world)).toBe(1);
+    },
+  );
+
+  test.each([13 * 3600_000, 40 * 86_400_000])(
+    "sends nothing %i ms after exit 6, until the attempt is dismissed",
+    async (ageMs) => {
+      const world = await createWorld();
+      await kill(world, isStart, "generate", "a fox");
+      await world.io.sleep(ageMs);
+      for (const flags of [[], ["--reuse"]])
+        expect(await world.vidgen("generate", "a fox", ...flags)).toMatchObject({ code: 6 });
+      expect(paid(world)).toBe(1);
+      const { attempt } = journalLines(world)[0];
+      expect(await world.vidgen("list", "--dismiss", attempt)).toMatchObject({ code: 0 });
+      expect(await world.vidgen("generate", "a fox")).toMatchObject({ code: 0 });
+      expect(paid(world)).toBe(2);
+    },
+  );
+
+  test("one that can be resumed comes before one that may have been charged", async () => {
+    const world = await createWorld();
+    await kill(world, isStart, "generate", "a fox");
+    await kill(world, isPoll, "generate", "a fox", "--again");
+    const [unknown] = journalLines(world);
+    const path = join(world.home, "journal.jsonl");
+    writeFileSync(path, readFileSync(path, "utf8").replace(/.*"kind":"dismissed".*\n/, ""));
+    expect(await world.vidgen("generate", "a fox")).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("Resuming"),
+    });
+    const blocked = await world.vidgen("generate", "a fox");
+    expect(blocked).toMatchObject({ code: 6, stderr: expect.stringContaining(unknown.attempt) });
+    expect(paid(world)).toBe(2);
+  });
+
+  test("--reuse takes what was started with --no-wait two days ago, and nothing that was delivered then", async () => {
+    const world = await createWorld();
+    const started = await world.vidgen("generate", "a fox", "--no-wait");
+    expect(await world.vidgen("generate", "a bear")).toMatchObject({ code: 0 });
+    await world.io.sleep(48 * 3600_000);
+    const run = await world.vidgen("generate", "a fox", "--reuse");
+    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(started.stdout.trim()) });
+    expect(paid(world)).toBe(2);
+    expect(await world.vidgen("generate", "a bear", "--reuse")).toMatchObject({ code: 0 });
+    expect(paid(world)).toBe(3);
+  });
+
+  test("--no-wait: a run that was killed before its id was printed is resumed, and prints it; after that it is a new one", async () => {
     const world = await createWorld();
     await kill(world, isPoll, "generate", "a fox");
+    const path = join(world.home, "journal.jsonl");
+    // As a run with --no-wait leaves it that was killed while stdout was a full pipe.
+    writeFileSync(path, readFileSync(path, "utf8").replace('"no_wait":false', '"no_wait":true'));
     const [id] = journalLines(world).flatMap(({ id }) => id ?? []);
-    await world.io.sleep(12 * 3600_000);
-    const run = await world.vidgen("generate", "a fox");
-    expect(run).toMatchObject({ code: 0, stderr: expect.stringContaining(`still unfinished: vidgen wait ${id}`) });
-    expect(paid(world)).toBe(2);
+    const run = await world.vidgen("generate", "a fox", "--no-wait");
+    expect(run).toMatchObject({ code: 0, stdout: `${id}\n`, stderr: expect.stringContaining("Resuming") });
+    expect(paid(world)).toBe(1);
+    expect((await world.vidgen("generate", "a fox", "--no-wait", "--events")).code).toBe(0);
+    expect((await world.vidgen("generate", "a fox", "--no-wait")).code).toBe(0);
+    expect(paid(world)).toBe(3);
   });
 
   test("what may be a secret in a request is in the journal as a hash, and still recognised", async () => {
