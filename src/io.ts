@@ -184,7 +184,7 @@ function timer(ms: number, signal: AbortSignal | undefined): Promise<void> {
 export const unknownStart = "-";
 
 /** Reads start times from /proc on Linux. Elsewhere they are unknown. */
-export function systemProcesses(pid: number): Processes {
+function systemProcesses(pid: number): Processes {
   let self: Promise<ProcessId> | undefined;
   const startOf = async (other: number) => {
     const text = await readOptional(`/proc/${other}/stat`);

@@ -4,24 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { validateAction, validateWorkflow } from "@action-validator/core";
 import { expect, onTestFinished, test } from "vitest";
 import { readPage } from "../src/docs.ts";
 
 const folder = fileURLToPath(new URL("../.github", import.meta.url));
 const action = readFileSync(join(folder, "action.yml"), "utf8");
 const steps = action.split(/^ {4}- /m).slice(1);
-
-test("the action, the workflows and the recipes have the shape that GitHub wants", () => {
-  expect(validateAction(action).errors).toEqual([]);
-  const workflows = readdirSync(join(folder, "workflows")).map((name) =>
-    readFileSync(join(folder, "workflows", name), "utf8"),
-  );
-  const recipes = [...readPage("ci").text.matchAll(/```yaml\n([\s\S]*?)```/g)].map(
-    ([, recipe]) => `on: push\n${recipe}`,
-  );
-  expect([...workflows, ...recipes].flatMap((text) => validateWorkflow(text).errors)).toEqual([]);
-});
 
 test("the action gives the key to the one step that runs vidgen, and none without the address where it belongs", () => {
   const [step = "", ...others] = steps.filter((step) => step.includes("inputs.key"));

@@ -1,7 +1,11 @@
-import { existsSync, readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
 import packageJson from "../package.json" with { type: "json" };
-import { listPages, readPage, readTables } from "../src/docs.ts";
+import { fields } from "../src/client/fields.ts";
+import { models } from "../src/client/models.ts";
+import { readStartReply } from "../src/client/salvage.ts";
+import { readGeneration, states } from "../src/client/schema.ts";
+import { listPages, readBlocks, readPage, readTables } from "../src/docs.ts";
 import { exits } from "../src/errors.ts";
 import { createWorld } from "./vidgen.ts";
 
@@ -156,4 +160,49 @@ test("the container is started with flags that serve has", async () => {
   expect(lines).toHaveLength(4);
   const used = lines.join().match(/--[a-z-]+/g) ?? [];
   expect(serve.flags.flatMap(namesOf)).toEqual(expect.arrayContaining(used));
+});
+
+describe("the page on the API", () => {
+  const { text } = readPage("api");
+  const [generation = [], known = [], , stated = [], sent = []] = readTables(text);
+  const examples = readBlocks(text)
+    .filter(({ kind }) => kind === "code")
+    .map(({ lines }) => lines.join("\n"));
+  const replies = examples.filter((example) => example.startsWith("{\n"));
+
+  test("has the models, the states and the fields of the code", () => {
+    expect(known).toEqual(models.map(({ id, characteristic }) => ({ model: id, "known for": characteristic })));
+    expect(stated.map(({ status }) => status)).toEqual(states);
+    expect(sent.map(({ field }) => field).filter((field) => field !== "imageUrls")).toEqual(
+      fields.map(({ name }) => name),
+    );
+  });
+
+  test("has examples that vidgen reads, with the fields of its table alone", () => {
+    const [started = "", ...statuses] = replies;
+    const data = JSON.parse(started).data;
+    expect(readStartReply(started)).toEqual({
+      started: { generation: data, remaining_credits: 990 },
+      saysNo: false,
+    });
+    const found = statuses.map((reply) => readGeneration(JSON.parse(reply), data.id));
+    expect(found.map((each) => each?.status)).toEqual(["processing", "completed", "failed", "completed"]);
+    const names = [data, ...found].flatMap((each) => Object.keys(each ?? {}));
+    expect([...new Set(names)].sort()).toEqual(generation.map(({ field }) => field).sort());
+  });
+
+  test("has each section that a comment names", () => {
+    const sections = [...text.matchAll(/^## (\d[\d.]*) /gm)].map(([, number]) => number);
+    const files = readdirSync(new URL("src", root), { recursive: true, encoding: "utf8" });
+    const named = files
+      .filter((file) => /\.tsx?$/.test(file))
+      .flatMap((file) => [
+        ...readFileSync(new URL(`src/${file}`, root), "utf8").matchAll(
+          /\binterface(?: sections?)? (\d[\d.]*\d|\d)(?: and (\d[\d.]*\d|\d))?/gi,
+        ),
+      ])
+      .flatMap(([, ...numbers]) => numbers.filter((number) => number !== undefined));
+    expect(new Set(named).size).toBeGreaterThan(5);
+    expect([...new Set(named)].filter((number) => !sections.includes(number))).toEqual([]);
+  });
 });

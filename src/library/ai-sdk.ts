@@ -1,15 +1,31 @@
-import type {
-  Experimental_VideoModelV4File as VideoFile,
-  Experimental_VideoModelV4 as VideoModel,
-  Experimental_VideoModelV4CallOptions as VideoOptions,
-  SharedV4Warning as Warning,
-} from "@ai-sdk/provider";
 // By its own name, as others import it: the package has one VidgenError.
 import { type Client, type ClientOptions, createClient, type GenerationRequest, type KnownModel } from "vidgen";
+import type { JsonObject, StatusCall, VideoCall, VideoFile } from "../server/engines/ai-sdk/video-model.ts";
 import { readSize } from "../server/engines/frame-size.ts";
 
 /** A model of the service as the AI SDK takes it: `experimental_generateVideo({ model: vidgen("veo-3.1"), prompt })`. */
-export type VidgenModel = Required<Omit<VideoModel, "doGenerate" | "handleWebhookOption">>;
+export type VidgenModel = {
+  readonly specificationVersion: "v4";
+  readonly provider: string;
+  readonly modelId: string;
+  readonly maxVideosPerCall: number;
+  doStart(call: VideoCall & { webhookUrl?: string }): Promise<Reply & { operation: string; warnings: Warning[] }>;
+  doStatus(call: StatusCall): Promise<Reply & Status>;
+};
+
+type Status =
+  | { status: "pending" }
+  | { status: "completed"; videos: { type: "binary"; data: Uint8Array; mediaType: string }[]; warnings: Warning[] }
+  | { status: "error"; error: string };
+
+/** What each reply says besides. */
+type Reply = {
+  providerMetadata: Record<string, JsonObject>;
+  response: { timestamp: Date; modelId: string; headers: undefined };
+};
+
+/** A thing that the call asks for and the service has no field for. */
+type Warning = { type: "unsupported"; feature: string; details: string };
 
 /** Returns a model by its id. */
 export type VidgenProvider = (modelId: KnownModel | (string & {})) => VidgenModel;
@@ -57,7 +73,7 @@ export function createVidgen(options: ClientOptions = {}): VidgenProvider {
 /** The provider of the service that `VIDGEN_BASE_URL` and `VIDGEN_API_KEY` name. */
 export const vidgen: VidgenProvider = createVidgen();
 
-type Call = Omit<VideoOptions, "abortSignal" | "headers">;
+type Call = Omit<VideoCall, "abortSignal" | "headers">;
 
 /** What the call asks for as a request, and a warning for each thing that the service has no field for. */
 function toRequest(model: string, call: Call): { request: GenerationRequest; warnings: Warning[] } {

@@ -60,7 +60,7 @@ function collect(add: (text: string) => void): Writable {
 }
 
 /** The real clock, faster: sleeps, limits and what it shows keep together. */
-export function createFastClock(speed: number): Clock {
+function createFastClock(speed: number): Clock {
   const start = Date.now();
   const now = () => performance.now() * speed;
   const begin = now();

@@ -8,7 +8,7 @@ export type PollScene = { socket: Socket; generated: Generated; videoUrl: string
 /** What the service does to one look at a generation. */
 export type PollFault = (scene: PollScene) => Promise<void> | void;
 
-export function statusBody({ id, createdAt }: Generated, status: string, videoUrl: string | null): string {
+function statusBody({ id, createdAt }: Generated, status: string, videoUrl: string | null): string {
   return JSON.stringify({ id, status, video_url: videoUrl, thumbnail_url: null, created_at: createdAt });
 }
 

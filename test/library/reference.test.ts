@@ -33,7 +33,7 @@ function describeCall(node: ts.FunctionDeclaration | ts.MethodSignature, owner: 
   return {
     name: `${owner}${node.name?.getText()}`,
     parameters: node.parameters.map(({ name }) => name.getText()).join(", "),
-    // Contributors alone have the interface.
+    // The page says what a call does, not which section of `api.md` it implements.
     comment: comments
       .join(" ")
       .replace(/ \(interface [\w. ]+\)/g, "")

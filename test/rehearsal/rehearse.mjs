@@ -1,7 +1,16 @@
 // Rehearses publishing: packs, publishes to a registry on this machine, installs from it with each Node, and makes a video with what came. Prints a row for each step; exit code 1 when one failed.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -23,6 +32,7 @@ const maxInstalledMegabytes = 20;
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const { name, version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const kept = join(root, "node_modules/.cache/rehearsal");
+const foreign = join(root, "test/foreign");
 const tarball = join(kept, `${name}-${version}.tgz`);
 const folder = mkdtempSync(join(tmpdir(), "vidgen-rehearsal-"));
 const tools = join(folder, "tools/node_modules");
@@ -31,7 +41,7 @@ const env = { ...Object.fromEntries(inherited), npm_config_audit: "false", npm_c
 let registry;
 
 try {
-  if (await step("pack", pack)) {
+  if ((await step("pack", pack)) && (await step("checkers", installCheckers))) {
     await step("publint", () => runTool("publint/src/cli.js", "run", tarball, "--strict"));
     await step("attw", checkTypes);
     await step("sbom", writeSbom);
@@ -80,7 +90,12 @@ function run(command, argv, { cwd = root, ...more } = {}) {
 }
 
 function runTool(path, ...argv) {
-  run(process.execPath, [join(root, "node_modules", path), ...argv]);
+  run(process.execPath, [join(foreign, "node_modules", path), ...argv]);
+}
+
+/** publint and attw are among the packages of the tests with foreign clients. */
+function installCheckers() {
+  if (!existsSync(join(foreign, "node_modules"))) run("npm", ["ci"], { cwd: foreign });
 }
 
 function checkTypes() {

@@ -273,7 +273,7 @@ function kindOfWrite(bytes: Buffer): CallKind {
 }
 
 /** As quick as it can be: each lease has two. */
-export function uuidOf(random: Random): string {
+function uuidOf(random: Random): string {
   const word = () =>
     Math.floor(random.next() * 2 ** 32)
       .toString(16)

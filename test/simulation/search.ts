@@ -45,7 +45,7 @@ export async function explain(seed: string): Promise<string> {
   return explainPlan(seed, planOf(seed));
 }
 
-export async function explainPlan(seed: string, plan: Plan): Promise<string> {
+async function explainPlan(seed: string, plan: Plan): Promise<string> {
   const { broken } = await play(plan);
   const isSame = async (each: Plan) => (await play(each)).broken?.rule === broken?.rule;
   const least = broken ? await shrink(plan, isSame) : plan;

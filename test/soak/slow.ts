@@ -231,7 +231,7 @@ export function createWork(client: Client, id: string) {
   };
 }
 
-export function percentile(times: number[], part: number): number {
+function percentile(times: number[], part: number): number {
   return times.sort((a, b) => a - b)[Math.floor(times.length * part)] ?? Number.POSITIVE_INFINITY;
 }
 

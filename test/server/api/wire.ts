@@ -26,7 +26,7 @@ export function dial(port: number) {
   return socket;
 }
 
-export function gone(socket: Socket): Promise<void> {
+function gone(socket: Socket): Promise<void> {
   return new Promise((resolve) => void socket.once("close", () => resolve()));
 }
 

@@ -1,13 +1,17 @@
 import { createRequire } from "node:module";
 import { isAbsolute, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Experimental_VideoModelV4 as VideoModel } from "@ai-sdk/provider";
 import { usage } from "../../../errors.ts";
 import type { Io } from "../../../io.ts";
 import type { Upstream } from "../upstream/upstream.ts";
+import type { StatusCall, VideoCall } from "./video-model.ts";
 
-/** A model of a provider that starts a video, and asks for it later by what it was given. */
-export type SdkModel = Required<Pick<VideoModel, "doStart" | "doStatus">> & Pick<VideoModel, "provider">;
+/** A model of a provider that starts a video, and asks for it later by what it was given. What it returns is checked where it is read. */
+export type SdkModel = {
+  readonly provider: string;
+  doStart(call: VideoCall): PromiseLike<unknown>;
+  doStatus(call: StatusCall): PromiseLike<unknown>;
+};
 
 /** A model of a package, as starting a video and asking for it use it. */
 export type Sdk = Upstream & {

@@ -1,5 +1,4 @@
 import { readFile } from "node:fs/promises";
-import type { JSONObject } from "@ai-sdk/provider";
 import * as z from "zod";
 import { unlessAborted } from "../../../client/http.ts";
 import { traceHeaders } from "../../trace.ts";
@@ -8,6 +7,7 @@ import { judgeReply, type NoCredits, type Outcome, type SubmitOptions, submitOnc
 import { sizeOf, wholeSeconds } from "../videos/kinds.ts";
 import { type Answer, createCall, describeError } from "./call.ts";
 import type { Sdk, SdkModel } from "./package.ts";
+import type { JsonObject, VideoCall } from "./video-model.ts";
 
 /** What came of a start; a refusal that is not sent comes from the package itself. */
 type Started =
@@ -64,7 +64,7 @@ function judgeUnseen(error: unknown, name: string): Started {
 }
 
 /** What the start left open is left to the model, as is what only some models have. */
-async function toCallOptions({ request, images: [image] }: RenderTask, { provider }: SdkModel) {
+async function toCallOptions({ request, images: [image] }: RenderTask, { provider }: SdkModel): Promise<VideoCall> {
   const { prompt, unset = [], aspectRatio, extras } = request;
   const { seed, fps, ...others } = extras;
   const isOpen = (field: (typeof unset)[number]) => unset.includes(field);
@@ -77,7 +77,7 @@ async function toCallOptions({ request, images: [image] }: RenderTask, { provide
     fps: fps === undefined ? undefined : Number(fps),
     seed: seed === undefined ? undefined : Number(seed),
     image: image && {
-      type: "file" as const,
+      type: "file",
       mediaType: `image/${image.format}`,
       data: new Uint8Array(await readFile(image.path)),
     },
@@ -85,7 +85,7 @@ async function toCallOptions({ request, images: [image] }: RenderTask, { provide
     inputReferences: undefined,
     generateAudio: undefined,
     // "fal.video" is the provider "fal".
-    providerOptions: { [provider.split(".")[0] ?? provider]: others as JSONObject },
+    providerOptions: { [provider.split(".")[0] ?? provider]: others as JsonObject },
   };
 }
 

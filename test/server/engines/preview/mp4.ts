@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 export type Box = { type: string; content: Buffer };
 
 /** Reads the boxes that fill the bytes exactly; throws if the last one ends anywhere but at the end. */
-export function readBoxes(bytes: Buffer): Box[] {
+function readBoxes(bytes: Buffer): Box[] {
   const boxes: Box[] = [];
   let at = 0;
   while (at < bytes.length) {

@@ -7,9 +7,9 @@ import {
   experimental_getVideoStatus as getVideoStatus,
   experimental_startVideo as startVideo,
 } from "ai";
-import { VidgenError } from "vidgen";
-import { createVidgen, type VidgenModel, vidgen } from "vidgen/ai-sdk";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
+import { createVidgen, type VidgenModel, vidgen } from "../../dist/ai-sdk.js";
+import { VidgenError } from "../../dist/index.js";
 import { aPng } from "../server/jobs/pictures.ts";
 import { type Announced, createClient, type Serving, serve } from "../soak/serve.ts";
 

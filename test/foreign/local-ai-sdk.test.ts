@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { createFal, type ProviderOptions, video } from "../server/engines/ai-sdk/providers.ts";
 import { createWorld } from "../vidgen.ts";
@@ -9,7 +11,15 @@ import { createWorld } from "../vidgen.ts";
 const key = "fal-canary-0123456789";
 const engine = "kling-2.6=ai-sdk:@ai-sdk/fal#fal-ai/kling-video/v2.6/pro/text-to-video";
 
+/** The package is that of the current folder. */
+function enterForeign(): void {
+  const before = process.cwd();
+  process.chdir(fileURLToPath(new URL(".", import.meta.url)));
+  onTestFinished(() => process.chdir(before));
+}
+
 async function createScene(options: Partial<ProviderOptions> = {}) {
+  enterForeign();
   const world = await createWorld();
   // fal may put a video into its reply.
   const videoUrl = `data:video/mp4;base64,${Buffer.from(video).toString("base64")}`;
