@@ -66,7 +66,10 @@ function declare(program: CommandUnknownOpts) {
     .addOption(infoJsonOption())
     .option("--no-wait", "print the id and exit")
     .option("--again", "start a new generation instead of resuming an interrupted run")
-    .option("--reuse", "resume any generation of the same request (a finished one for 24 hours) instead of paying for another")
+    .option(
+      "--reuse",
+      "resume any generation of the same request (a finished one for 24 hours) instead of paying for another",
+    )
     .addOption(timeoutOption())
     .addOption(intervalOption())
     .addOption(openOption())
