@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { isForeignInstalled } from "./foreign/installed.ts";
+import { slowness } from "./slowness.ts";
 
 const quick = "test/**/*quick.test.ts";
 const foreign = "test/foreign/**";
@@ -8,7 +9,11 @@ const foreign = "test/foreign/**";
 export default defineConfig({
   root: fileURLToPath(new URL("..", import.meta.url)),
   test: {
-    testTimeout: 30_000,
+    globalSetup: "test/setup.ts",
+    testTimeout: 60_000 * slowness,
+    hookTimeout: 60_000 * slowness,
+    expect: { poll: { timeout: 10_000 * slowness } },
+    env: { TEST_SLOWNESS: String(slowness) },
     projects: [
       // One process for all: most of the time of a small file is the loading of what it tests.
       {
