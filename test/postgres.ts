@@ -1,12 +1,13 @@
 import { execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chownSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import process from "node:process";
 import pg from "pg";
+import { postgresPrograms } from "./needs.ts";
 
 /** A PostgreSQL server of its own, on 127.0.0.1. It ends with this process, however that ends. */
 export type PostgresServer = {
@@ -19,14 +20,6 @@ export type PostgresServer = {
   /** Ends the server, and removes all it has. */
   close(): Promise<void>;
 };
-
-/** The folder of PostgreSQL's programs; `undefined` where there is none. */
-export const postgresPrograms = findPrograms();
-
-if (postgresPrograms === undefined)
-  process.stderr.write(
-    "No PostgreSQL: the tests that need its server are skipped. Install it (Debian's package is called postgresql), or put its programs on the PATH.\n",
-  );
 
 const configuration = {
   listen_addresses: "127.0.0.1",
@@ -119,16 +112,6 @@ export async function query(url: string, sql: string): Promise<Record<string, un
   } finally {
     await client.end();
   }
-}
-
-function findPrograms(): string | undefined {
-  const debian = "/usr/lib/postgresql";
-  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
-  const places = [
-    ...(process.env.PATH ?? "").split(delimiter),
-    ...versions.map((version) => join(debian, version, "bin")),
-  ];
-  return places.find((place) => ["initdb", "postgres"].every((program) => existsSync(join(place, program))));
 }
 
 /** Somebody else when this is root, as whom PostgreSQL does not run. */

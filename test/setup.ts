@@ -4,18 +4,23 @@ import { dirname, join, relative, resolve } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { TestProject } from "vitest/node";
+import { missing } from "./needs.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /**
- * Runs once, before the tests: builds `dist/` when one of the chosen tests runs the built program and that is older than what it is made of. A test
- * must not pass on an old program.
+ * Runs once, before the tests: builds `dist/` when one of the chosen tests runs the built program and that is older than what it is made of, since
+ * a test must not pass on an old program. What it returns is called after the tests.
  */
-export default function setup({ vitest }: TestProject): void {
+export default function setup({ vitest, name }: TestProject): () => void {
   const newer = findNewerSource();
-  if (newer === undefined || !vitest.state.getPaths().some(isOfBuild)) return;
-  process.stderr.write(`dist/ is older than ${relative(root, newer)}: building it.\n`);
-  execSync("npm run --silent build", { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
+  if (newer !== undefined && vitest.state.getPaths().some(isOfBuild)) {
+    process.stderr.write(`dist/ is older than ${relative(root, newer)}: building it.\n`);
+    execSync("npm run --silent build", { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
+  }
+  return () => {
+    if (name === "slow") for (const line of missing) process.stderr.write(`${line}\n`);
+  };
 }
 
 /** A file or folder that has changed since the last build began; `undefined` when `dist/` is up to date. */

@@ -9,8 +9,6 @@ import { onTestFinished } from "vitest";
 
 const bin = fileURLToPath(new URL("../bin/vidgen.js", import.meta.url));
 
-export const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
-
 /** A terminal with a shell in it, and vidgen as it is built. */
 export type Desk = {
   folder: string;

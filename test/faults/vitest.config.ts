@@ -5,6 +5,7 @@ import { createReport } from "./report.ts";
 export default defineConfig({
   root: fileURLToPath(new URL(".", import.meta.url)),
   test: {
+    globalSetup: "../setup.ts",
     include: ["*.goal.ts"],
     pool: "forks",
     maxWorkers: 2,

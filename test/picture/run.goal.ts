@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { hasTmux, openDesk } from "../tmux.ts";
+import { hasTmux } from "../needs.ts";
+import { openDesk } from "../tmux.ts";
 import { svgOf } from "./svg.ts";
 
 const place = new URL("../../.github/run.svg", import.meta.url);

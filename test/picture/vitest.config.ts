@@ -3,5 +3,5 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   root: fileURLToPath(new URL("../..", import.meta.url)),
-  test: { include: ["test/picture/*.goal.ts"], testTimeout: 300_000 },
+  test: { globalSetup: "test/setup.ts", include: ["test/picture/*.goal.ts"], testTimeout: 300_000 },
 });

@@ -1,7 +1,7 @@
 import { type Goal, portion } from "../faults/goal.ts";
 import { pause } from "../faults/wire.ts";
 import { inFolder } from "../faults/work.ts";
-import { postgresPrograms } from "../postgres.ts";
+import { postgresPrograms } from "../needs.ts";
 import { percentile } from "./busy.ts";
 import { model } from "./engines-network.ts";
 import { listenAsEngine } from "./engines-server.ts";

@@ -1,20 +1,14 @@
-import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { fileURLToPath } from "node:url";
 import type { Goal } from "../faults/goal.ts";
 import { spawnProcess } from "../faults/spawned.ts";
 import { inFolder } from "../faults/work.ts";
+import { hasCurl } from "../needs.ts";
 import { receive } from "./receiver.ts";
 import { whileServing } from "./serve.ts";
 
 const script = fileURLToPath(new URL("interface.sh", import.meta.url));
-
-/** Whether this machine has what the script is written for. */
-export function hasCurl(): boolean {
-  return spawnSync("curl", ["--version"], { env: { PATH: process.env.PATH ?? "" } }).status === 0;
-}
 
 /** An independent client: curl alone runs the whole interface against `serve`, row by row. */
 export const interfaceRows: Goal = {
@@ -23,7 +17,7 @@ export const interfaceRows: Goal = {
   run: ({ random }) =>
     inFolder((folder) =>
       whileServing(join(folder, "home"), [], async ({ base_url, api_key }) => {
-        if (!hasCurl()) return { figures: "no curl on this machine", target: "every row", faults: ["curl is missing"] };
+        if (!hasCurl) return { figures: "no curl on this machine", target: "every row", faults: ["curl is missing"] };
         const receiver = await receive(random, Number.POSITIVE_INFINITY);
         const file = join(folder, "callbacks");
         const writing = setInterval(() => {

@@ -1,6 +1,6 @@
 import { test } from "vitest";
 import { prove } from "../faults/goal.ts";
-import { postgresPrograms } from "../postgres.ts";
+import { postgresPrograms } from "../needs.ts";
 import { sharedSpeed } from "./shared-speed.ts";
 import { sharedTakeover } from "./shared-takeover.ts";
 

@@ -1,6 +1,6 @@
 import { test } from "vitest";
 import { prove } from "../faults/goal.ts";
-import { postgresPrograms } from "../postgres.ts";
+import { postgresPrograms } from "../needs.ts";
 import { sharedAway } from "./shared-away.ts";
 import { sharedKeys } from "./shared-keys.ts";
 import { sharedEngine, sharedKilled } from "./shared-killed.ts";

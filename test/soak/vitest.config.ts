@@ -7,6 +7,7 @@ const run = { pool: "forks" as const, execArgv: ["--no-warnings"] };
 export default defineConfig({
   root: fileURLToPath(new URL(".", import.meta.url)),
   test: {
+    globalSetup: "../setup.ts",
     reporters: [createReport()],
     projects: [
       {

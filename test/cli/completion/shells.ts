@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -63,10 +63,6 @@ function journal(): string {
     ...start("4", "second-one", "a hare"),
   ];
   return `${lines.map((line) => JSON.stringify(line)).join("\n")}\n{"kind":"acc`;
-}
-
-export function isMissing(program: string): boolean {
-  return spawnSync(program, ["--version"]).error !== undefined;
 }
 
 /** A shell at a terminal of its own, by script(1). */

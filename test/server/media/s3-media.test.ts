@@ -1,56 +1,14 @@
-import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
-import { type IncomingMessage, type RequestListener, request } from "node:http";
-import { join } from "node:path";
+import type { RequestListener } from "node:http";
 import { buffer } from "node:stream/consumers";
-import { expect, onTestFinished, test } from "vitest";
-import { systemIo } from "../../../src/cli/system.ts";
-import { listen } from "../../../src/server/api/listen.ts";
-import { createMedia } from "../../../src/server/media/media.ts";
-import { openMedia } from "../../../src/server/media/open.ts";
-import type { Media, StoredGeneration } from "../../../src/server/store/store.ts";
+import { expect, test } from "vitest";
 import { makeFolder } from "../service.ts";
-import { openFakeS3, refuse, sha256 } from "./fake-s3.ts";
-import { hasSwift, openSwift } from "./swift.ts";
-
-const content = "0123456789";
-const id = "7d560000-0000-4000-8000-000000000000";
-const { signal } = new AbortController();
-const io = systemIo();
-
-/** The media address of a service that keeps its videos at a place, with one video. */
-async function openAddress(place: string, env: Record<string, string> = {}, hasRedirects = false) {
-  const videos = await openMedia(place, "aa", { ...io, env });
-  onTestFinished(videos.close);
-  const [file, thumbnail] = [join(videos.scratch, `${id}.mp4`), join(videos.scratch, `${id}.png`)];
-  await Promise.all([writeFile(file, content), writeFile(thumbnail, "a picture")]);
-  const etag = `"${sha256(content)}"`;
-  const media: Media = await videos.keep({ file, thumbnail, size: content.length, etag }, signal);
-  const generation = { id, media, request: { prompt: "a fox", hasDirectives: false } } as StoredGeneration;
-  const troubles: string[] = [];
-  const handler = createMedia({
-    store: { generation: async (asked) => (asked === id ? generation : undefined) },
-    videos,
-    hasRedirects,
-    onTrouble: (what, error) => void troubles.push(`${what}: ${error}`),
-  });
-  const listening = await listen(handler, { host: "127.0.0.1", port: 0 }, { now: () => 0, sleep: async () => {} });
-  onTestFinished(() => listening.close(0));
-  const ask = async (path: string, options: { method?: string; headers?: Record<string, string> } = {}) => {
-    const outgoing = request(`${listening.url}${path}`, options).end();
-    const [incoming]: IncomingMessage[] = await once(outgoing, "response");
-    if (!incoming) throw new Error("no response");
-    return { outgoing, incoming };
-  };
-  return { ask, troubles, etag };
-}
+import { openFakeS3, refuse } from "./fake-s3.ts";
+import { content, mp4, openAddress, png } from "./videos.ts";
 
 async function openS3Address() {
   const s3 = await openFakeS3();
   return { s3, ...(await openAddress("s3://videos/team", s3.env)) };
 }
-
-const [mp4, png] = [`/${id}.mp4`, `/${id}.png`];
 
 test("answers over S3 as over a folder", async () => {
   const [{ s3, ...over }, folder] = [await openS3Address(), await openAddress(await makeFolder())];
@@ -65,7 +23,7 @@ test("answers over S3 as over a folder", async () => {
     { path: mp4, headers: { "If-None-Match": etag } },
     { path: mp4, headers: { Range: "bytes=4-", "If-Range": etag } },
     { path: mp4, headers: { Range: "bytes=4-", "If-Range": '"another"' } },
-    ...[{ path: `/${id.replace("7", "8")}.mp4` }, { path: mp4, method: "POST" }],
+    ...[{ path: mp4.replace("7", "8") }, { path: mp4, method: "POST" }],
   ];
   const reply = async ({ ask }: Pick<typeof over, "ask">, { path, ...options }: (typeof asked)[number]) => {
     const { incoming } = await ask(path, options);
@@ -127,29 +85,6 @@ test("what S3 refuses is an error of the service, whose owner reads why", async 
     expect.stringMatching(/s3:\/\/videos\/team answered a GET with HTTP 403 \(InvalidAccessKeyId\)$/),
   ]);
 });
-
-const withSwift = { skip: !hasSwift };
-
-test(
-  "with redirects, the store gives the video itself, whole or a part, to whoever has the address",
-  withSwift,
-  async () => {
-    const env = await openSwift();
-    const { ask, troubles } = await openAddress("s3://videos/redirected", env, true);
-    const { incoming } = await ask(mp4);
-    expect(incoming.statusCode).toBe(302);
-    expect(incoming.headers["cache-control"]).toBe("no-store");
-    const location = incoming.headers.location ?? "";
-    expect(location.startsWith(`${env.AWS_ENDPOINT_URL}/videos/redirected/`)).toBe(true);
-    expect(location).not.toContain(env.AWS_SECRET_ACCESS_KEY);
-    const whole = await fetch(location);
-    expect([whole.status, whole.headers.get("Content-Type"), await whole.text()]).toEqual([200, "video/mp4", content]);
-    const part = await fetch(location, { headers: { Range: "bytes=4-" } });
-    expect([part.status, await part.text()]).toEqual([206, content.slice(4)]);
-    expect((await fetch(location.replace("X-Amz-Expires=900", "X-Amz-Expires=90000"))).status).toBe(403);
-    expect(troubles).toEqual([]);
-  },
-);
 
 test("with redirects, HEAD and the picture are still answered here, and so is a video in a folder", async () => {
   const s3 = await openFakeS3();

@@ -1,39 +1,12 @@
-import { writeFile } from "node:fs/promises";
 import type { RequestListener } from "node:http";
-import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { inspect } from "node:util";
 import { describe, expect, test, vi } from "vitest";
-import { systemClock } from "../../../src/io.ts";
-import { openS3 } from "../../../src/server/media/s3.ts";
 import type { S3Options } from "../../../src/server/media/s3-request.ts";
-import { readBucket } from "../../../src/server/media/s3-settings.ts";
-import { makeFolder } from "../service.ts";
 import { accessKeyId, type FakeS3, openFakeS3, refuse, secretAccessKey, sha256 } from "./fake-s3.ts";
-import { hasSwift, openSwift } from "./swift.ts";
+import { content, errorOf, openVideos } from "./videos.ts";
 
-const content = "0123456789";
 const { signal } = new AbortController();
-
-async function openVideos(env: Record<string, string>, options: Partial<S3Options> = {}) {
-  const folder = await makeFolder();
-  const scratch = { folder, close: async () => {} };
-  const videos = openS3({
-    ...readBucket("s3://videos/team", env),
-    scratch,
-    mark: "aa",
-    clock: systemClock,
-    ...options,
-  });
-  const file = join(folder, "fox.mp4");
-  await writeFile(file, content);
-  const made = { file, thumbnail: null, size: content.length, etag: `"${sha256(content)}"` };
-  const readText = async (name: string) => {
-    const body = await videos.read(name);
-    return body && text(body);
-  };
-  return { videos, made, keep: () => videos.keep(made, signal), readText };
-}
 
 async function openBroken(options: Partial<S3Options> = {}) {
   const s3 = await openFakeS3();
@@ -41,13 +14,6 @@ async function openBroken(options: Partial<S3Options> = {}) {
 }
 
 const key = "videos/team/fox.aa.mp4";
-
-/** What a rejected promise was rejected with. */
-const errorOf = (work: Promise<unknown>) =>
-  work.then(
-    () => expect.fail("it did not reject"),
-    (error: Error) => error,
-  );
 
 test("sends one PUT with the length, the type and the digest of the content", async () => {
   const { s3, keep } = await openBroken();
@@ -301,29 +267,5 @@ describe("check", () => {
     const stop = new AbortController();
     s3.failNext(() => stop.abort(new Error("stop")));
     expect((await errorOf(videos.check(stop.signal))).message).toBe("stop");
-  });
-});
-
-describe("OpenStack Swift", { skip: !hasSwift }, () => {
-  test("keeps nothing whose digest is another one", async () => {
-    const { videos, made, keep } = await openVideos(await openSwift());
-    const error = await errorOf(videos.keep({ ...made, etag: `"${sha256("another")}"` }, signal));
-    expect(error.message).toMatch(/^s3:\/\/videos\/team answered a PUT with HTTP 400 \(\w+\)$/);
-    expect(await videos.read("fox.aa.mp4")).toBeUndefined();
-    expect((await keep()).file).toBe("fox.aa.mp4");
-  });
-
-  test.each([
-    ["another key", { AWS_SECRET_ACCESS_KEY: "another" }, "HTTP 403 (SignatureDoesNotMatch)"],
-    ["another region", { AWS_REGION: "eu-west-1" }, "HTTP 400 (AuthorizationHeaderMalformed)"],
-  ])("%s: neither checked nor kept", async (_, env, reason) => {
-    const { videos, keep } = await openVideos({ ...(await openSwift()), ...env });
-    expect((await errorOf(videos.check(signal))).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
-    expect((await errorOf(keep())).message).toBe(`s3://videos/team answered a PUT with ${reason}`);
-  });
-
-  test("one who may not write: not kept", async () => {
-    const { keep } = await openVideos({ ...(await openSwift()), AWS_ACCESS_KEY_ID: "test:stranger" });
-    expect((await errorOf(keep())).message).toBe("s3://videos/team answered a PUT with HTTP 403 (AccessDenied)");
   });
 });

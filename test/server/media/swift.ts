@@ -1,22 +1,14 @@
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import process from "node:process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { AwsClient } from "aws4fetch";
 
 /** Debian's packages are for Debian's own Python. */
 const python = "/usr/bin/python3";
-
-export const hasSwift = spawnSync(python, ["-c", "import swift.common.middleware.s3api"]).status === 0;
-
-if (!hasSwift)
-  process.stderr.write(
-    "No OpenStack Swift: the tests with a real S3 server are skipped. Install it with `apt-get install python3-swift`.\n",
-  );
 
 let opening: Promise<Record<string, string>> | undefined;
 

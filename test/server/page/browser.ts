@@ -1,18 +1,8 @@
-import { existsSync } from "node:fs";
 import process from "node:process";
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
+import { browserPath } from "../../needs.ts";
 import { axePath } from "./harness.ts";
-
-const places = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
-
-/** The system's browser; `undefined` where there is none. */
-export const browserPath = [process.env.CHROMIUM ?? "", ...places].find((path) => existsSync(path));
-
-if (browserPath === undefined)
-  process.stderr.write(
-    "No Chromium: the page's tests in a browser are skipped. Install it, or set CHROMIUM to its path.\n",
-  );
 
 export async function launch(): Promise<Browser> {
   // As root, as in a container, Chromium has no sandbox.

@@ -196,3 +196,13 @@ export async function receive(...replies: { status: number; text: string }[]) {
 }
 
 export const axePath = fileURLToPath(new URL("../../../node_modules/axe-core/axe.min.js", import.meta.url));
+
+/** What was paid, one entry for each start. */
+export const paid = async (store: Store) =>
+  (await store.ledger({ limit: 99 })).filter(({ reason }) => reason === "start").map(({ amount }) => amount);
+
+/** The headers by which `vidgen batch` labels what it starts. */
+export const labelled = (name: string, size: number) => ({
+  "Vidgen-Label": encodeURIComponent(name),
+  "Vidgen-Label-Size": String(size),
+});

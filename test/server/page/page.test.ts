@@ -1,8 +1,10 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { createDistant } from "../service.ts";
-import { apiKey, openTestPage, receive, type TestPage } from "./harness.ts";
+import { apiKey, labelled, openTestPage, paid, receive, type TestPage } from "./harness.ts";
 
 /** Opens the link and returns the cookie that a browser would keep. */
 async function signIn({ link }: Pick<TestPage, "link">): Promise<string> {
@@ -349,4 +351,116 @@ test("the filter is by state, model and text, and newest first", async () => {
   expect(await list("model=veo-3.1&state=completed")).toEqual([0]);
   expect(await list(`from=${ids[1]}`)).toEqual([1, 0]);
   expect(await list(`before=${ids[2]}`)).toEqual([1, 0]);
+});
+
+test("an account's key gets no video, no star and no .zip of another account", async () => {
+  const store = await openStore(":memory:");
+  const page = await openTestPage({ store });
+  const id = await page.make();
+  await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 100 });
+  const own = await page.make({ prompt: "own" }, "a-key-of-ci");
+  const form = new URLSearchParams({ key: "a-key-of-ci" });
+  const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
+  const headers = { Cookie: entered.headers.getSetCookie()[0]?.split(";")[0] ?? "", Origin: page.url };
+  const status = async (path: string, method = "GET") => (await fetch(page.url + path, { method, headers })).status;
+  expect(await status(`/zip?id=${id}`)).toBe(404);
+  expect(await status(`/generations/${id}/star`, "PUT")).toBe(404);
+  expect(await status(`/generations/${own}/star`, "PUT")).toBe(204);
+  expect(await status(`/compare?id=${id}&id=${own}`)).toBe(400);
+  const zip = await (await fetch(`${page.url}/zip?id=${id}&id=${own}`, { headers })).text();
+  expect([zip.includes(own.slice(0, 8)), zip.includes(id.slice(0, 8))]).toEqual([true, false]);
+  const away = { ...headers, Origin: "https://evil.example" };
+  const forged = await fetch(`${page.url}/generations/${own}/star`, { method: "DELETE", headers: away });
+  expect([forged.status, (await store.generation(own))?.isStarred]).toEqual([403, true]);
+  expect((await store.generation(id))?.isStarred).toBeUndefined();
+});
+
+test("a .zip has its size from the beginning, and breaks off where a video has been removed meanwhile", async () => {
+  const store = await openStore(":memory:");
+  const page = await openTestPage({ store });
+  const ids = [await page.make(), await page.make()];
+  const signedIn = await fetch(page.link, { redirect: "manual" });
+  const headers = { Cookie: signedIn.headers.getSetCookie()[0]?.split(";")[0] ?? "" };
+  const address = `${page.url}/zip?id=${ids[0]}&id=${ids[1]}`;
+  const reply = await fetch(address, { headers });
+  expect((await reply.arrayBuffer()).byteLength).toBe(Number(reply.headers.get("Content-Length")));
+  const media = (await store.generation(ids[1] ?? ""))?.media;
+  await rm(join(page.folder, media?.file ?? ""));
+  await expect(fetch(address, { headers }).then((each) => each.arrayBuffer())).rejects.toThrow();
+});
+
+test("an account sees its own batches alone", async () => {
+  const store = await openStore(":memory:");
+  const page = await openTestPage({ store });
+  await page.make({}, undefined, labelled("of the owner", 1));
+  await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 100 });
+  await page.make({}, "a-key-of-ci", labelled("of ci", 1));
+  const form = new URLSearchParams({ key: "a-key-of-ci" });
+  const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
+  const headers = { Cookie: entered.headers.getSetCookie()[0]?.split(";")[0] ?? "" };
+  const list = await (await fetch(`${page.url}/batches`, { headers })).text();
+  expect([list.includes("of ci"), list.includes("of the owner")]).toEqual([true, false]);
+  const statusOf = async (label: string) => (await fetch(`${page.url}/batches/${label}`, { headers })).status;
+  expect([await statusOf("of%20ci"), await statusOf("of%20the%20owner")]).toEqual([200, 404]);
+});
+
+describe("POST /generations", () => {
+  const open = async () => {
+    const store = await openStore(":memory:");
+    const page = await openTestPage({ store });
+    const own = { Cookie: await signIn(page), Origin: page.url, "Content-Type": "application/json" };
+    const post = (body: object, headers: Record<string, string> = {}) =>
+      fetch(`${page.url}/generations`, { method: "POST", headers: { ...own, ...headers }, body: JSON.stringify(body) });
+    return { store, page, post };
+  };
+  const fox = { prompt: "a fox", model: "wan-2.5" };
+
+  test("needs an Idempotency-Key, by which it is paid once, and a session, and comes from the page itself", async () => {
+    const { store, post } = await open();
+    expect([(await post(fox)).status, await paid(store)]).toEqual([400, []]);
+    const key = { "Idempotency-Key": "page-1" };
+    expect((await post(fox, { ...key, Origin: "https://evil.example" })).status).toBe(403);
+    expect((await post(fox, { ...key, Origin: "null" })).status).toBe(403);
+    expect((await post(fox, { ...key, Cookie: "" })).status).toBe(401);
+    expect(await paid(store)).toEqual([]);
+    const replies = await Promise.all([post(fox, key), post(fox, key)]);
+    const ids = await Promise.all(replies.map((reply) => reply.json()));
+    expect(ids[0]).toEqual({ id: expect.any(String) });
+    expect([ids[1], await paid(store)]).toEqual([ids[0], [-10]]);
+    expect((await post({ ...fox, prompt: "a bear" }, key)).status).toBe(409);
+  });
+
+  test("sends nothing that the command line would not send", async () => {
+    const { store, post } = await open();
+    const refusal = async (fields: object, key: string) => {
+      const reply = await post({ ...fox, ...fields }, { "Idempotency-Key": key });
+      return [reply.status, ((await reply.json()) as { error: { message: string } }).error.message];
+    };
+    expect(await refusal({ aspectRatio: "wide" }, "1")).toEqual([
+      400,
+      'aspectRatio must be width:height, such as 16:9, not "wide"',
+    ]);
+    expect((await refusal({ callback_url: "ftp://x.example" }, "2"))[1]).toMatch(/^callback_url must be an http/);
+    expect((await refusal({ prompt: " " }, "3"))[0]).toBe(400);
+    expect(await paid(store)).toEqual([]);
+  });
+
+  test("charges the account whose key has signed in, which sees no other one's request", async () => {
+    const { store, page } = await open();
+    const id = await page.make();
+    await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 15 });
+    const form = new URLSearchParams({ key: "a-key-of-ci" });
+    const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
+    const Cookie = entered.headers.getSetCookie()[0]?.split(";")[0] ?? "";
+    const headers = { Cookie, Origin: page.url, "Content-Type": "application/json" };
+    const start = (key: string) =>
+      fetch(`${page.url}/generations`, {
+        method: "POST",
+        headers: { ...headers, "Idempotency-Key": key },
+        body: JSON.stringify(fox),
+      });
+    expect([(await start("1")).status, await store.balance("ci"), (await start("2")).status]).toEqual([200, 5, 402]);
+    const looks = [`/generations/${id}/request`, `/new?from=${id}`].map((path) => fetch(page.url + path, { headers }));
+    expect((await Promise.all(looks)).map(({ status }) => status)).toEqual([404, 404]);
+  });
 });

@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, onTestFinished } from "vitest";
 import { systemClock } from "../../../../src/io.ts";
 import { openPostgres, type Postgres, type PostgresOptions } from "../../../../src/server/store/postgres/postgres.ts";
-import { type PostgresServer, postgresPrograms, startPostgres } from "../../../postgres.ts";
+import { postgresPrograms } from "../../../needs.ts";
+import { type PostgresServer, startPostgres } from "../../../postgres.ts";
 
 /** Starts a server for the tests of a file, where there is PostgreSQL. */
 export function useServer(): () => PostgresServer {

@@ -1,15 +1,11 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, existsSync, writeFileSync } from "node:fs";
+import { chownSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
+import { pgBouncer } from "../../../needs.ts";
 import { freePort, ownUser } from "../../../postgres.ts";
 import { makeFolder } from "../../service.ts";
-
-/** Where Debian's package has it. */
-const program = "/usr/sbin/pgbouncer";
-
-export const hasPgBouncer = existsSync(program);
 
 /** Runs PgBouncer in front of a database until the test ends, with its own settings but for the mode. Resolves with the database's address behind it. */
 export async function openPgBouncer(url: string, poolMode: "session" | "transaction"): Promise<string> {
@@ -26,7 +22,7 @@ auth_type = trust\nauth_file = ${users}\nunix_socket_dir =\npool_mode = ${poolMo
   );
   const user = ownUser();
   if (user) for (const path of [folder, settings, users]) chownSync(path, user.uid, user.gid);
-  const child = spawn(program, [settings], { cwd: folder, ...user, stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(pgBouncer ?? "", [settings], { cwd: folder, ...user, stdio: ["ignore", "ignore", "pipe"] });
   const ended = once(child, "close");
   onTestFinished(async () => {
     child.kill("SIGKILL");

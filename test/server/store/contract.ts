@@ -1,13 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import type { Change } from "../../../src/server/store/change.ts";
-import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Place, Store, StoredGeneration } from "../../../src/server/store/store.ts";
-import { postgresPrograms } from "../../postgres.ts";
-import { makeFolder } from "../service.ts";
-import { open as openPostgres, useServer } from "./postgres/open.ts";
 import {
   attempt,
   completed,
@@ -20,27 +15,8 @@ import {
   setCredits,
 } from "./records.ts";
 
-const server = useServer();
-
-/** Each makes an empty database, and returns what opens it. */
-const databases = {
-  async SQLite() {
-    const file = join(await makeFolder(), "service.db");
-    return async () => {
-      const store = await openStore(file);
-      onTestFinished(() => store.close().catch(() => {}));
-      return store;
-    };
-  },
-  async PostgreSQL() {
-    const url = await server().createDatabase();
-    return async () => (await openPostgres(url)).store;
-  },
-};
-
-describe.each(Object.entries(databases))("the contract of a store: %s", (name, create) => {
-  const it = test.skipIf(name === "PostgreSQL" && postgresPrograms === undefined);
-
+/** What every store keeps to. `create` makes an empty database, and returns what opens it. */
+export function testStore(name: "SQLite" | "PostgreSQL", create: () => Promise<() => Promise<Store>>): void {
   /** What opens a database that has the account "local" with these credits. */
   async function createWith(credits: number): Promise<() => Promise<Store>> {
     const open = await create();
@@ -1113,4 +1089,4 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     await expect(Promise.all(starts)).resolves.toHaveLength(5);
     expect(await (await open()).balance("local")).toBe(50);
   });
-});
+}

@@ -3,7 +3,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
 import type { Claim, Delivery, Store, StoredGeneration } from "../../../../src/server/store/store.ts";
-import { postgresPrograms, query } from "../../../postgres.ts";
+import { postgresPrograms } from "../../../needs.ts";
+import { query } from "../../../postgres.ts";
 import { attempt, completed, cost, newDelivery, newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 

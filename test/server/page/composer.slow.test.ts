@@ -2,85 +2,14 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import type { Store } from "../../../src/server/store/store.ts";
+import { browserPath } from "../../needs.ts";
 import { aPng } from "../jobs/pictures.ts";
 import { makeFolder } from "../service.ts";
-import { browserPath, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
-import { openTestPage, type TestPage, type TestPageOptions } from "./harness.ts";
+import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { openTestPage, paid, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // The form that starts a generation: what is sent from it twice is paid once.
-
-/** What was paid, one entry for each start. */
-const paid = async (store: Store) =>
-  (await store.ledger({ limit: 99 })).filter(({ reason }) => reason === "start").map(({ amount }) => amount);
-
-async function signIn(page: TestPage): Promise<string> {
-  const reply = await fetch(page.link, { redirect: "manual" });
-  return reply.headers.getSetCookie()[0]?.split(";")[0] ?? "";
-}
-
-describe("POST /generations", () => {
-  const open = async () => {
-    const store = await openStore(":memory:");
-    const page = await openTestPage({ store });
-    const own = { Cookie: await signIn(page), Origin: page.url, "Content-Type": "application/json" };
-    const post = (body: object, headers: Record<string, string> = {}) =>
-      fetch(`${page.url}/generations`, { method: "POST", headers: { ...own, ...headers }, body: JSON.stringify(body) });
-    return { store, page, post };
-  };
-  const fox = { prompt: "a fox", model: "wan-2.5" };
-
-  test("needs an Idempotency-Key, by which it is paid once, and a session, and comes from the page itself", async () => {
-    const { store, post } = await open();
-    expect([(await post(fox)).status, await paid(store)]).toEqual([400, []]);
-    const key = { "Idempotency-Key": "page-1" };
-    expect((await post(fox, { ...key, Origin: "https://evil.example" })).status).toBe(403);
-    expect((await post(fox, { ...key, Origin: "null" })).status).toBe(403);
-    expect((await post(fox, { ...key, Cookie: "" })).status).toBe(401);
-    expect(await paid(store)).toEqual([]);
-    const replies = await Promise.all([post(fox, key), post(fox, key)]);
-    const ids = await Promise.all(replies.map((reply) => reply.json()));
-    expect(ids[0]).toEqual({ id: expect.any(String) });
-    expect([ids[1], await paid(store)]).toEqual([ids[0], [-10]]);
-    expect((await post({ ...fox, prompt: "a bear" }, key)).status).toBe(409);
-  });
-
-  test("sends nothing that the command line would not send", async () => {
-    const { store, post } = await open();
-    const refusal = async (fields: object, key: string) => {
-      const reply = await post({ ...fox, ...fields }, { "Idempotency-Key": key });
-      return [reply.status, ((await reply.json()) as { error: { message: string } }).error.message];
-    };
-    expect(await refusal({ aspectRatio: "wide" }, "1")).toEqual([
-      400,
-      'aspectRatio must be width:height, such as 16:9, not "wide"',
-    ]);
-    expect((await refusal({ callback_url: "ftp://x.example" }, "2"))[1]).toMatch(/^callback_url must be an http/);
-    expect((await refusal({ prompt: " " }, "3"))[0]).toBe(400);
-    expect(await paid(store)).toEqual([]);
-  });
-
-  test("charges the account whose key has signed in, which sees no other one's request", async () => {
-    const { store, page } = await open();
-    const id = await page.make();
-    await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 15 });
-    const form = new URLSearchParams({ key: "a-key-of-ci" });
-    const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
-    const Cookie = entered.headers.getSetCookie()[0]?.split(";")[0] ?? "";
-    const headers = { Cookie, Origin: page.url, "Content-Type": "application/json" };
-    const start = (key: string) =>
-      fetch(`${page.url}/generations`, {
-        method: "POST",
-        headers: { ...headers, "Idempotency-Key": key },
-        body: JSON.stringify(fox),
-      });
-    expect([(await start("1")).status, await store.balance("ci"), (await start("2")).status]).toEqual([200, 5, 402]);
-    const looks = [`/generations/${id}/request`, `/new?from=${id}`].map((path) => fetch(page.url + path, { headers }));
-    expect((await Promise.all(looks)).map(({ status }) => status)).toEqual([404, 404]);
-  });
-});
 
 let browser: Browser;
 

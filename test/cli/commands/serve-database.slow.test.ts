@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
-import { type PostgresServer, postgresPrograms, startPostgres } from "../../postgres.ts";
+import { postgresPrograms } from "../../needs.ts";
+import { type PostgresServer, startPostgres } from "../../postgres.ts";
 import { createVllmOmni } from "../../server/engines/videos/fakes/vllm-omni.ts";
 import { createWorld } from "../../vidgen.ts";
 

@@ -1,33 +1,21 @@
-import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { mkdir, rm, stat, writeFile } from "node:fs/promises";
+import { rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { systemIo } from "../../../src/cli/system.ts";
-import { openFolder } from "../../../src/server/media/folder.ts";
 import type { MediaStore } from "../../../src/server/media/media-store.ts";
 import { openMedia } from "../../../src/server/media/open.ts";
-import { makeFolder } from "../service.ts";
-import { openFakeS3, sha256 } from "./fake-s3.ts";
-import { hasSwift, openSwift } from "./swift.ts";
+import { sha256 } from "./fake-s3.ts";
 
 const content = "0123456789";
 const { signal } = new AbortController();
 const io = systemIo();
 
 /** What is shared by the processes: a place, and the environment that it needs. */
-type Shared = { place: string; env: Record<string, string> };
+export type Shared = { place: string; env: Record<string, string> };
 
-const places = {
-  "a folder": async (): Promise<Shared> => ({ place: join(await makeFolder(), "shared", "videos"), env: {} }),
-  "an S3 store": async (): Promise<Shared> => ({ place: "s3://videos/a/team", env: (await openFakeS3()).env }),
-  "OpenStack Swift": async (): Promise<Shared> => ({ place: `s3://videos/a/${randomUUID()}`, env: await openSwift() }),
-};
-
-const openPlace = (place: string) => openProcess({ place, env: {} });
-
-async function openProcess({ place, env }: Shared, mark = "aaaaaaaa"): Promise<MediaStore> {
+export async function openProcess({ place, env }: Shared, mark = "aaaaaaaa"): Promise<MediaStore> {
   const videos = await openMedia(place, mark, { ...io, env });
   onTestFinished(videos.close);
   return videos;
@@ -45,10 +33,9 @@ async function textOf(videos: MediaStore, name: string | null, ...range: Paramet
   return body && text(body);
 }
 
-describe.each(Object.entries(places))("%s", (name, share) => {
-  const when = { skip: name === "OpenStack Swift" && !hasSwift };
-
-  test("keeps a video and its thumbnail, which every process reads, whole and in part", when, async () => {
+/** What every store of videos keeps to. `share` makes an empty place. */
+export function testMediaStore(share: () => Promise<Shared>): void {
+  test("keeps a video and its thumbnail, which every process reads, whole and in part", async () => {
     const shared = await share();
     const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];
     const made = await makeVideo(one);
@@ -65,7 +52,7 @@ describe.each(Object.entries(places))("%s", (name, share) => {
     expect(existsSync(made.file) || existsSync(made.thumbnail)).toBe(false);
   });
 
-  test("removes a file for every process, and again, and no other one", when, async () => {
+  test("removes a file for every process, and again, and no other one", async () => {
     const shared = await share();
     const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];
     const [fox, owl] = [
@@ -79,7 +66,7 @@ describe.each(Object.entries(places))("%s", (name, share) => {
     }
   });
 
-  test("two processes that make the same video keep two files", when, async () => {
+  test("two processes that make the same video keep two files", async () => {
     const shared = await share();
     const [one, two] = [await openProcess(shared), await openProcess(shared, "bbbbbbbb")];
     const other = { video: "9876543210", picture: "another one" };
@@ -93,14 +80,14 @@ describe.each(Object.entries(places))("%s", (name, share) => {
     ]);
   });
 
-  test("keeps one of no bytes, and one without a thumbnail", when, async () => {
+  test("keeps one of no bytes, and one without a thumbnail", async () => {
     const videos = await openProcess(await share());
     const kept = await videos.keep({ ...(await makeVideo(videos, { video: "" })), thumbnail: null }, signal);
     expect(kept.thumbnail).toBeNull();
     expect(await textOf(videos, kept.file)).toBe("");
   });
 
-  test.each(["mp4", "png"])("fails while the .%s is missing, and keeps both afterwards", when, async (kind) => {
+  test.each(["mp4", "png"])("fails while the .%s is missing, and keeps both afterwards", async (kind) => {
     const videos = await openProcess(await share());
     const made = await makeVideo(videos);
     await rm(join(videos.scratch, `fox.${kind}`));
@@ -111,7 +98,7 @@ describe.each(Object.entries(places))("%s", (name, share) => {
     expect([await textOf(videos, kept.file), await textOf(videos, kept.thumbnail)]).toEqual([content, "a picture"]);
   });
 
-  test("can be checked, and takes its folder for unfinished files away when it closes", when, async () => {
+  test("can be checked, and takes its folder for unfinished files away when it closes", async () => {
     const videos = await openProcess(await share());
     await videos.check(signal);
     await makeVideo(videos);
@@ -119,22 +106,4 @@ describe.each(Object.entries(places))("%s", (name, share) => {
     await videos.close();
     expect(existsSync(videos.scratch)).toBe(false);
   });
-});
-
-test.each([
-  ["a shared folder", async () => ({ place: (await places["a folder"]()).place, open: openPlace })],
-  [
-    "a folder of one process",
-    async () => ({ place: await makeFolder(), open: (folder: string) => openFolder({ folder }) }),
-  ],
-])("%s that is no longer mounted is away: its videos have not been removed", async (_, choose) => {
-  const { place, open } = await choose();
-  const videos = await open(place);
-  expect(await videos.read("fox.mp4")).toBeUndefined();
-  await rm(place, { recursive: true });
-  for (const remount of [() => {}, () => mkdir(place)]) {
-    await remount();
-    await expect(videos.check(signal)).rejects.toThrow("ENOENT");
-    await expect(videos.read("fox.mp4")).rejects.toMatchObject({ isUnavailable: true, message: `${place} is away` });
-  }
-});
+}

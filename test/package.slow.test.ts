@@ -15,7 +15,7 @@ import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { foreignPackages, isForeignInstalled } from "./foreign/installed.ts";
+import { foreignPackages, isForeignInstalled } from "./needs.ts";
 import { whileServing } from "./soak/serve.ts";
 
 // The package as npm packs it, installed in an empty folder. npm asks the registry for a dependency only when its cache has none.
@@ -23,9 +23,6 @@ import { whileServing } from "./soak/serve.ts";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const quickly = ["--prefer-offline", "--no-audit", "--no-fund"];
 let folder: string;
-
-if (!isForeignInstalled)
-  process.stderr.write("The tests with foreign clients are left out. To run them: npm ci --prefix test/foreign\n");
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "vidgen-package-"));

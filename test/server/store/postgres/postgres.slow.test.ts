@@ -5,7 +5,8 @@ import { systemClock } from "../../../../src/io.ts";
 import type { Query, Row } from "../../../../src/server/store/postgres/database.ts";
 import { createLedger } from "../../../../src/server/store/postgres/ledger.ts";
 import { openPostgres } from "../../../../src/server/store/postgres/postgres.ts";
-import { postgresPrograms, query } from "../../../postgres.ts";
+import { postgresPrograms } from "../../../needs.ts";
+import { query } from "../../../postgres.ts";
 import { completed, cost, newDelivery, newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 

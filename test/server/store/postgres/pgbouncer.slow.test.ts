@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { postgresPrograms } from "../../../postgres.ts";
+import { pgBouncer, postgresPrograms } from "../../../needs.ts";
 import { completed, cost, newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
-import { hasPgBouncer, openPgBouncer } from "./pgbouncer.ts";
+import { openPgBouncer } from "./pgbouncer.ts";
 
-describe("behind PgBouncer", { skip: postgresPrograms === undefined || !hasPgBouncer }, () => {
+describe("behind PgBouncer", { skip: postgresPrograms === undefined || pgBouncer === undefined }, () => {
   const server = useServer();
 
   test("in session mode two processes share a database, and hear of each other", async () => {

@@ -1,8 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { completions, createDesk, type Desk, isMissing, traps } from "./shells.ts";
+import { hasShell } from "../../needs.ts";
+import { completions, createDesk, type Desk, traps } from "./shells.ts";
 
-describe("fish", { skip: isMissing("fish") }, () => {
+describe("fish", { skip: !hasShell("fish") }, () => {
   let desk: Desk;
   beforeAll(() => {
     desk = createDesk();

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { completions, createDesk, type Desk, isMissing, openTerminal, type Terminal, traps } from "./shells.ts";
+import { hasShell } from "../../needs.ts";
+import { completions, createDesk, type Desk, openTerminal, type Terminal, traps } from "./shells.ts";
 
 /** TAB in zsh is bound to a widget that runs $(...) by itself, whatever is typed there; `complete-word` leaves that out. */
 const shells = [
@@ -9,10 +10,10 @@ const shells = [
     command: "zsh -f -i",
     setUp: "autoload -Uz compinit; compinit -u -D; bindkey '^I' complete-word; source <(vidgen completion zsh)",
   },
-];
+] as const;
 
 for (const { name, command, setUp } of shells) {
-  describe(`${name} at a terminal`, { skip: isMissing(name) || isMissing("script") }, () => {
+  describe(`${name} at a terminal`, { skip: !hasShell(name) }, () => {
     let desk: Desk;
     let terminal: Terminal;
 

@@ -1,12 +1,12 @@
-import { readFile, rm } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fileName } from "../../../src/client/naming.ts";
-import { hashKey } from "../../../src/server/api/accounts.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { browserPath } from "../../needs.ts";
 import { makeFolder } from "../service.ts";
-import { browserPath, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { aVideo, openTestPage, type TestPageOptions } from "./harness.ts";
 
 // Several videos at once: compared, starred, and downloaded.
@@ -119,40 +119,4 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await tab.goto(`${page.url}/compare?${query(ids.slice(0, 1))}&id=no-id`);
     await shows(tab.locator("main"), "There are not two videos to compare");
   });
-});
-
-test("an account's key gets no video, no star and no .zip of another account", async () => {
-  const store = await openStore(":memory:");
-  const page = await openTestPage({ store });
-  const id = await page.make();
-  await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 100 });
-  const own = await page.make({ prompt: "own" }, "a-key-of-ci");
-  const form = new URLSearchParams({ key: "a-key-of-ci" });
-  const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
-  const headers = { Cookie: entered.headers.getSetCookie()[0]?.split(";")[0] ?? "", Origin: page.url };
-  const status = async (path: string, method = "GET") => (await fetch(page.url + path, { method, headers })).status;
-  expect(await status(`/zip?id=${id}`)).toBe(404);
-  expect(await status(`/generations/${id}/star`, "PUT")).toBe(404);
-  expect(await status(`/generations/${own}/star`, "PUT")).toBe(204);
-  expect(await status(`/compare?id=${id}&id=${own}`)).toBe(400);
-  const zip = await (await fetch(`${page.url}/zip?id=${id}&id=${own}`, { headers })).text();
-  expect([zip.includes(own.slice(0, 8)), zip.includes(id.slice(0, 8))]).toEqual([true, false]);
-  const away = { ...headers, Origin: "https://evil.example" };
-  const forged = await fetch(`${page.url}/generations/${own}/star`, { method: "DELETE", headers: away });
-  expect([forged.status, (await store.generation(own))?.isStarred]).toEqual([403, true]);
-  expect((await store.generation(id))?.isStarred).toBeUndefined();
-});
-
-test("a .zip has its size from the beginning, and breaks off where a video has been removed meanwhile", async () => {
-  const store = await openStore(":memory:");
-  const page = await openTestPage({ store });
-  const ids = [await page.make(), await page.make()];
-  const signedIn = await fetch(page.link, { redirect: "manual" });
-  const headers = { Cookie: signedIn.headers.getSetCookie()[0]?.split(";")[0] ?? "" };
-  const address = `${page.url}/zip?id=${ids[0]}&id=${ids[1]}`;
-  const reply = await fetch(address, { headers });
-  expect((await reply.arrayBuffer()).byteLength).toBe(Number(reply.headers.get("Content-Length")));
-  const media = (await store.generation(ids[1] ?? ""))?.media;
-  await rm(join(page.folder, media?.file ?? ""));
-  await expect(fetch(address, { headers }).then((each) => each.arrayBuffer())).rejects.toThrow();
 });

@@ -5,7 +5,7 @@ import { createSecret } from "../../../src/server/callbacks/signature.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import { createService } from "../../../src/server/service.ts";
-import { postgresPrograms } from "../../postgres.ts";
+import { postgresPrograms } from "../../needs.ts";
 import { apiKey, baseUrl, bearer, fakeEngine, makeFolder, readStart, startRequest } from "../service.ts";
 import { open, useServer } from "../store/postgres/open.ts";
 

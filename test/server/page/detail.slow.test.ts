@@ -2,7 +2,8 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import { browserPath, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { browserPath } from "../../needs.ts";
+import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { openTestPage, receive, type TestPageOptions } from "./harness.ts";
 
 // A generation, the callbacks, the credits and the engines in a real browser.

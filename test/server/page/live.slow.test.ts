@@ -1,9 +1,10 @@
 import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { browserPath } from "../../needs.ts";
 import { createDistant } from "../service.ts";
 import { newGeneration } from "../store/records.ts";
-import { browserPath, findFaults, launch, openTab, type Tab } from "./browser.ts";
+import { findFaults, launch, openTab, type Tab } from "./browser.ts";
 import { apiKey, aVideo, openTestPage, receive, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // What the page shows is what the service has, or it says that it is not.

@@ -4,7 +4,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { systemReason } from "../../../../src/errors.ts";
 import { systemClock } from "../../../../src/io.ts";
 import { describeError, openDatabase } from "../../../../src/server/store/postgres/database.ts";
-import { postgresPrograms, query } from "../../../postgres.ts";
+import { postgresPrograms } from "../../../needs.ts";
+import { query } from "../../../postgres.ts";
 import { newGeneration } from "../records.ts";
 import { open, useServer } from "./open.ts";
 

@@ -1,18 +1,12 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { hashKey } from "../../../src/server/api/accounts.ts";
-import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
-import { browserPath, isLive, launch, openTab, shows } from "./browser.ts";
-import { openTestPage } from "./harness.ts";
+import { browserPath } from "../../needs.ts";
+import { isLive, launch, openTab, shows } from "./browser.ts";
+import { labelled, openTestPage } from "./harness.ts";
 
 // What `vidgen batch` has started, as one.
 
 let browser: Browser;
-
-const labelled = (name: string, size: number) => ({
-  "Vidgen-Label": encodeURIComponent(name),
-  "Vidgen-Label-Size": String(size),
-});
 
 describe("batches", { skip: browserPath === undefined }, () => {
   beforeAll(async () => {
@@ -62,19 +56,4 @@ describe("batches", { skip: browserPath === undefined }, () => {
     await shows(tab.getByRole("heading", { level: 1 }), name);
     expect(tab.complaints).toEqual([]);
   });
-});
-
-test("an account sees its own batches alone", async () => {
-  const store = await openStore(":memory:");
-  const page = await openTestPage({ store });
-  await page.make({}, undefined, labelled("of the owner", 1));
-  await store.addAccount({ name: "ci", keyHash: hashKey("a-key-of-ci"), creditsOf: () => 100 });
-  await page.make({}, "a-key-of-ci", labelled("of ci", 1));
-  const form = new URLSearchParams({ key: "a-key-of-ci" });
-  const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
-  const headers = { Cookie: entered.headers.getSetCookie()[0]?.split(";")[0] ?? "" };
-  const list = await (await fetch(`${page.url}/batches`, { headers })).text();
-  expect([list.includes("of ci"), list.includes("of the owner")]).toEqual([true, false]);
-  const statusOf = async (label: string) => (await fetch(`${page.url}/batches/${label}`, { headers })).status;
-  expect([await statusOf("of%20ci"), await statusOf("of%20the%20owner")]).toEqual([200, 404]);
 });

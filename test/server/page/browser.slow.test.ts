@@ -2,7 +2,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser, Locator } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { browserPath, findFaults, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
+import { browserPath } from "../../needs.ts";
+import { findFaults, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { aVideo, openTestPage, receive, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // The page in a real browser, over a real socket. Nothing here reloads a page, but where a test says so.

@@ -1,7 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type Desk, hasTmux, openDesk } from "../../tmux.ts";
+import { hasTmux } from "../../needs.ts";
+import { type Desk, openDesk } from "../../tmux.ts";
 
 // The built program in a real terminal, with a shell around it.
 

@@ -1,0 +1,66 @@
+import { existsSync, readdirSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+
+// What some tests need of this machine beside Node. Where it is missing they are skipped, with a line at the end of the run.
+
+/** The first of these files that there is. */
+const find = (...files: string[]) => files.find((file) => file !== "" && existsSync(file));
+
+const isOnPath = (program: string) =>
+  (process.env.PATH ?? "").split(delimiter).some((folder) => existsSync(join(folder, program)));
+
+export const browserPath = find(
+  ...[process.env.CHROMIUM ?? "", "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"],
+);
+
+/** The folder of PostgreSQL's programs. */
+export const postgresPrograms = findPostgres();
+
+/** Where Debian's package has it. */
+export const pgBouncer = find("/usr/sbin/pgbouncer");
+
+/** OpenStack Swift with its S3 API: Debian's package is for Debian's own Python. */
+export const hasSwift = existsSync("/usr/lib/python3/dist-packages/swift/common/middleware/s3api");
+
+export const hasPromtool = isOnPath("promtool");
+export const hasGroff = isOnPath("groff");
+export const hasTmux = isOnPath("tmux");
+export const hasCurl = isOnPath("curl");
+export const hasShell = (name: "bash" | "zsh" | "fish") => isOnPath(name) && (name === "fish" || isOnPath("script"));
+
+/** Where the packages of the foreign clients are. */
+export const foreignPackages = fileURLToPath(new URL("foreign/node_modules", import.meta.url));
+
+/** Whether they are installed, which `npm ci` alone does not do. */
+export const isForeignInstalled = existsSync(foreignPackages);
+
+/** A line for each thing that is missing here: what is not tested, and how to get it. */
+export const missing = [
+  [browserPath, "No Chromium: the page in a browser is not tested. Install it, or set CHROMIUM to its path."],
+  [postgresPrograms, "No PostgreSQL: a shared database is not tested. Debian's package is postgresql."],
+  [pgBouncer, "No PgBouncer: a database behind it is not tested. Debian's package is pgbouncer."],
+  [hasSwift, "No OpenStack Swift: a real S3 server is not tested. Debian's package is python3-swift."],
+  [
+    isForeignInstalled,
+    "No foreign clients: test/foreign/ is not tested. `npm ci --prefix test/foreign` installs them.",
+  ],
+  [hasPromtool, "No promtool: the metrics' format and the alerts are not checked. Debian's package is prometheus."],
+  [hasGroff, "No groff: the manual is not formatted. Debian's package is groff."],
+  [hasTmux, "No tmux: a real terminal is not tested. Debian's package is tmux."],
+  [hasShell("bash"), "No bash, or no script(1): completion in it is not tested. Debian's package is bsdutils."],
+  [hasShell("zsh"), "No zsh, or no script(1): completion in it is not tested. Debian's packages are zsh and bsdutils."],
+  [hasShell("fish"), "No fish: completion in it is not tested. Debian's package is fish."],
+  [hasCurl, "No curl: the interface by curl alone is not tested. Debian's package is curl."],
+].flatMap(([found, line]) => (found ? [] : `${line}`));
+
+function findPostgres(): string | undefined {
+  const debian = "/usr/lib/postgresql";
+  const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
+  const places = [
+    ...(process.env.PATH ?? "").split(delimiter),
+    ...versions.map((version) => join(debian, version, "bin")),
+  ];
+  return places.find((place) => ["initdb", "postgres"].every((program) => existsSync(join(place, program))));
+}
