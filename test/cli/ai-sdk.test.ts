@@ -31,7 +31,7 @@ async function createScene() {
   mkdirSync(path, { recursive: true });
   writeFileSync(join(path, "package.json"), `{ "name": "made-up", "type": "module", "exports": "./index.js" }`);
   writeFileSync(join(path, "index.js"), packageFor(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
-  const polled = () => expect.poll(() => scene.polls > 0, { timeout: 20_000 }).toBe(true);
+  const polled = () => expect.poll(() => scene.polls > 0).toBe(true);
   return { scene, machine, polled, engine: ["--engine", "kling-2.6=ai-sdk:made-up#a-model"] };
 }
 
@@ -57,6 +57,7 @@ test("a generate that is killed leaves its video to the same command: one start"
   const fox = ["generate", "a fox", "-m", "kling-2.6", "-o", "a.mp4", ...engine];
   const first = machine.run(...fox);
   await polled();
+  await first.said("Started ");
   first.child.kill("SIGKILL");
   await first.ended;
   scene.isDone = true;

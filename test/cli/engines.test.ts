@@ -28,7 +28,7 @@ test("generate --local through a serve with an engine: the file is what the engi
   const { fake, machine, flags } = await createScene();
   await serve(machine, ...flags, "--credits-per", "wan-2.5=25", "--credits", "100");
   const generating = machine.vidgen("generate", "a fox [fail]", "--local", "--set", "seed=7", "-o", "a.mp4", "--json");
-  await expect.poll(() => fake.jobs.size, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => fake.jobs.size).toBe(1);
   for (const id of fake.jobs.keys()) fake.complete(id);
   const { code, stdout } = await generating;
   expect([code, JSON.parse(stdout)]).toMatchObject([0, { file: "a.mp4", remaining_credits: 75, thumbnail_url: null }]);
@@ -41,7 +41,7 @@ test("a serve that is killed and started again goes on with the engine's job: on
   const first = await serve(machine, ...flags);
   const { stdout } = await machine.vidgen("generate", "a fox", "--local", "--no-wait");
   // Once it is polled, its id is written down.
-  await expect.poll(() => [...fake.jobs.values()].some(({ polls }) => polls > 0), { timeout: 20_000 }).toBe(true);
+  await expect.poll(() => [...fake.jobs.values()].some(({ polls }) => polls > 0)).toBe(true);
   first.child.kill("SIGKILL");
   await first.ended;
   const second = await serve(machine, ...flags);
@@ -59,7 +59,7 @@ test("while a serve with an engine is away, generate --local waits for it and do
   const generating = machine.run("generate", "a fox", "--local", "--interval", "1", "--verbose", "-o", "a.mp4");
   await generating.said("processing");
   // Killed while it submits, it would not know whether the engine makes the video.
-  await expect.poll(() => fake.jobs.size, { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => fake.jobs.size).toBe(1);
   first.child.kill("SIGKILL");
   await first.ended;
   await generating.said("ECONNREFUSED");
@@ -81,8 +81,7 @@ async function createProvider() {
   const engine = ["--engine", `veo-3.1=openrouter:http://127.0.0.1:${(server.address() as AddressInfo).port}`];
   const fox = ["generate", "a fox", "-m", "veo-3.1", "-o", "a.mp4"];
   /** Resolves once the job is asked for: then its id is written down. */
-  const polled = () =>
-    expect.poll(() => [...fake.jobs.values()].some(({ polls }) => polls > 0), { timeout: 20_000 }).toBe(true);
+  const polled = () => expect.poll(() => [...fake.jobs.values()].some(({ polls }) => polls > 0)).toBe(true);
   const complete = () => [...fake.jobs.keys()].forEach(fake.complete);
   return { fake, machine, engine, fox, polled, complete };
 }
@@ -91,6 +90,8 @@ test("generate --engine that is killed: the same command goes on with the same u
   const { fake, machine, engine, fox, polled, complete } = await createProvider();
   const killed = machine.run(...fox, ...engine);
   await polled();
+  // The client may hear of its id after the engine is asked.
+  await killed.said("Started ");
   killed.child.kill("SIGKILL");
   await killed.ended;
   complete();
