@@ -408,7 +408,7 @@ test("a start that is sent again with its key, and refused, stays unclear", asyn
   const error = await failureOf(client.start(request, { idempotencyKey: "order-21" }));
   expect(error).toMatchObject({ code: "unknown", attempt: "order-21" });
   expect(new Set(posts().map(({ headers }) => headers["idempotency-key"]))).toEqual(new Set(["order-21"]));
-}, 60_000);
+});
 
 test("a video as bytes, and to a stream that gets nothing before it is whole", async () => {
   const { client } = await createWorld(honest());

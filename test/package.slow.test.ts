@@ -30,7 +30,7 @@ beforeAll(async () => {
   const [tarball = ""] = readdirSync(folder);
   writeFileSync(join(folder, "package.json"), '{"type":"module"}');
   await run("npm", ["install", ...quickly, `./${tarball}`]);
-}, 120_000);
+});
 
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -166,7 +166,7 @@ test("the programs of its page do what they say, in strict TypeScript, as ES mod
   const videos = ["fox.mp4", ...clips, ...(isForeignInstalled ? ["snow.mp4"] : [])];
   expect(videos).toHaveLength(programs.length);
   for (const video of videos) expect(readFileSync(join(place, video)).toString("latin1", 4, 8)).toBe("ftyp");
-}, 90_000);
+});
 
 test("brings the notices of what it holds", () => {
   const notices = read("dist/THIRD_PARTY_NOTICES.txt");

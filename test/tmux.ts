@@ -6,6 +6,7 @@ import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { slowness } from "./slowness.ts";
 
 const bin = fileURLToPath(new URL("../bin/vidgen.js", import.meta.url));
 
@@ -48,7 +49,7 @@ export async function openDesk({ columns = 80, rows = 24 }: DeskOptions = {}): P
   tmux("new-session", "-d", "-x", String(columns), "-y", String(rows), "-c", folder, "bash", "--norc", "--noprofile");
   const screen = ({ colors = false } = {}) =>
     tmux("capture-pane", "-p", ...(colors ? ["-e"] : [])).replace(/\n+$/, "\n");
-  const shows = async (what: string | RegExp, { timeoutMs = 15_000 }: Patience = {}) => {
+  const shows = async (what: string | RegExp, { timeoutMs = 15_000 * slowness }: Patience = {}) => {
     const end = Date.now() + timeoutMs;
     for (;;) {
       const text = screen();

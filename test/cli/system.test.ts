@@ -202,7 +202,7 @@ test("a thousand looks at once share 64 connections, and no video waits for one 
     const reply = await io.fetch(url, { headers: { Authorization: "Bearer a-key" } });
     return reply.text();
   });
-  await vi.waitFor(() => expect(held.length).toBe(64));
+  await expect.poll(() => held.length).toBe(64);
   expect(await (await io.fetch(`${url}/video.mp4`)).text()).toBe("a video");
   expect(held.length).toBe(64);
   server.on("request", (_, response) => response.end("a look"));

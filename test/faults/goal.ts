@@ -1,5 +1,6 @@
 import process from "node:process";
 import { expect, test } from "vitest";
+import { slowness } from "../slowness.ts";
 import { createRandom, type Random, seed } from "./random.ts";
 
 /** What a run of a goal found. */
@@ -29,7 +30,7 @@ declare module "vitest" {
 
 /** Makes a test of a goal. What it found is left for the report. */
 export function prove(goal: Goal, share: number): void {
-  test(`${goal.number}. ${goal.title}`, { timeout: 600_000 }, async ({ task }) => {
+  test(`${goal.number}. ${goal.title}`, { timeout: 600_000 * slowness }, async ({ task }) => {
     const start = performance.now();
     const random = createRandom(`${seed}/${goal.number}`);
     const { figures, target, faults } = await goal.run({ random, share }).catch(brokenOff);

@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
+import { slowness } from "../slowness.ts";
 import type { Env } from "./client.ts";
 
 export const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
@@ -11,7 +12,7 @@ export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout
 export type Spawned = { pid: number; kill(signal: NodeJS.Signals): void; ended: Promise<Ended> };
 
 /** A run that takes longer has hung. */
-const longestMs = 60_000;
+const longestMs = 60_000 * slowness;
 
 type Limits = { limitMs?: number };
 

@@ -23,7 +23,7 @@ test("the types of this folder are right, those of a client that is generated fr
   // A failure has the compiler's words as its output.
   const checked = promisify(execFile)(process.execPath, [tsc, "-p", folder]).catch((error) => error);
   expect((await checked).stdout).toBe("");
-}, 120_000);
+});
 
 // `tsc` of the test above checks these: they say nothing when they run.
 test("vidgen's own types of a video model fit those of the AI SDK", () => {

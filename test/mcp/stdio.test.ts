@@ -22,7 +22,7 @@ async function createPlace() {
   return { home, cwd };
 }
 
-test("a whole session with the local service, which lives as long as the server", { timeout: 60_000 }, async () => {
+test("a whole session with the local service, which lives as long as the server", async () => {
   const { home, cwd } = await createPlace();
   const agent = await spawnAgent({ VIDGEN_HOME: home }, cwd, ["--local", "--quiet", "--json"]);
   const { id } = (await agent.call("generate_video", { prompt: "a red fox", duration: 1, resolution: "480p" })).value;
@@ -35,7 +35,7 @@ test("a whole session with the local service, which lives as long as the server"
   await agent.close();
 });
 
-test("killed while the request is out, the same call sends nothing more", { timeout: 60_000 }, async () => {
+test("killed while the request is out, the same call sends nothing more", async () => {
   const { home, cwd } = await createPlace();
   const service = await createService(createRandom("mcp"));
   onTestFinished(service.close);
@@ -58,9 +58,7 @@ test("killed while the request is out, the same call sends nothing more", { time
   await Promise.all([first, second, third].map(({ close }) => close()));
 });
 
-test("100 MB without a newline is answered, in bounded memory; then stdin ends it with 0", {
-  timeout: 60_000,
-}, async () => {
+test("100 MB without a newline is answered, in bounded memory; then stdin ends it with 0", async () => {
   const { home, cwd } = await createPlace();
   const child = spawn(process.execPath, [bin, "mcp"], { cwd, env: { VIDGEN_HOME: home, PATH: process.env.PATH } });
   let [stdout, stderr] = ["", ""];
@@ -81,7 +79,7 @@ test("100 MB without a newline is answered, in bounded memory; then stdin ends i
   expect([refused.error.code, pong.result, stderr]).toEqual([-32600, {}, ""]);
 });
 
-test("SIGTERM while a start is out: its id is told, then the signal ends it", { timeout: 60_000 }, async () => {
+test("SIGTERM while a start is out: its id is told, then the signal ends it", async () => {
   const { home, cwd } = await createPlace();
   const service = await createService(createRandom("mcp"));
   onTestFinished(service.close);

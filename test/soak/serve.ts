@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import process from "node:process";
 import type { Random } from "../faults/random.ts";
 import { bin } from "../faults/spawned.ts";
+import { slowness } from "../slowness.ts";
 import { type Answer, type Asked, ask, createAgent } from "./ask.ts";
 
 /** What a service tells when it starts. */
@@ -20,7 +21,7 @@ export type Serving = {
   end(signal: NodeJS.Signals): Promise<void>;
 };
 
-const startLimitMs = 30_000;
+const startLimitMs = 30_000 * slowness;
 
 /** Starts `vidgen serve` with its state in a folder. */
 export function serve(home: string, ...flags: string[]): Serving {

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { tinyMp4 } from "../../mp4.ts";
 import { apiKey, baseUrl, createWorld, failure, goneReply, isStart, mediaUrl, onStart } from "../../vidgen.ts";
 
@@ -799,7 +799,7 @@ describe("while the start request is out", () => {
     // Drawing takes real time: meanwhile the two minutes that an answer may take must not pass.
     world.io.sleep = () => new Promise(() => {});
     world.faults.push(async () => {
-      await vi.waitFor(() => expect(world.printed.stderr).toContain("Starting..."));
+      await expect.poll(() => world.printed.stderr).toContain("Starting...");
       return answer();
     });
     const run = await world.vidgen("generate", "a fox", "--no-wait");

@@ -31,7 +31,7 @@ async function createMachine(database: string) {
       await ended;
     };
     onTestFinished(stop);
-    await Promise.race([expect.poll(() => run.stdout, { timeout: 20_000 }).toMatch(/.\n$/), ended]);
+    await Promise.race([expect.poll(() => run.stdout).toMatch(/.\n$/), ended]);
     return { run, stop };
   };
   return { world, vidgen, serve };

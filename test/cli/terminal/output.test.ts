@@ -1,5 +1,5 @@
 import { Writable } from "node:stream";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { colorLevel, createOutput, type OutputFlags, plainLine } from "../../../src/cli/terminal/output.ts";
 import { plain } from "../../../src/client/credentials.ts";
 import { VidgenError } from "../../../src/errors.ts";
@@ -312,7 +312,7 @@ test("at a terminal the state is a moving line, gone when a result comes", async
   output.hide(secret);
   output.progress(`Generating  1 s ${secret}`);
   expect(written.stderr).toBe("");
-  await vi.waitFor(() => expect(written.stderr).toContain("Generating  1 s [key]"));
+  await expect.poll(() => written.stderr).toContain("Generating  1 s [key]");
   output.note("A note.");
   expect(written.stderr).toMatch(/(^|\n|h|K|G)A note\.\n/);
   expect(written.stderr).toMatch(/A note\.\n[^\n]*Generating {2}1 s \[key\]/);

@@ -1,5 +1,5 @@
 import { Writable } from "node:stream";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { createSpinner } from "../../../src/cli/terminal/spinner.ts";
 
 const [hidden, shown] = ["\u001b[?25l", "\u001b[?25h"];
@@ -26,7 +26,7 @@ function createScene(columns = 80) {
 
 /** Until ora is loaded and has drawn its line. */
 const drawn = (scene: { written: string }, text: string) =>
-  vi.waitFor(() => expect(scene.written.split(/[⠀-⣿] /).some((frame) => frame.startsWith(text))).toBe(true));
+  expect.poll(() => scene.written.split(/[⠀-⣿] /).some((frame) => frame.startsWith(text))).toBe(true);
 
 test("the cursor is hidden while the line is there, and shown again after it", async () => {
   const { scene, spinner } = createScene();

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { showStart } from "../../../src/cli/terminal/progress.ts";
 import { cutMark, isAscii, wrapWords } from "../../../src/cli/terminal/text.ts";
 import { createVirtualClock } from "../../clock.ts";
@@ -44,7 +44,7 @@ test.each([
 test("with LC_ALL=C nothing but ASCII is printed: progress, questions, a table, cut texts", async () => {
   const world = await createWorld();
   Object.assign(world, { isTerminal: true, columns: 60 });
-  const isAnswered = (request: Request) => isStart(request) && vi.waitFor(() => expect(shown()).toContain("Starting"));
+  const isAnswered = (request: Request) => isStart(request) && expect.poll(shown).toContain("Starting");
   const shown = () => world.printed.stderr;
   world.faults = [async (request) => void (await isAnswered(request))];
   world.answers = ["What should", "Which model", "Which aspect", "How long", "Start it?"].map((question, i) => [

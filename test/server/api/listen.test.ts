@@ -13,6 +13,7 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/io.ts";
 import { type Listening, listen } from "../../../src/server/api/listen.ts";
 import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
+import { slowness } from "../../slowness.ts";
 import { apiKey, bearer, createTestService, makeFolder, readError } from "../service.ts";
 
 const loopback = { host: "127.0.0.1", port: 0 };
@@ -258,8 +259,8 @@ test.each(["[cut]", "[media: cut]"])(
   },
 );
 
-// Less than the 5 s for which Node keeps a connection that nobody uses.
-const soon = { timeout: 4_000 };
+// On a quiet machine less than the 5 s for which Node keeps a connection that nobody uses.
+const soon = { timeout: 4_000 * slowness };
 
 test("close lets a reply under way finish, and ends with it", soon, async () => {
   const started = createGate();

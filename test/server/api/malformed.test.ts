@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { Readable } from "node:stream";
 import { expect, test, vi } from "vitest";
 import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
+import { slowness } from "../../slowness.ts";
 import { dial, errorCode, open, read, say } from "./wire.ts";
 
 const hello: Handler = async () => new Response("hello");
@@ -209,8 +210,8 @@ test.each([
   { what: "answered at once", handler: hello, host: "127.0.0.1" },
   { what: "answered with a stream", handler: stream, host: "127.0.0.1" },
   { what: "refused", handler: hello, host: "evil.example" },
-  // Less than the 5 s after which Node would cut it for being idle.
-])("it is cut too when nobody reads it and it is $what", { timeout: 4_000 }, async ({ handler, host }) => {
+  // On a quiet machine less than the 5 s after which Node would cut it for being idle.
+])("it is cut too when nobody reads it and it is $what", { timeout: 4_000 * slowness }, async ({ handler, host }) => {
   const { port } = await open(handler, { limits: { maxBodyBytes: 1_000_000 } });
   const { socket, reply } = sendEndlessly(port, host);
   await reply;

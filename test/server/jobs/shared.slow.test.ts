@@ -6,6 +6,7 @@ import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import { createService } from "../../../src/server/service.ts";
 import { postgresPrograms } from "../../needs.ts";
+import { slowness } from "../../slowness.ts";
 import { apiKey, baseUrl, bearer, fakeEngine, makeFolder, readStart, startRequest } from "../service.ts";
 import { open, useServer } from "../store/postgres/open.ts";
 
@@ -68,9 +69,9 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     const startedAt = performance.now();
     await start("ray-3");
     for (let left = 400; idle.begun.length === 0 && left > 0; left--) await systemClock.sleep(10);
-    expect((idle.begun[0] ?? Number.POSITIVE_INFINITY) - startedAt).toBeLessThan(1_000);
+    expect((idle.begun[0] ?? Number.POSITIVE_INFINITY) - startedAt).toBeLessThan(1_000 * slowness);
     expect(busy.begun).toHaveLength(2);
-  }, 30_000);
+  });
 
   test("stops what another process was asked to cancel", async () => {
     const database = await server().createDatabase();
@@ -85,5 +86,5 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     // Where it does not hear of it, it sees when it says that it goes on.
     for (let left = 1_000; maker.stopped.length === 0 && left > 0; left--) await systemClock.sleep(10);
     expect(maker.stopped).toHaveLength(1);
-  }, 30_000);
+  });
 });

@@ -34,7 +34,7 @@ describe("batches", { skip: browserPath === undefined }, () => {
     expect(await cells()).toEqual(["completed", "failed", "running", "", ""]);
     expect(await tab.locator(".card .prompt").allInnerTexts()).toEqual(["bad", "runs", "done"]);
     running.complete();
-    await expect.poll(cells, { timeout: 10_000 }).toEqual(["completed", "failed", "completed", "", ""]);
+    await expect.poll(cells).toEqual(["completed", "failed", "completed", "", ""]);
     await page.make({ prompt: "four" }, undefined, batch);
     await page.make({ prompt: "five" }, undefined, batch);
     await shows(tab.locator("main"), "4 of 5 completed, 1 failed");

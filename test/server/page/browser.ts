@@ -2,6 +2,7 @@ import process from "node:process";
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
 import { expect, onTestFinished } from "vitest";
 import { browserPath } from "../../needs.ts";
+import { slowness } from "../../slowness.ts";
 import { axePath } from "./harness.ts";
 
 export async function launch(): Promise<Browser> {
@@ -16,6 +17,7 @@ export type Tab = Page & { complaints: string[] };
 /** Opens the link in a window of its own, which is closed with the test. */
 export async function openTab(browser: Browser, link: string, options: BrowserContextOptions = {}): Promise<Tab> {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  context.setDefaultTimeout(30_000 * slowness);
   onTestFinished(() => context.close());
   const page = await context.newPage();
   const complaints: string[] = [];
@@ -35,7 +37,7 @@ export async function openTab(browser: Browser, link: string, options: BrowserCo
 
 /** Waits until an element shows a text. */
 export async function shows(place: Locator, text: string): Promise<void> {
-  await expect.poll(() => place.innerText({ timeout: 1_000 }).catch(() => ""), { timeout: 10_000 }).toContain(text);
+  await expect.poll(() => place.innerText({ timeout: 1_000 }).catch(() => "")).toContain(text);
 }
 
 /** Waits until the page hears of changes. */

@@ -184,9 +184,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
     const other = await page.make({ prompt: "of somebody else" });
     expect(other).toBeTruthy();
     (await running).complete();
-    await expect
-      .poll(() => tab.evaluate("told"), { timeout: 10_000 })
-      .toEqual([["The video is there", "a fox at dusk"]]);
+    await expect.poll(() => tab.evaluate("told")).toEqual([["The video is there", "a fox at dusk"]]);
     await tab.reload();
     await isLive(tab);
     expect(await tab.evaluate("told")).toEqual([]);

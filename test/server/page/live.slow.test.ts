@@ -24,7 +24,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     return { page, tab: await openTab(browser, page.link) };
   };
   const shows = async (place: Locator, text: string) =>
-    expect.poll(() => place.innerText({ timeout: 1_000 }).catch(() => ""), { timeout: 10_000 }).toContain(text);
+    expect.poll(() => place.innerText({ timeout: 1_000 }).catch(() => "")).toContain(text);
   const isLive = (tab: Tab) => shows(tab.locator("#connection"), "Live");
   const promptsOf = (tab: Tab) => tab.locator(".card .prompt").allInnerTexts();
   const scrollOf = (tab: Tab) => tab.evaluate<number>("scrollY");
@@ -68,7 +68,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await isLive(tab);
     for (let round = 0; round < 3; round++) await Promise.all(Array.from({ length: 30 }, () => page.start()));
     await page.start({ prompt: "the last" });
-    await expect.poll(async () => (await promptsOf(tab))[0], { timeout: 10_000 }).toBe("the last");
+    await expect.poll(async () => (await promptsOf(tab))[0]).toBe("the last");
     const shown = await promptsOf(tab);
     await tab.reload();
     expect(shown).toEqual(await promptsOf(tab));
@@ -198,7 +198,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await tab.waitForTimeout(500);
     expect(await tab.locator("#notice").isVisible()).toBe(false);
     await signIn(tab, page);
-    await expect.poll(() => promptsOf(tab), { timeout: 10_000 }).toEqual(["a fox"]);
+    await expect.poll(() => promptsOf(tab)).toEqual(["a fox"]);
     expect(await tab.locator("nav").isVisible()).toBe(true);
     expect(new URL(tab.url()).search).toBe("?text=fox");
   });
@@ -258,7 +258,7 @@ describe("the page stays true", { skip: browserPath === undefined }, () => {
     await shows(card("one"), "Running");
     first.running.progress(42.7);
     await shows(card("one"), "42 %");
-    await expect.poll(() => card("one").locator(".elapsed").innerText(), { timeout: 5_000 }).toMatch(/^[1-9] s$/);
+    await expect.poll(() => card("one").locator(".elapsed").innerText()).toMatch(/^[1-9] s$/);
     first.running.complete();
     await shows(card("one"), "made in");
     await shows(card("one"), "10 credits");

@@ -263,7 +263,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(performance.now() - died).toBeLessThan(30_000);
     expect(taken.map(({ process }) => process)).toEqual(["b", "b", "b"]);
     expect(taken.map(({ claim }) => claim.id).sort()).toEqual(ids.sort());
-  }, 60_000);
+  });
 
   test.each(["closed", "died"])("what a process made that has %s is made before what nobody has begun", async (how) => {
     const { begin, start, forget, made } = await createProcesses();

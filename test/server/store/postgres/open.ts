@@ -10,7 +10,7 @@ export function useServer(): () => PostgresServer {
   let server: PostgresServer | undefined;
   beforeAll(async () => {
     if (postgresPrograms) server = await startPostgres({ fsync: false });
-  }, 60_000);
+  });
   afterAll(() => server?.close());
   return () => {
     if (!server) throw new Error("there is no PostgreSQL here");
