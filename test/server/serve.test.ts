@@ -14,32 +14,45 @@ function quickIo(): Io {
   return { ...io, limit: (ms, parent, reason) => io.limit(ms === 10_000 ? 20 : ms, parent, reason) };
 }
 
-test("a request that a full disk fails is told to whoever runs the service, with its cause", async () => {
-  const notes: string[] = [];
-  const service = await openService(
-    {
-      folder: await makeFolder(),
-      engines: [fakeEngine()],
-      host: "127.0.0.1",
-      isLoopback: true,
-      ports: { api: 0, media: 0 },
-      pace: "fast",
-      resume: "all",
-      onDelivery: () => {},
-      onNote: (text) => void notes.push(text),
-    },
-    systemIo(),
-  );
+type Options = Parameters<typeof openService>[0];
+
+/** A service on free ports of this machine, with what a test changes; closed with the test. */
+async function open(changes: Partial<Options> = {}, io: Io = systemIo()) {
+  const options: Options = {
+    folder: changes.folder ?? (await makeFolder()),
+    engines: [fakeEngine()],
+    host: "127.0.0.1",
+    isLoopback: true,
+    ports: { api: 0, media: 0 },
+    pace: "fast",
+    resume: "all",
+    onDelivery: () => {},
+    onNote: () => {},
+    ...changes,
+  };
+  const service = await openService(options, io);
   if (service.kind === "held") throw new Error("held");
   onTestFinished(() => service.close(0));
+  const start = (prompt: string, model = "sora-2") =>
+    service.api(
+      new Request("http://127.0.0.1/api/generate", {
+        method: "POST",
+        headers: { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" },
+        body: JSON.stringify({ prompt, model }),
+      }),
+    );
+  return { ...service, start };
+}
+
+test("a request that a full disk fails is told to whoever runs the service, with its cause", async () => {
+  const notes: string[] = [];
+  const service = await open({ onNote: (text) => void notes.push(text) });
   const { writeSync } = fs;
   onTestFinished(() => void Object.assign(fs, { writeSync }));
   fs.writeSync = () => {
     throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
   };
-  const headers = { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" };
-  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
-  const reply = await service.api(new Request("http://127.0.0.1/api/generate", { method: "POST", headers, body }));
+  const reply = await service.start("a fox");
   expect([reply.status, reply.headers.get("Retry-After")]).toEqual([503, "5"]);
   const ready = await service.api(new Request("http://127.0.0.1/readyz"));
   expect([ready.status, await ready.json()]).toMatchObject([503, { database: "unavailable", media: "ok" }]);
@@ -48,30 +61,8 @@ test("a request that a full disk fails is told to whoever runs the service, with
 
 test("what its owner set reaches the service: engines, prices and directives", async () => {
   const engines = [fakeEngine({ isSimulation: false, models: ["my-wan"] })];
-  const service = await openService(
-    {
-      folder: await makeFolder(),
-      engines,
-      creditsPer: new Map([["my-wan", 400]]),
-      hasDirectives: true,
-      host: "127.0.0.1",
-      isLoopback: true,
-      ports: { api: 0, media: 0 },
-      credits: 1_000,
-      pace: "fast",
-      resume: "all",
-      onDelivery: () => {},
-      onNote: () => {},
-    },
-    systemIo(),
-  );
-  if (service.kind === "held") throw new Error("held");
-  onTestFinished(() => service.close(0));
-  const headers = { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" };
-  const start = async (prompt: string) => {
-    const body = JSON.stringify({ prompt, model: "my-wan" });
-    return service.api(new Request("http://127.0.0.1/api/generate", { method: "POST", headers, body }));
-  };
+  const service = await open({ engines, creditsPer: new Map([["my-wan", 400]]), hasDirectives: true, credits: 1_000 });
+  const start = (prompt: string) => service.start(prompt, "my-wan");
   expect(await (await start("a fox")).json()).toMatchObject({ remaining_credits: 600 });
   expect((await start("a fox [http: 418]")).status).toBe(418);
 });
@@ -79,14 +70,7 @@ test("what its owner set reaches the service: engines, prices and directives", a
 test("a key that was rotated, or whose service.json was removed, is refused", async () => {
   const folder = await makeFolder();
   const run = async (rotate: boolean) => {
-    const service = await openService(
-      {
-        ...{ folder, rotate, engines: [fakeEngine()], host: "127.0.0.1", isLoopback: true },
-        ...{ ports: { api: 0, media: 0 }, pace: "fast", resume: "all", onDelivery: () => {}, onNote: () => {} },
-      },
-      systemIo(),
-    );
-    if (service.kind === "held") throw new Error("held");
+    const service = await open({ folder, rotate });
     const accepts = async (key: string) => {
       const headers = { Authorization: `Bearer ${key}` };
       return (await service.api(new Request("http://127.0.0.1/api/generation-status", { headers }))).status !== 401;
@@ -109,21 +93,7 @@ test("a key that was rotated, or whose service.json was removed, is refused", as
 
 test("a service whose folder another process has taken over closes, and writes there no more", async () => {
   const folder = await makeFolder();
-  const service = await openService(
-    {
-      folder,
-      engines: [fakeEngine()],
-      host: "127.0.0.1",
-      isLoopback: true,
-      ports: { api: 0, media: 0 },
-      pace: "fast",
-      resume: "all",
-      onDelivery: () => {},
-      onNote: () => {},
-    },
-    quickIo(),
-  );
-  if (service.kind === "held") throw new Error("held");
+  const service = await open({ folder }, quickIo());
   const { base_url } = service.address;
   expect((await fetch(`${base_url}/api/generate`)).status).toBe(405);
 
@@ -161,25 +131,8 @@ test("a service that was suspended, and whose folder another process has taken o
       throw new Error("submitted");
     },
   });
-  const service = await openService(
-    {
-      folder,
-      engines: [engine],
-      host: "127.0.0.1",
-      isLoopback: true,
-      ports: { api: 0, media: 0 },
-      pace: "fast",
-      resume: "all",
-      onDelivery: () => {},
-      onNote: (text) => void notes.push(text),
-    },
-    systemIo(),
-  );
-  if (service.kind === "held") throw new Error("held");
-  onTestFinished(() => service.close(0));
-  const headers = { Authorization: `Bearer ${service.address.api_key}`, "Content-Type": "application/json" };
-  const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
-  await service.api(new Request("http://127.0.0.1/api/generate", { method: "POST", headers, body }));
+  const service = await open({ folder, engines: [engine], onNote: (text) => void notes.push(text) });
+  await service.start("a fox");
   await rendering;
   const lease = join(folder, "lease");
   const [name = ""] = readdirSync(lease);
@@ -199,24 +152,12 @@ async function freePort(): Promise<number> {
 
 test("a service behind a proxy goes by its public addresses, and is not ready any more once it stops", async () => {
   const port = await freePort();
-  const service = await openService(
-    {
-      folder: await makeFolder(),
-      engines: [fakeEngine()],
-      host: "127.0.0.1",
-      isLoopback: false,
-      hasPage: true,
-      publicUrls: { api: "https://video.example", media: "https://video.example/videos" },
-      ports: { api: port, media: 0 },
-      pace: "fast",
-      resume: "all",
-      onDelivery: () => {},
-      onNote: () => {},
-    },
-    systemIo(),
-  );
-  if (service.kind === "held") throw new Error("held");
-  onTestFinished(() => service.close(0));
+  const service = await open({
+    isLoopback: false,
+    hasPage: true,
+    publicUrls: { api: "https://video.example", media: "https://video.example/videos" },
+    ports: { api: port, media: 0 },
+  });
   expect(service.address).toMatchObject({
     base_url: "https://video.example",
     media_url: "https://video.example/videos",
