@@ -1,11 +1,11 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { readPage } from "../src/docs.ts";
+import { makeFolder } from "./folder.ts";
 
 const folder = fileURLToPath(new URL("../.github", import.meta.url));
 const action = readFileSync(join(folder, "action.yml"), "utf8");
@@ -51,8 +51,7 @@ test("the action's step ends with vidgen's exit code, with its output complete",
 
 /** Runs the script of the action's step as GitHub does. */
 function runStep(typed: string) {
-  const cwd = mkdtempSync(join(tmpdir(), "vidgen-action-"));
-  onTestFinished(() => rmSync(cwd, { recursive: true }));
+  const cwd = makeFolder();
   writeFileSync(join(cwd, "prompt.txt"), "a fox");
   writeFileSync(join(cwd, "old.mp4"), "");
   const [step = ""] = steps.filter((step) => step.startsWith("id: vidgen"));

@@ -1,9 +1,8 @@
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, connect, type Server, type Socket } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import ts from "typescript";
@@ -11,15 +10,10 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { systemIo } from "../src/cli/system.ts";
 import { createCertificate } from "./faults/certificate.ts";
 import { bin, spawnProcess, spawnVidgen } from "./faults/spawned.ts";
+import { makeFolder } from "./folder.ts";
 import { createWorld } from "./vidgen.ts";
 
 // Places that are not as comfortable as a terminal at home: by the built program in a process of its own, or by main() in this one.
-
-function createFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-places-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 async function listen(server: Server): Promise<number> {
   const sockets = new Set<Socket>();
@@ -38,7 +32,7 @@ const certificate = createCertificate(host);
 
 /** The service over TLS, under a name that stands in no directory but that of this process, and a proxy that leads there. */
 async function createNetwork() {
-  const folder = createFolder();
+  const folder = makeFolder();
   const seen = { service: 0, proxy: [] as string[] };
   const answer = JSON.stringify({ id: "x", status: "processing" });
   const service = createTlsServer(certificate, (_, response) => {
@@ -111,7 +105,7 @@ test.each([
   ["no HOME", () => ""],
   ["a HOME that cannot be written", (folder: string) => join(folder, "file")],
 ])("with %s --local makes its video, and says where the rest is kept", async (_, homeIn) => {
-  const folder = createFolder();
+  const folder = makeFolder();
   const temporary = join(folder, "tmp");
   mkdirSync(temporary);
   writeFileSync(join(folder, "file"), "");
@@ -125,7 +119,7 @@ test.each([
 });
 
 test.each(["12.22.12", "18.20.8", "20.18.0"])("Node %s is told in one line that it is too old", async (version) => {
-  const folder = createFolder();
+  const folder = makeFolder();
   const lie = join(folder, "lie.cjs");
   writeFileSync(
     lie,
@@ -227,7 +221,7 @@ test.each(["", "HTTP/1.1 100 Continue\r\n\r\n"])(
 );
 
 test("an opened player is not told the key", async () => {
-  const folder = createFolder();
+  const folder = makeFolder();
   vi.stubEnv("VIDGEN_API_KEY", "canary-key-0123456789");
   vi.stubEnv("SEEN_BY_PLAYER", "yes");
   onTestFinished(() => void vi.unstubAllEnvs());

@@ -1,8 +1,7 @@
 import { once } from "node:events";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { Webhook } from "standardwebhooks";
@@ -18,6 +17,7 @@ import {
   verifyCallback,
 } from "vidgen";
 import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
+import { makeFolder } from "./folder.ts";
 import { tinyMp4 } from "./mp4.ts";
 
 // The library as others import it, by the package's own name, over real sockets on loopback.
@@ -40,11 +40,10 @@ async function createWorld(answer: Answer, options: Partial<ClientOptions> = {})
     answer({ method, url, headers, body }, response);
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-library-"));
+  const folder = makeFolder();
   onTestFinished(() => {
     server.closeAllConnections();
     server.close();
-    rmSync(folder, { recursive: true, force: true });
   });
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const posts = () => calls.filter(({ method }) => method === "POST");

@@ -1,18 +1,17 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { type Clock, type Processes, systemMachine } from "../src/io.ts";
 import { type Acquired, acquireLease, type Lease, tryLease, type Watch } from "../src/lease.ts";
 import { createVirtualClock } from "./clock.ts";
 import { compile } from "./compiled.ts";
+import { makeFolder } from "./folder.ts";
 
 function makePath(): string {
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-lease-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = makeFolder();
   return join(folder, "thing.lease");
 }
 

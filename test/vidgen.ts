@@ -1,6 +1,5 @@
 import { writeFileSync } from "node:fs";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import process from "node:process";
 import { PassThrough, Readable } from "node:stream";
@@ -16,6 +15,7 @@ import type { Outbound } from "../src/server/outbound/outbound.ts";
 import { createService } from "../src/server/service.ts";
 import { openStore } from "../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "./clock.ts";
+import { makeFolder } from "./folder.ts";
 import { tinyMp4 } from "./mp4.ts";
 import { fakeEngine } from "./server/service.ts";
 
@@ -66,7 +66,7 @@ export type WorldOptions = { renderMs?: number; credits?: number };
 /** A machine with a service on it; everything that `Io` holds is made for the test. */
 export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOptions = {}): Promise<World> {
   const clock = createVirtualClock();
-  const root = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  const root = makeFolder();
   const [folder, home] = [join(root, "work"), join(root, "home")];
   await mkdir(folder);
   const engine = fakeEngine({
@@ -106,7 +106,6 @@ export async function createWorld({ renderMs = 30_000, credits = 1000 }: WorldOp
   onTestFinished(async () => {
     await service.close();
     await store.close();
-    await rm(root, { recursive: true, force: true });
   });
 
   let pid = 1;

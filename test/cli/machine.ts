@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { makeFolder } from "../folder.ts";
 
 /** The program as it is installed. */
 export const bin = fileURLToPath(new URL("../../bin/vidgen.js", import.meta.url));
@@ -17,11 +16,10 @@ export type Machine = Awaited<ReturnType<typeof createMachine>>;
 
 /** A machine of its own: a folder, and whatever vidgen keeps in it. */
 export async function createMachine() {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-local-"));
+  const folder = makeFolder();
   const running = new Set<ChildProcess>();
-  onTestFinished(async () => {
+  onTestFinished(() => {
     for (const child of running) child.kill("SIGKILL");
-    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   });
   const runNode = (...args: string[]): Running => {
     const { NODE_EXTRA_CA_CERTS: _, ...inherited } = process.env;

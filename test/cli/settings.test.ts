@@ -1,7 +1,6 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, mkdir, readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import {
   configPath,
   engineKeyNames,
@@ -14,6 +13,7 @@ import {
 } from "../../src/cli/settings.ts";
 import { folders } from "../../src/cli/storage.ts";
 import { kinds } from "../../src/server/engines/videos/kinds.ts";
+import { makeFolder } from "../folder.ts";
 
 type Env = Record<string, string | undefined>;
 
@@ -23,8 +23,7 @@ const key = "canary-key-0123456789";
 
 /** A machine of its own, with what `env` sets and `saved` in its saved file. */
 async function createWorld({ env = {}, saved }: { env?: Env; saved?: string | object } = {}) {
-  const home = await mkdtemp(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rm(home, { recursive: true, force: true }));
+  const home = makeFolder();
   const world = { env: { VIDGEN_HOME: join(home, "vidgen"), ...env }, home, platform: "linux" };
   if (saved !== undefined) {
     await mkdir(dirname(configPath(world)), { recursive: true });

@@ -1,23 +1,14 @@
 import { createHash } from "node:crypto";
-import {
-  appendFileSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import type { BeginOptions } from "../../src/client/begin.ts";
 import { createServiceClient } from "../../src/client/client.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { VidgenError } from "../../src/errors.ts";
 import { type FetchInit, type Machine, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
+import { makeFolder } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
 
 const baseUrl = "https://api.video.example";
@@ -41,8 +32,7 @@ const honest: Answer = (url, { method }) => {
 type OpenOptions = Partial<Journal> & { pid?: number; running?: number[]; machine?: Partial<Machine> };
 
 function createWorld() {
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = makeFolder();
   const journal = join(folder, "journal.jsonl");
   const place = join(folder, "fox.mp4");
   const lines = () =>

@@ -1,11 +1,11 @@
-import { mkdtemp, open, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { type DownloadOptions, download } from "../../src/client/download.ts";
 import { VidgenError } from "../../src/errors.ts";
 import { type Clock, type FetchInit, type HttpResponse, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
+import { makeFolder } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
 
 const url = "https://media.video.example/fox.mp4";
@@ -62,12 +62,9 @@ type Scene = Partial<DownloadOptions> & { from?: string };
 
 /** Downloads while the media address answers like this, one answer after the other, the last one for ever. */
 async function run(answers: Answer[], { from = url, ...options }: Scene = {}) {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  const folder = makeFolder();
   const file = await open(join(folder, "fox.part"), "wx+");
-  onTestFinished(async () => {
-    await file.close();
-    await rm(folder, { recursive: true });
-  });
+  onTestFinished(() => file.close());
   const clock = createVirtualClock();
   const seen = { requests: [] as { url: string; at: number; init: FetchInit }[], notes: [] as string[], freshUrls: 0 };
   const fetch = async (url: string, init: FetchInit = {}) => {

@@ -1,27 +1,17 @@
-import {
-  appendFileSync,
-  chmodSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { DatedLine, Entry, JournalLine, PartLine } from "../../src/client/history.ts";
 import { type Journal, openJournal } from "../../src/client/journal.ts";
 import { systemMachine } from "../../src/io.ts";
+import { makeFolder } from "../folder.ts";
 import { makeSpecial, specialFiles } from "../special.ts";
 
 const now = new Date("2026-06-01T00:00:00.000Z");
 const baseUrl = "https://api.video.example";
 
 function newJournal(date = now, earlier?: string) {
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = makeFolder();
   return openJournal(join(folder, "journal.jsonl"), { ...systemMachine, date: () => date }, earlier);
 }
 

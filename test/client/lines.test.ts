@@ -1,14 +1,13 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { readLines } from "../../src/client/lines.ts";
 import { systemMachine } from "../../src/io.ts";
+import { makeFolder } from "../folder.ts";
 
 /** Reads a file of that text; `most` is how many bytes each read gives. */
 async function read(text: string, most = Number.POSITIVE_INFINITY) {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = makeFolder();
   await writeFile(join(folder, "lines"), text);
   const file = await systemMachine.disk.open(join(folder, "lines"), "r");
   onTestFinished(() => file.close());

@@ -1,8 +1,8 @@
-import { mkdtemp, open, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { faultOfMp4 } from "../../src/client/mp4.ts";
+import { makeFolder } from "../folder.ts";
 import { box, tinyMp4 } from "../mp4.ts";
 
 const ftyp = box("ftyp", new Uint8Array(8));
@@ -22,12 +22,9 @@ function oddBox(type: string, short: number, long?: bigint, payload: number[] = 
 
 /** An open, empty file of the test's own. */
 async function openFile() {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  const folder = makeFolder();
   const file = await open(join(folder, "video.part"), "wx+");
-  onTestFinished(async () => {
-    await file.close();
-    await rm(folder, { recursive: true });
-  });
+  onTestFinished(() => file.close());
   return file;
 }
 

@@ -1,22 +1,16 @@
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { readContent } from "../../src/client/content.ts";
 import { checkTemplate } from "../../src/client/naming.ts";
 import { claimOutputPath } from "../../src/client/output-path.ts";
 import { systemMachine } from "../../src/io.ts";
+import { makeFolder } from "../folder.ts";
 
 const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
 
 const sha256OfNothing = createHash("sha256").digest("hex");
-
-async function createFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** Leaves alone what exists, as a client without a journal does. */
 const own = async (_: string, { exists }: { exists: boolean }) => (exists ? undefined : {});
@@ -52,14 +46,14 @@ test.each([
   ["{{slug}}.mp4", "{a-red-fox}.mp4"],
   ["a{b.mp4", "a{b.mp4"],
 ])("%s is saved as %s, and nothing else is left", async (template, name) => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   expect(await save(folder, template)).toBe(name);
   const left = await readdir(folder, { recursive: true, withFileTypes: true });
   expect(left.filter((entry) => entry.isFile()).map((entry) => entry.name)).toEqual([name.replace(/.*\//, "")]);
 });
 
 test("{n} is the first number that is free, one whose video is on its way included", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   for (const name of ["fox-1.mp4", "fox-2.mp4.part"]) await writeFile(join(folder, name), "precious");
   await mkdir(join(folder, "fox-3.mp4"));
   expect(await save(folder, "fox-{n}.mp4")).toBe("fox-4.mp4");
@@ -68,7 +62,7 @@ test("{n} is the first number that is free, one whose video is on its way includ
 });
 
 test("several that look for a number at once each get their own", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const names = await Promise.all(Array.from({ length: 40 }, () => save(folder, "{n}.mp4")));
   expect(new Set(names).size).toBe(40);
   expect((await readdir(folder)).sort()).toEqual(names.sort());
@@ -78,7 +72,7 @@ test.each(["../../etc/passwd", "/etc/passwd", "..", ".", "a/b", "C:\\x", "a\u000
   "%j in a value is no path",
   async (evil) => {
     for (const template of ["{slug}.mp4", "{model}.mp4", "{id}.mp4", "{slug}{model}{id}", "{model}/{slug}/x.mp4"]) {
-      const folder = await createFolder();
+      const folder = makeFolder();
       const name = await save(folder, template, { id: evil, prompt: evil, model: evil });
       expect(name).not.toMatch(/^[./\\-]|\.\.|[\\{]/);
       expect(name.split("/")).toHaveLength(template.split("/").length);
@@ -92,17 +86,17 @@ test.each([
   ["{model}.mp4", { model: "..." }, "model.mp4"],
   ["{id}.mp4", { id: "/" }, "video.mp4"],
 ])("%s with %j is %s", async (template, scene, name) => {
-  expect(await save(await createFolder(), template, scene)).toBe(name);
+  expect(await save(makeFolder(), template, scene)).toBe(name);
 });
 
 test("a file that exists is refused before anything is paid for", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await writeFile(join(folder, "a-red-fox.mp4"), "precious");
   await expect(save(folder, "{slug}.mp4")).rejects.toMatchObject({ exit: 9, message: expect.stringMatching(/exists/) });
 });
 
 test("a folder that the template itself names has to be there", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   for (const template of ["none/{slug}.mp4", "none/{id}.mp4", "none/{n}.mp4"])
     await expect(save(folder, template)).rejects.toMatchObject({ exit: 9, message: /folder does not exist/ });
   expect(await readdir(folder)).toEqual([]);
@@ -135,7 +129,7 @@ test.each(["fox.mp4", "clips/{id}.mp4", "{model}/{id}", "a{b.mp4", "}{", "-", ".
 test.each(["{model}/{n}.mp4", "wan-2.5/{n}.mp4", "wan-2.5/{slug}.mp4"])(
   "%s, where the folder's name is that of a file, cannot be saved to",
   async (template) => {
-    const folder = await createFolder();
+    const folder = makeFolder();
     await writeFile(join(folder, "wan-2.5"), "");
     await expect(save(folder, template)).rejects.toMatchObject({ code: "output", message: /^Cannot save / });
   },

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
-import { mkdtemp, open, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { download } from "../../src/client/download.ts";
 import type { Version } from "../../src/client/version.ts";
 import { type FetchInit, systemMachine } from "../../src/io.ts";
 import { createVirtualClock } from "../clock.ts";
+import { makeFolder } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
 
 const video = tinyMp4("a red fox runs through snow");
@@ -41,12 +41,9 @@ const partial =
     new Response(body, { status: 206, headers });
 
 async function run(answers: Answer[], before: { bytes?: Uint8Array; version?: Version; expected?: Uint8Array } = {}) {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
+  const folder = makeFolder();
   const file = await open(join(folder, "fox.part"), "wx+");
-  onTestFinished(async () => {
-    await file.close();
-    await rm(folder, { recursive: true });
-  });
+  onTestFinished(() => file.close());
   if (before.bytes) await file.write(before.bytes);
   const asked: [range: string | null, condition: string | null][] = [];
   const versions: Version[] = [];

@@ -1,6 +1,5 @@
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, open, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, open, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
@@ -9,15 +8,10 @@ import { fileName, type Naming } from "../../src/client/naming.ts";
 import { claimTarget } from "../../src/client/output-path.ts";
 import { outputError, type Target } from "../../src/client/target.ts";
 import { systemMachine } from "../../src/io.ts";
+import { makeFolder } from "../folder.ts";
 
 const naming = { id: "1b4e28ba-2fa1-41d2-883f-0016d3cca427", prompt: "A red fox runs", model: "wan-2.5" };
 const itsName = "a-red-fox-runs-wan-2.5-1b4e28ba.mp4";
-
-async function createFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** Leaves alone what exists, as a client without a journal does. */
 const own = async (_: string, { exists }: { exists: boolean }) => (exists ? undefined : {});
@@ -33,7 +27,7 @@ async function commit(target: Target, named: Naming) {
 }
 
 test("a file is saved under its name, and nothing else is left", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const target = await claim(join(folder, "fox.mp4"));
   expect(await readdir(folder)).toEqual(["fox.mp4.part"]);
   await target.part.write("a fox");
@@ -50,7 +44,7 @@ test.each([
   ["a new folder in a new folder", "new/er/est/", "new/er/est"],
   ["a link to a folder", "link", "clips"],
 ])("in %s the file gets a name of its own", async (_, output, inside) => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await mkdir(join(folder, "clips"));
   await symlink(join(folder, "clips"), join(folder, "link"));
   const target = await claim(join(folder, output));
@@ -62,7 +56,7 @@ test.each([
 });
 
 test("two videos fit into one folder at the same time", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const targets = [
     await claimTarget(folder, { overwrite: false, unique: "attempt-1", own }, systemMachine.disk),
     await claimTarget(folder, { overwrite: false, unique: "attempt-2", own }, systemMachine.disk),
@@ -81,7 +75,7 @@ test('"-" is a file outside the folder, gone with its release', async () => {
 });
 
 test.each(["fox.mp4", "clips/", "-"])("%s: a release before the end leaves no file", async (output) => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const target = await claim(output === "-" ? output : join(folder, output));
   await target.part.write("half a fox");
   await target.release();
@@ -91,7 +85,7 @@ test.each(["fox.mp4", "clips/", "-"])("%s: a release before the end leaves no fi
 });
 
 test("a file that exists is refused, and is not touched", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await writeFile(join(folder, "fox.mp4"), "precious");
   await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({
     exit: 9,
@@ -102,7 +96,7 @@ test("a file that exists is refused, and is not touched", async () => {
 });
 
 test("--overwrite keeps the old file until the new one is whole", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await writeFile(join(folder, "fox.mp4"), "old");
   const target = await claim(join(folder, "fox.mp4"), true);
   await target.part.write("new");
@@ -116,7 +110,7 @@ test.each([
   ["a file", "fox.mp4"],
   ["a folder", "."],
 ])("into %s: what appears under the name meanwhile is not written over", async (_, output) => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const path = join(folder, output === "." ? itsName : output);
   const target = await claim(join(folder, output));
   await writeFile(path, "precious");
@@ -127,13 +121,13 @@ test.each([
 });
 
 test("a link that leads nowhere is not written over", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await symlink(join(folder, "nowhere"), join(folder, "fox.mp4"));
   await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({ exit: 9, message: /exists/ });
 });
 
 test("a second vidgen that saves to the same file is told so", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const first = await claim(join(folder, "fox.mp4"));
   await expect(claim(join(folder, "fox.mp4"))).rejects.toMatchObject({
     exit: 9,
@@ -144,7 +138,7 @@ test("a second vidgen that saves to the same file is told so", async () => {
 });
 
 test("a .part is written down before it comes into being, and before it gets its lasting name", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const seen: unknown[] = [];
   const own = async (file: string, found: object) => {
     seen.push([basename(file), existsSync(file), found]);
@@ -160,7 +154,7 @@ test("a .part is written down before it comes into being, and before it gets its
 });
 
 test("a .part of another is left to it: a video that was paid for keeps the temporary name until it is whole", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const theirs = join(folder, `${itsName}.part`);
   await writeFile(theirs, "half a fox");
   const target = await claim(folder);
@@ -177,7 +171,7 @@ test.each([
   ["file/", "part of the path is not a folder"],
   ["file/sub/", "part of the path is not a folder"],
 ])("%s: %s", async (output, reason) => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await writeFile(join(folder, "file"), "");
   await expect(claim(join(folder, output))).rejects.toMatchObject({
     exit: 9,
@@ -187,7 +181,7 @@ test.each([
 });
 
 test("a folder that is not there is not made for a file, but how to is said", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await expect(claim(join(folder, "new/fox.mp4"))).rejects.toMatchObject({
     hint: `Create it first (mkdir -p ${folder}/new), or end -o with / to have it created.`,
   });
@@ -208,7 +202,7 @@ test.each([
 });
 
 test("a link to a device is refused even with --overwrite", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await symlink("/dev/null", join(folder, "fox.mp4"));
   await expect(claim(join(folder, "fox.mp4"), true)).rejects.toMatchObject({ exit: 9 });
   expect(await readdir(folder)).toEqual(["fox.mp4"]);
@@ -221,14 +215,14 @@ test.each([
 ])("with umask %o a video has the mode %o", async (mask, mode) => {
   const before = process.umask(mask);
   onTestFinished(() => void process.umask(before));
-  const folder = await createFolder();
+  const folder = makeFolder();
   const target = await claim(join(folder, "fox.mp4"));
   const path = await commit(target, naming);
   expect((await stat(path)).mode & 0o777).toBe(mode);
 });
 
 test("a video that cannot be synced is reported, and the file of that name is not made", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const target = await claim(join(folder, "fox.mp4"));
   const content = await readContent(target.part, "");
   await target.part.close();
@@ -281,7 +275,7 @@ test.each(prompts)("5,000 characters of %j make a name that any file system take
   const name = fileName({ id: "b".repeat(300), prompt: prompt.repeat(5_000), model: prompt.repeat(99) });
   expect(new TextEncoder().encode(name).byteLength).toBeLessThan(120);
   expect(name).toMatch(/^[^./\\-][^/\\\p{C}]*\.mp4$/u);
-  await (await open(join(await createFolder(), name), "wx")).close();
+  await (await open(join(makeFolder(), name), "wx")).close();
 });
 
 test("a long prompt ends at a word", () => {

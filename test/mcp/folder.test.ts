@@ -1,14 +1,12 @@
 import { existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
 import { openFolder } from "../../src/mcp/folder.ts";
+import { makeFolder } from "../folder.ts";
 
 async function createFolders() {
-  const base = realpathSync(await mkdtemp(join(tmpdir(), "vidgen-folder-")));
-  onTestFinished(() => rm(base, { recursive: true, force: true }));
+  const base = realpathSync(makeFolder());
   const [root, outside] = [join(base, "work"), join(base, "outside")];
   for (const folder of [root, outside, join(root, "clips")]) mkdirSync(folder);
   writeFileSync(join(outside, "secret.png"), "x");

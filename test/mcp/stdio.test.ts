@@ -1,8 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, realpathSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, onTestFinished, test } from "vitest";
@@ -11,12 +9,12 @@ import { createRandom } from "../faults/random.ts";
 import { createService } from "../faults/server.ts";
 import { bin, envOf } from "../faults/spawned.ts";
 import { pause } from "../faults/wire.ts";
+import { makeFolder } from "../folder.ts";
 
 // The built program and the official client, over real stdio.
 
 async function createPlace() {
-  const base = realpathSync(await mkdtemp(join(tmpdir(), "vidgen-mcp-")));
-  onTestFinished(() => rm(base, { recursive: true, force: true }));
+  const base = realpathSync(makeFolder());
   const [home, cwd] = [join(base, "home"), join(base, "work")];
   mkdirSync(cwd);
   return { home, cwd };

@@ -5,7 +5,8 @@ import { systemIo } from "../../src/cli/system.ts";
 import { readAnnouncement, writeAnnouncement } from "../../src/server/announcement.ts";
 import { createKey } from "../../src/server/api/accounts.ts";
 import { openService } from "../../src/server/serve.ts";
-import { fakeEngine, makeFolder } from "./service.ts";
+import { makeFolder } from "../folder.ts";
+import { fakeEngine } from "./service.ts";
 
 const announcement = {
   api_key: "vgs_0123",
@@ -19,20 +20,20 @@ async function modeOf(path: string): Promise<string> {
 }
 
 test("what was written is read", async () => {
-  const folder = join(await makeFolder(), "data", "service");
+  const folder = join(makeFolder(), "data", "service");
   await writeAnnouncement(folder, announcement);
   expect(await readAnnouncement(folder)).toStrictEqual(announcement);
 });
 
 test("the second one replaces the first as a whole", async () => {
-  const folder = await makeFolder();
+  const folder = makeFolder();
   await writeAnnouncement(folder, announcement);
   await writeAnnouncement(folder, { api_key: "vgs_4567" });
   expect(await readAnnouncement(folder)).toStrictEqual({ api_key: "vgs_4567" });
 });
 
 test("the file and the folders made for it are for the owner's eyes alone", async () => {
-  const parent = join(await makeFolder(), "data");
+  const parent = join(makeFolder(), "data");
   await writeAnnouncement(join(parent, "service"), announcement);
   expect(await modeOf(parent)).toBe("700");
   expect(await modeOf(join(parent, "service"))).toBe("700");
@@ -40,7 +41,7 @@ test("the file and the folders made for it are for the owner's eyes alone", asyn
 });
 
 test("a folder that exists keeps its mode, and the file in it is a new one", async () => {
-  const folder = join(await makeFolder(), "service");
+  const folder = join(makeFolder(), "service");
   await mkdir(folder);
   await chmod(folder, 0o755);
   await writeFile(join(folder, "service.json"), "{}");
@@ -51,7 +52,7 @@ test("a folder that exists keeps its mode, and the file in it is a new one", asy
 });
 
 test("no temporary file is left", async () => {
-  const folder = await makeFolder();
+  const folder = makeFolder();
   await Promise.all(
     [1, 2, 3, 4].map((port) => writeAnnouncement(folder, { ...announcement, base_url: `http://127.0.0.1:${port}` })),
   );
@@ -60,20 +61,20 @@ test("no temporary file is left", async () => {
 });
 
 test("no temporary file is left when it cannot be written either", async () => {
-  const folder = await makeFolder();
+  const folder = makeFolder();
   await mkdir(join(folder, "service.json"));
   await expect(writeAnnouncement(folder, announcement)).rejects.toThrow();
   expect(await readdir(folder)).toEqual(["service.json"]);
 });
 
 test("where there is none, nothing is read", async () => {
-  expect(await readAnnouncement(join(await makeFolder(), "none"))).toBeUndefined();
+  expect(await readAnnouncement(join(makeFolder(), "none"))).toBeUndefined();
 });
 
 test.each(["", "{", "null", "[]", "{}", '{"api_key":5}', '{"api_key":"vgs_0123","base_url":5}', "\0\0\0"])(
   "a file that holds %j is reported with its path and what to do, and stays as it is",
   async (text) => {
-    const folder = await makeFolder();
+    const folder = makeFolder();
     const file = join(folder, "service.json");
     await writeFile(file, text);
     const opening = openService(

@@ -10,18 +10,9 @@ import { createMetrics } from "../../src/server/metrics.ts";
 import { createService } from "../../src/server/service.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import { createVirtualClock } from "../clock.ts";
+import { makeFolder } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
-import {
-  apiKey,
-  baseUrl,
-  bearer,
-  createDistant,
-  fakeEngine,
-  makeFolder,
-  otherKey,
-  renderMs,
-  startRequest,
-} from "./service.ts";
+import { apiKey, baseUrl, bearer, createDistant, fakeEngine, otherKey, renderMs, startRequest } from "./service.ts";
 
 /** An engine that does as its prompts say, and otherwise makes a video in 30 s. */
 function createEngine(clock: ReturnType<typeof createVirtualClock>): Partial<Engine> {
@@ -50,7 +41,7 @@ export async function createCounted(changes: Partial<Engine> = {}) {
   const ended: Ended[] = [];
   const service = createService({
     store,
-    videos: await openFolder({ folder: await makeFolder() }),
+    videos: await openFolder({ folder: makeFolder() }),
     engines: [fakeEngine({ models: ["sora-2", "ray-3"], isSimulation: false, ...createEngine(clock), ...changes })],
     creditsPer: new Map([["ray-3", 50]]),
     hasDirectives: false,

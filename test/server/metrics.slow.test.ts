@@ -3,9 +3,9 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { readPage } from "../../src/docs.ts";
+import { makeFolder } from "../folder.ts";
 import { hasPromtool } from "../needs.ts";
 import { createCounted } from "./counted.ts";
-import { makeFolder } from "./service.ts";
 
 /** What promtool says of a text, and whether it found fault. */
 function promtool(words: string[], input: string) {
@@ -24,7 +24,7 @@ const page = readPage("metrics").text;
 const [rules = ""] = page.match(/^groups:\n(?:.*\n)*?(?=```)/m) ?? [];
 
 test.skipIf(!hasPromtool)("promtool takes the three alerts of the page", async () => {
-  const file = join(await makeFolder(), "vidgen.yml");
+  const file = join(makeFolder(), "vidgen.yml");
   writeFileSync(file, rules);
   expect(promtool(["check", "rules", file], "")).toEqual({
     status: 0,

@@ -6,7 +6,8 @@ import { systemIo } from "../../src/cli/system.ts";
 import type { Io } from "../../src/io.ts";
 import { listen } from "../../src/server/api/listen.ts";
 import { openService } from "../../src/server/serve.ts";
-import { fakeEngine, makeFolder } from "./service.ts";
+import { makeFolder } from "../folder.ts";
+import { fakeEngine } from "./service.ts";
 
 /** The real world, in which a lease is refreshed after 20 ms instead of 10 s. */
 function quickIo(): Io {
@@ -19,7 +20,7 @@ type Options = Parameters<typeof openService>[0];
 /** A service on free ports of this machine, with what a test changes; closed with the test. */
 async function open(changes: Partial<Options> = {}, io: Io = systemIo()) {
   const options: Options = {
-    folder: changes.folder ?? (await makeFolder()),
+    folder: changes.folder ?? makeFolder(),
     engines: [fakeEngine()],
     host: "127.0.0.1",
     isLoopback: true,
@@ -68,7 +69,7 @@ test("what its owner set reaches the service: engines, prices and directives", a
 });
 
 test("a key that was rotated, or whose service.json was removed, is refused", async () => {
-  const folder = await makeFolder();
+  const folder = makeFolder();
   const run = async (rotate: boolean) => {
     const service = await open({ folder, rotate });
     const accepts = async (key: string) => {
@@ -92,7 +93,7 @@ test("a key that was rotated, or whose service.json was removed, is refused", as
 });
 
 test("a service whose folder another process has taken over closes, and writes there no more", async () => {
-  const folder = await makeFolder();
+  const folder = makeFolder();
   const service = await open({ folder }, quickIo());
   const { base_url } = service.address;
   expect((await fetch(`${base_url}/api/generate`)).status).toBe(405);
@@ -116,7 +117,7 @@ test("a service whose folder another process has taken over closes, and writes t
 });
 
 test("a service that was suspended, and whose folder another process has taken over meanwhile, submits nothing", async () => {
-  const folder = await makeFolder();
+  const folder = makeFolder();
   const notes: string[] = [];
   const creates: string[] = [];
   const signals = new EventEmitter();

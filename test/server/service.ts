@@ -1,7 +1,4 @@
 import { readdirSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { models } from "../../src/client/models.ts";
 import type { Clock } from "../../src/io.ts";
@@ -21,6 +18,7 @@ import type { Get, Post } from "../../src/server/outbound/outbound.ts";
 import { openStore } from "../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../src/server/store/store.ts";
 import { createVirtualClock } from "../clock.ts";
+import { makeFolder } from "../folder.ts";
 import { tinyMp4 } from "../mp4.ts";
 import { createDescribed } from "./api/described.ts";
 import { aPng } from "./jobs/pictures.ts";
@@ -101,7 +99,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
   const { credits = 1000, content, receive = accept, hasRefunds = true } = options;
   const { store, kill, isKilled } = createMortal(options.store ?? (await openStore(":memory:")));
   const clock = createVirtualClock();
-  const folder = options.folder ?? (await makeFolder());
+  const folder = options.folder ?? makeFolder();
   const videos = await openFolder({ folder });
   const rendered: RenderTask[] = [];
   const ended: string[] = [];
@@ -280,13 +278,6 @@ function through(store: Store, call: (method: () => unknown, name: string) => un
 /** The names of the files in a folder of videos, but for the sign that it is there. */
 export function filesIn(folder: string): string[] {
   return readdirSync(folder).filter((name) => name !== ".vidgen");
-}
-
-/** An empty folder that goes away with the test. */
-export async function makeFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 const anyImage: Get = async () => ({ status: 200, body: aPng(1, 1) });

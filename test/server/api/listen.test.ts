@@ -13,8 +13,9 @@ import { expect, onTestFinished, test, vi } from "vitest";
 import { type Clock, systemClock } from "../../../src/io.ts";
 import { type Listening, listen } from "../../../src/server/api/listen.ts";
 import { type Handler, streamResponse } from "../../../src/server/api/message.ts";
+import { makeFolder } from "../../folder.ts";
 import { slowness } from "../../slowness.ts";
-import { apiKey, bearer, createTestService, makeFolder, readError } from "../service.ts";
+import { apiKey, bearer, createTestService, readError } from "../service.ts";
 
 const loopback = { host: "127.0.0.1", port: 0 };
 const json = { "Content-Type": "application/json" };
@@ -111,7 +112,7 @@ test("HEAD has the headers and no body, and the connection goes on", async () =>
 });
 
 test("a client that leaves in mid-body: the file is closed and the server lives", async () => {
-  const path = join(await makeFolder(), "large");
+  const path = join(makeFolder(), "large");
   await writeFile(path, Buffer.alloc(16_000_000));
   const file = createReadStream(path).on("error", () => {});
   const isClosed = new Promise<void>((resolve) => file.once("close", () => resolve()));

@@ -5,9 +5,10 @@ import { createSecret } from "../../../src/server/callbacks/signature.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openFolder } from "../../../src/server/media/folder.ts";
 import { createService } from "../../../src/server/service.ts";
+import { makeFolder } from "../../folder.ts";
 import { postgresPrograms } from "../../needs.ts";
 import { slowness } from "../../slowness.ts";
-import { apiKey, baseUrl, bearer, fakeEngine, makeFolder, readStart, startRequest } from "../service.ts";
+import { apiKey, baseUrl, bearer, fakeEngine, readStart, startRequest } from "../service.ts";
 import { open, useServer } from "../store/postgres/open.ts";
 
 describe("a process of a shared database", { skip: postgresPrograms === undefined }, () => {
@@ -21,7 +22,7 @@ describe("a process of a shared database", { skip: postgresPrograms === undefine
     const service = createService({
       store: opened.store,
       engines,
-      videos: await openFolder({ folder: await makeFolder() }),
+      videos: await openFolder({ folder: makeFolder() }),
       clock: systemClock,
       pace: "fast",
       hasRefunds: true,

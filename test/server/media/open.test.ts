@@ -6,7 +6,7 @@ import { systemIo } from "../../../src/cli/system.ts";
 import { VidgenError } from "../../../src/errors.ts";
 import { openMedia } from "../../../src/server/media/open.ts";
 import { readBucket } from "../../../src/server/media/s3-settings.ts";
-import { makeFolder } from "../service.ts";
+import { makeFolder } from "../../folder.ts";
 import { accessKeyId, openFakeS3, secretAccessKey } from "./fake-s3.ts";
 
 const io = systemIo();
@@ -92,7 +92,7 @@ test.each<[Record<string, string>, string]>([
 });
 
 test("a bucket that cannot be used is an error that says why, and leaves no folder", async () => {
-  const temporary = await makeFolder();
+  const temporary = makeFolder();
   vi.stubEnv("TMPDIR", temporary);
   const s3 = await openFakeS3();
   for (const [env, reason] of [
@@ -113,7 +113,7 @@ test("a bucket that cannot be used is an error that says why, and leaves no fold
 });
 
 test("a folder that cannot be used is an error that says why", async () => {
-  const file = join(await makeFolder(), "file");
+  const file = join(makeFolder(), "file");
   await writeFile(file, "");
   const place = join(file, "videos");
   const message = `Cannot keep videos at ${place}: part of the path is not a folder.`;

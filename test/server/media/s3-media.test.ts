@@ -1,7 +1,7 @@
 import type { RequestListener } from "node:http";
 import { buffer } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { makeFolder } from "../service.ts";
+import { makeFolder } from "../../folder.ts";
 import { openFakeS3, refuse } from "./fake-s3.ts";
 import { content, mp4, openAddress, png } from "./videos.ts";
 
@@ -11,7 +11,7 @@ async function openS3Address() {
 }
 
 test("answers over S3 as over a folder", async () => {
-  const [{ s3, ...over }, folder] = [await openS3Address(), await openAddress(await makeFolder())];
+  const [{ s3, ...over }, folder] = [await openS3Address(), await openAddress(makeFolder())];
   const { etag } = folder;
   const asked = [
     ...[{ path: mp4 }, { path: mp4, method: "HEAD" }, { path: png }, { path: png, method: "HEAD" }],
@@ -90,7 +90,7 @@ test("with redirects, HEAD and the picture are still answered here, and so is a 
   const s3 = await openFakeS3();
   const [over, folder] = [
     await openAddress("s3://videos/team", s3.env, true),
-    await openAddress(await makeFolder(), {}, true),
+    await openAddress(makeFolder(), {}, true),
   ];
   const ofS3 = [{ path: mp4, method: "HEAD" }, { path: png }];
   for (const { path, ...options } of ofS3) expect((await over.ask(path, options)).incoming.statusCode).toBe(200);

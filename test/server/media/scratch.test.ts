@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { type Processes, systemMachine } from "../../../src/io.ts";
 import { openScratch } from "../../../src/server/media/scratch.ts";
 import { createVirtualClock } from "../../clock.ts";
-import { makeFolder } from "../service.ts";
+import { makeFolder } from "../../folder.ts";
 
 const hourMs = 3_600_000;
 
@@ -20,7 +20,7 @@ async function createWorld() {
     ...clock,
     processes: { startOf, self: async () => ({ machine: "boot-1", namespace: "1", pid, start: String(pid) }) },
   });
-  const folder = await makeFolder();
+  const folder = makeFolder();
   const open = (pid: number) => openScratch(join(folder, "unfinished-"), as(pid));
   /** Makes it look as old as that. */
   const age = (path: string, ms: number) => utimes(path, 0, (clock.date().getTime() - ms) / 1_000);

@@ -13,7 +13,7 @@ import { openS3 } from "../../../src/server/media/s3.ts";
 import type { S3Options } from "../../../src/server/media/s3-request.ts";
 import { readBucket } from "../../../src/server/media/s3-settings.ts";
 import type { Media, StoredGeneration } from "../../../src/server/store/store.ts";
-import { makeFolder } from "../service.ts";
+import { makeFolder } from "../../folder.ts";
 import { sha256 } from "./fake-s3.ts";
 
 export const content = "0123456789";
@@ -24,7 +24,7 @@ const io = systemIo();
 
 /** The videos in an S3 store, and one to keep there. */
 export async function openVideos(env: Record<string, string>, options: Partial<S3Options> = {}) {
-  const folder = await makeFolder();
+  const folder = makeFolder();
   const scratch = { folder, close: async () => {} };
   const videos = openS3({
     ...readBucket("s3://videos/team", env),

@@ -4,8 +4,8 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fileName } from "../../../src/client/naming.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
-import { makeFolder } from "../service.ts";
 import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { aVideo, openTestPage, type TestPageOptions } from "./harness.ts";
 
@@ -75,7 +75,7 @@ describe("several videos", { skip: browserPath === undefined }, () => {
       tab.waitForEvent("download"),
       tab.getByRole("button", { name: "Download .zip" }).click(),
     ]);
-    const file = join(await makeFolder(), "chosen.zip");
+    const file = join(makeFolder(), "chosen.zip");
     await download.saveAs(file);
     const [zip, bytes] = await Promise.all([readFile(file), readFile(video.file)]);
     const name = (prompt: string, index: number) => fileName({ id: ids[index] ?? "", prompt, model: "wan-2.5" });

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
+import { makeFolder } from "../../folder.ts";
 import { browserPath } from "../../needs.ts";
 import { aPng } from "../jobs/pictures.ts";
-import { makeFolder } from "../service.ts";
 import { isLive, launch, openTab, shows, type Tab } from "./browser.ts";
 import { openTestPage, paid, type TestPage, type TestPageOptions } from "./harness.ts";
 
@@ -147,7 +147,7 @@ describe("the form", { skip: browserPath === undefined }, () => {
 
   test("images are chosen as files; after a reload they are asked for again, and nothing is sent without them", async () => {
     const { page, tab, store } = await open({ engine: { maxImages: 1 } });
-    const file = join(await makeFolder(), "fox.png");
+    const file = join(makeFolder(), "fox.png");
     await writeFile(file, aPng(2, 2));
     await compose(page, tab, "a fox");
     await tab

@@ -16,9 +16,10 @@ import { createSessions } from "../../../src/server/page/session.ts";
 import { createService } from "../../../src/server/service.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
+import { makeFolder } from "../../folder.ts";
 import { tinyMp4 } from "../../mp4.ts";
 import { aTask } from "../engines/preview/requests.ts";
-import { fakeEngine, makeFolder } from "../service.ts";
+import { fakeEngine } from "../service.ts";
 
 export const apiKey = "canary-key-of-the-page";
 
@@ -62,7 +63,7 @@ export type TestPageOptions = {
 export async function openTestPage(options: TestPageOptions = {}): Promise<TestPage> {
   const { hasThumbnail = true, video: given, publicUrl, program, store = await openStore(":memory:") } = options;
   await store.addAccount({ name: "local", keyHash: hashKey(apiKey), creditsOf: () => 1_000_000 });
-  const folder = await makeFolder();
+  const folder = makeFolder();
   const waiting = new Map<string, (running: Running) => void>();
   const webhookSecret = createSecret();
   const engine = fakeEngine({

@@ -3,7 +3,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readRows } from "../../../../src/client/batch/rows/rows.ts";
-import { createFolder, faultsOf, io, read, readFile } from "./read.ts";
+import { makeFolder } from "../../../folder.ts";
+import { faultsOf, io, read, readFile } from "./read.ts";
 
 const flags = { texts: { model: "wan-2.5" }, images: [], set: [], each: [] };
 
@@ -59,7 +60,7 @@ test("--input-format has precedence over the extension, and is needed for stdin"
 });
 
 test("what cannot be read is an error that says why", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await mkdir(join(folder, "x.csv"));
   await expect(readRows(join(folder, "x.csv"), flags, io)).rejects.toThrow(/^Cannot read .*: it is a folder\.$/);
   await expect(readRows(join(folder, "y.csv"), flags, io)).rejects.toThrow(/^Cannot read .*: there is no such file\.$/);

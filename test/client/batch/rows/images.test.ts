@@ -1,12 +1,13 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { createFolder, faultsOf, read } from "./read.ts";
+import { makeFolder } from "../../../folder.ts";
+import { faultsOf, read } from "./read.ts";
 
 const png = Buffer.from("89504e470d0a1a0a0000000d49484452", "hex");
 
 test("a local image is in the record as a hash, and is read again when the row is started", async () => {
-  const path = join(await createFolder(), "fox.png");
+  const path = join(makeFolder(), "fox.png");
   await writeFile(path, png);
   const { rows, notes } = await read(`prompt,imageUrl\na,${path}\nb,${path}\n`);
   expect(notes).toEqual(["Local images are sent as data: URLs; not every service accepts that."]);
@@ -25,7 +26,7 @@ test("a local image is in the record as a hash, and is read again when the row i
 });
 
 test("several images are counted and recorded in their order", async () => {
-  const path = join(await createFolder(), "fox.png");
+  const path = join(makeFolder(), "fox.png");
   await writeFile(path, png);
   const imageUrl = ["https://images.example/1.png", path];
   const row = { prompt: "a", model: "kling-1.6-elements", imageUrl };
@@ -35,7 +36,7 @@ test("several images are counted and recorded in their order", async () => {
 });
 
 test("an image that cannot be used is a fault with its line, and one of -i is told once", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   const faults = await faultsOf(read(`prompt,image_url\na,${folder}\nb,\nc,\nd,https://\n`, { images: ["no.png"] }));
   expect(faults).toEqual([
     expect.stringMatching(/^--image: .*no\.png/),

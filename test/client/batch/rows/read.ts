@@ -1,17 +1,10 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { onTestFinished } from "vitest";
 import { type ReadRows, type RowOptions, readRows } from "../../../../src/client/batch/rows/rows.ts";
 import { VidgenError } from "../../../../src/errors.ts";
 import { systemMachine } from "../../../../src/io.ts";
-
-export async function createFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-rows-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
-  return folder;
-}
+import { makeFolder } from "../../../folder.ts";
 
 export const io = {
   stdin: Readable.from([]),
@@ -31,7 +24,7 @@ export function read(text: string | Buffer, options: Partial<RowOptions> = {}, p
 
 /** Reads the rows of a file of that name. */
 export async function readFile(name: string, content: string | Buffer, options: Partial<RowOptions> = {}) {
-  const path = join(await createFolder(), name);
+  const path = join(makeFolder(), name);
   await writeFile(path, content);
   return readRows(path, { ...flags, ...options }, io);
 }

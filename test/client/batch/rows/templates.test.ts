@@ -4,7 +4,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { RowOptions } from "../../../../src/client/batch/rows/rows.ts";
 import { fillId, fillWords } from "../../../../src/client/naming.ts";
-import { createFolder, faultsOf, read } from "./read.ts";
+import { makeFolder } from "../../../folder.ts";
+import { faultsOf, read } from "./read.ts";
 
 const header = "id,prompt,aspect_ratio,animal,place,date";
 
@@ -82,7 +83,7 @@ test("an unknown or empty word of --prompt is a fault", async () => {
 });
 
 test("two rows may share a folder, and a name that the generation's id makes distinct", async () => {
-  const folder = await createFolder();
+  const folder = makeFolder();
   await mkdir(join(folder, "clips"));
   for (const output of [join(folder, "clips"), "new/", "{id}.mp4", "{slug}-{n}.mp4"])
     expect((await read("prompt\na\na\n", { output })).rows).toHaveLength(2);

@@ -1,15 +1,14 @@
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { loadPackage } from "../../../../src/server/engines/ai-sdk/package.ts";
+import { makeFolder } from "../../../folder.ts";
 
 const unused = () => Promise.reject(new Error("nothing is sent"));
 
 /** A folder with packages, by their names; the returned path is of a file in it. */
 async function createFolder(packages: Record<string, string>): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = makeFolder();
   for (const [name, code] of Object.entries(packages)) {
     const path = join(folder, "node_modules", name);
     await mkdir(path, { recursive: true });

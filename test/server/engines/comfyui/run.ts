@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import { createComfyUiEngine } from "../../../../src/server/engines/comfyui/comfyui.ts";
 import { readWorkflow } from "../../../../src/server/engines/comfyui/workflow.ts";
 import { createVirtualClock } from "../../../clock.ts";
+import { makeFolder } from "../../../folder.ts";
 import { ioFetch } from "../videos/fakes/fake.ts";
 import { createTestEngine, engineUrl, type MakeOptions, timeoutMs } from "../videos/run.ts";
 import { type ComfyUiOptions, createComfyUi } from "./fake.ts";
@@ -27,8 +26,7 @@ export const withImage = workflow({}, { "10": { class_type: "LoadImage", inputs:
 
 /** Writes a file of this content, or of this JSON, and returns its path. */
 export function writeWorkflow(content: unknown): string {
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = makeFolder();
   const file = join(folder, "wan.json");
   writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content));
   return file;

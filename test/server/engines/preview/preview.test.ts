@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Checkpoint, RenderOptions } from "../../../../src/server/engines/engine.ts";
 import { createPreviewEngine } from "../../../../src/server/engines/preview/preview.ts";
+import { makeFolder } from "../../../folder.ts";
 import { pngOf, readPng, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie } from "./mp4.ts";
-import { aFolder, aTask } from "./requests.ts";
+import { aTask } from "./requests.ts";
 
 /** What a render is told and tells, but for what is given. */
 function anOffer(changes: Partial<RenderOptions> = {}): RenderOptions {
@@ -29,7 +30,7 @@ function anEngineThat(afterwards: string) {
 
 describe("the preview engine", () => {
   test("leaves the worker's files under the asked names, and nothing else", async () => {
-    const folder = aFolder();
+    const folder = makeFolder();
     await anEngineThat("").render(aTask({ prompt: "paper boats" }, [new Uint8Array([1, 2])], folder), anOffer());
     expect(readdirSync(folder)).toEqual(["clip.mp4", "clip.png"]);
     expect(readFileSync(join(folder, "clip.mp4"), "utf8")).toBe("paper boats");
@@ -41,7 +42,7 @@ describe("the preview engine", () => {
     ["rejects", `await Promise.reject(new Error("the disk is on fire"))`, "the disk is on fire"],
     ["stops early", "process.exit(3)", "code 3"],
   ])("says why and leaves no file when the worker %s", async (_, source, message) => {
-    const folder = aFolder();
+    const folder = makeFolder();
     const rendering = anEngineThat(source).render(aTask({}, [], folder), anOffer());
     await expect(rendering).rejects.toThrow(message);
     expect(readdirSync(folder)).toEqual([]);
@@ -66,7 +67,7 @@ describe("the preview engine", () => {
   });
 
   test("stops the worker and leaves no file when it is aborted half-way", async () => {
-    const folder = aFolder();
+    const folder = makeFolder();
     const stop = new AbortController();
     const written = new BroadcastChannel(folder);
     const halfWay = new Promise((resolve) => {
@@ -91,7 +92,7 @@ describe("the preview engine", () => {
   });
 
   test("decodes no two large images at the same time, but a small one beside a large one", async () => {
-    const log = join(aFolder(), "log");
+    const log = join(makeFolder(), "log");
     const channel = new BroadcastChannel(log);
     const engine = anEngineThat(`
       const { prompt: log, model } = task.request;
@@ -116,7 +117,7 @@ describe("the preview engine", () => {
   });
 
   test("rejects when it is aborted already", async () => {
-    const folder = aFolder();
+    const folder = makeFolder();
     const reason = new Error("the generation was cancelled");
     const rendering = anEngineThat("").render(aTask({}, [], folder), anOffer({ signal: AbortSignal.abort(reason) }));
     await expect(rendering).rejects.toBe(reason);
@@ -151,7 +152,7 @@ describe("the preview engine", () => {
   });
 
   test("as it is built, says which image is broken and leaves nothing", async () => {
-    const folder = aFolder();
+    const folder = makeFolder();
     const task = aTask({}, [squaresWebp.subarray(0, 50)], folder);
     await expect(createPreviewEngine({ workerUrl: built }).render(task, anOffer())).rejects.toThrow(
       "the image at https://images.example/1 cannot be decoded",

@@ -4,9 +4,10 @@ import { describe, expect, test } from "vitest";
 import type { RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { createFrame, type Frame } from "../../../../src/server/engines/preview/frame.ts";
 import { createClip, drawThumbnail, renderPreview } from "../../../../src/server/engines/preview/render.ts";
+import { makeFolder } from "../../../folder.ts";
 import { aPng, readPng, squaresJpeg, squaresWebp } from "../../jobs/pictures.ts";
 import { readMovie, readNalKinds } from "./mp4.ts";
-import { aFolder, anImage, aRequest, aTask, hostilePrompts } from "./requests.ts";
+import { anImage, aRequest, aTask, hostilePrompts } from "./requests.ts";
 
 async function render(changes: Partial<RenderRequest> = {}): Promise<string> {
   const task = aTask(changes);
@@ -108,7 +109,7 @@ describe("a preview", () => {
   });
 
   test("says why it could not be written", async () => {
-    await expect(renderPreview(aTask({}, [], join(aFolder(), "missing")))).rejects.toThrow("ENOENT");
+    await expect(renderPreview(aTask({}, [], join(makeFolder(), "missing")))).rejects.toThrow("ENOENT");
   });
 });
 

@@ -1,9 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import type { ImageFile, RenderRequest, RenderTask } from "../../../../src/server/engines/engine.ts";
 import { pictureFormat, readPictureHeader } from "../../../../src/server/jobs/picture.ts";
+import { makeFolder } from "../../../folder.ts";
 
 /** A request for a clip of one second, but for what is given. */
 export function aRequest(changes: Partial<RenderRequest> = {}): RenderRequest {
@@ -19,26 +18,23 @@ export function aRequest(changes: Partial<RenderRequest> = {}): RenderRequest {
 }
 
 /** A task to render a request as a clip.mp4 and a clip.png in a folder, which is a new one unless it is given. */
-export function aTask(changes: Partial<RenderRequest> = {}, images: Uint8Array[] = [], folder = aFolder()): RenderTask {
+export function aTask(
+  changes: Partial<RenderRequest> = {},
+  images: Uint8Array[] = [],
+  folder = makeFolder(),
+): RenderTask {
   const files = { file: join(folder, "clip.mp4"), thumbnail: join(folder, "clip.png") };
-  const imageFolder = images.length > 0 ? aFolder() : "";
+  const imageFolder = images.length > 0 ? makeFolder() : "";
   return { request: aRequest(changes), images: images.map((bytes, i) => anImage(bytes, i + 1, imageFolder)), ...files };
 }
 
 /** Writes an image, as if it came from an address that ends in `number`. */
-export function anImage(bytes: Uint8Array, number = 1, folder = aFolder()): ImageFile {
+export function anImage(bytes: Uint8Array, number = 1, folder = makeFolder()): ImageFile {
   const path = join(folder, String(number));
   writeFileSync(path, bytes);
   const { width, height } = readPictureHeader(bytes) ?? { width: 0, height: 0 };
   const about = { format: pictureFormat(bytes) ?? "png", megapixels: (width * height) / 1_000_000 };
   return { path, name: `the image at https://images.example/${number}`, ...about };
-}
-
-/** A new empty folder, gone with the test. */
-export function aFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "vidgen-preview-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 /** Prompts that a caption could stumble over. */

@@ -1,10 +1,10 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { ImageFile, RenderRequest } from "../../../../src/server/engines/engine.ts";
 import { encodeBody } from "../../../../src/server/engines/videos/encode.ts";
 import { type Kind, kinds, maxImagesOf } from "../../../../src/server/engines/videos/kinds.ts";
+import { makeFolder } from "../../../folder.ts";
 import type { Fake } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";
 import { createOpenRouter } from "./fakes/openrouter.ts";
@@ -107,8 +107,7 @@ async function create(
 }
 
 async function imageFile(): Promise<ImageFile> {
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-kinds-"));
-  onTestFinished(() => rm(folder, { recursive: true }));
+  const folder = makeFolder();
   const path = join(folder, "0");
   await writeFile(path, new Uint8Array([137, 80, 78, 71, 0, 255]));
   return { path, format: "png", megapixels: 1, name: "the image at https://pictures.test/fox.png?secret=1" };

@@ -1,7 +1,5 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import type { Clock, Io } from "../../../../src/io.ts";
 import type {
   Engine,
@@ -15,6 +13,7 @@ import type { ServerIo } from "../../../../src/server/engines/videos/server.ts";
 import { createVideosEngine } from "../../../../src/server/engines/videos/videos.ts";
 import type { Open } from "../../../../src/server/outbound/outbound.ts";
 import { createVirtualClock } from "../../../clock.ts";
+import { makeFolder } from "../../../folder.ts";
 import type { FakeOptions } from "./fakes/fake.ts";
 import { createLiteLlm } from "./fakes/litellm.ts";
 import { createOpenRouter } from "./fakes/openrouter.ts";
@@ -87,8 +86,7 @@ export async function createTestEngine(fetch: Io["fetch"], options: EngineOption
     onNote,
   };
   const engine = options.create?.(io, onNote) ?? createVideosEngine(server, io);
-  const folder = await mkdtemp(join(tmpdir(), "vidgen-test-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = makeFolder();
   let count = 0;
 
   async function make(made: MakeOptions = {}): Promise<Made> {

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { chownSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
+import { makeFolder } from "../../../folder.ts";
 import { pgBouncer } from "../../../needs.ts";
 import { freePort, ownUser } from "../../../postgres.ts";
-import { makeFolder } from "../../service.ts";
 
 /** Runs PgBouncer in front of a database until the test ends, with its own settings but for the mode. Resolves with the database's address behind it. */
 export async function openPgBouncer(url: string, poolMode: "session" | "transaction"): Promise<string> {
   const { port, username, pathname } = new URL(url);
-  const folder = await makeFolder();
+  const folder = makeFolder();
   const ownPort = await freePort();
   const settings = join(folder, "pgbouncer.ini");
   const users = join(folder, "users.txt");

@@ -9,7 +9,7 @@ import { openStore } from "../../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store, StoredGeneration } from "../../../../src/server/store/store.ts";
 import type { OnTrouble } from "../../../../src/server/trouble.ts";
 import { compile } from "../../../compiled.ts";
-import { makeFolder } from "../../service.ts";
+import { makeFolder } from "../../../folder.ts";
 import {
   attempt,
   completed,
@@ -36,7 +36,7 @@ async function openWith(credits: number, file?: string, onTrouble?: OnTrouble): 
   return store;
 }
 
-const newFile = async () => join(await makeFolder(), "service.db");
+const newFile = async () => join(makeFolder(), "service.db");
 
 /** The file as another program sees it. */
 function inspect<T>(file: string, use: (database: InstanceType<typeof sqlite.Database>) => T): T {
