@@ -40,7 +40,7 @@ test("an image that cannot be used is a fault with its line, and one of -i is to
   const faults = await faultsOf(read(`prompt,image_url\na,${folder}\nb,\nc,\nd,https://\n`, { images: ["no.png"] }));
   expect(faults).toEqual([
     expect.stringMatching(/^--image: .*no\.png/),
-    expect.stringMatching(/^line 2, column 2 \(image_url\): .*vidgen-rows-/),
+    expect.stringMatching(/^line 2, column 2 \(image_url\): .*vidgen-test-/),
     'line 5, column 2 (image_url): must be an http(s) URL, not "https://": the service itself fetches it',
   ]);
 });
