@@ -6,7 +6,7 @@ const quietMs = 120;
 
 /**
  * How many times slower this machine is now than a quiet one, at least 1: time limits of tests are multiplied by it. It is measured once, by the
- * process that starts a run, whose workers get it in their environment.
+ * process that starts a run, whose workers get it in their environment. `TEST_SLOWNESS=20` sets it by hand.
  */
 export const slowness = Number(process.env.TEST_SLOWNESS) || measure();
 
