@@ -33,7 +33,6 @@ describe("who may look", () => {
     "/compare",
     "/batches",
     "/batches/x",
-    "/zip",
     "/?token=guess",
   ];
 
