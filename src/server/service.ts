@@ -41,7 +41,7 @@ export type ServiceOptions = {
   /** How the page writes the program's name in commands to type; "vidgen" unless given. */
   program?: string | undefined;
   /** Who may look at the page; without it, there is no page. */
-  sessions?: Sessions | undefined;
+  sessions?: (() => Promise<Sessions>) | undefined;
   /** The folder of the page's script, style and icon; by default, beside the program. */
   assets?: URL;
   clock: Clock;

@@ -45,17 +45,7 @@ export function hashKey(key: string): string {
  */
 export async function prepareLocalAccount(store: Store, apiKey: string, credits: number | undefined): Promise<void> {
   const creditsOf = (had = 0) => credits ?? Math.max(usualCredits, had);
-  await replaceLocalKey(store, apiKey, creditsOf);
-}
-
-/** Makes this key the only one of the local account. */
-export async function replaceLocalKey(
-  store: Store,
-  apiKey: string,
-  creditsOf?: (had: number | undefined) => number,
-): Promise<void> {
-  const keyHash = hashKey(apiKey);
-  await store.addAccount({ name: localAccount, keyHash, isOnlyKey: true, ...(creditsOf && { creditsOf }) });
+  await store.addAccount({ name: localAccount, keyHash: hashKey(apiKey), creditsOf, isOnlyKey: true });
 }
 
 /** Lets nobody but the owner of the service go on. */

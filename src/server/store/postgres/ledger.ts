@@ -9,7 +9,7 @@ import type { Database, Query, Row } from "./database.ts";
 import { where } from "./where.ts";
 
 /** So long a key is accepted without another look: one that another process has revoked is refused after it. */
-const keyMs = 5_000;
+export const keyMs = 5_000;
 
 /** What an engine has charged, in the JSON of a result, where it comes last; its texts may have what a text of PostgreSQL has not. */
 export const usd = `substring(result FROM ',"cost":([0-9.e+-]+)}$')::float8`;
