@@ -181,6 +181,23 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect(await store.ledger({ generation: odd, limit: 9 })).toEqual([]);
   });
 
+  it("an account whose name goes on after a NUL is another one, or none", async () => {
+    const store = await openWith(100);
+    await store.addAccount({ name: "alice", keyHash: "hers", creditsOf: () => 50 });
+    for (const account of ["alice\0", "alice\0x"]) {
+      await expect(store.balance(account)).rejects.toThrow("no account");
+      expect(await store.removeKeys({ account })).toBe(0);
+      expect(await store.setLimits(account, { max_running: 1 })).toBeUndefined();
+      expect(await store.addCredits({ account, amount: 5, key: "a" })).toEqual({ kind: "no account" });
+      const theirs = { name: account, keyHash: `of ${account.length}`, isOnlyKey: true, creditsOf: () => 7 };
+      await expect(store.addAccount(theirs)).rejects.toThrow("this key belongs to the account");
+    }
+    expect(await store.account("hers\0")).toBeUndefined();
+    expect(await store.account("hers")).toBe("alice");
+    const alice = (await store.accounts()).find(({ account }) => account === "alice");
+    expect(alice).toMatchObject({ credits: 50, max_running: null, keys: 1 });
+  });
+
   it("an account may have several keys, a key one account", async () => {
     const store = await openWith(100);
     await store.addAccount({ name: "local", keyHash: "second" });
