@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { access, type FileHandle, link, open, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { Readable } from "node:stream";
 import type { Io } from "../io.ts";
 import { acquireFolder, readAnnouncement } from "./announcement.ts";
 import { type ApiContext, refuse, streamResponse } from "./api/message.ts";
@@ -15,7 +14,7 @@ export function createBackupRoute({ backup }: Pick<Store, "backup">): (c: ApiCon
     if (!backup) throw refuse(409, "not_embedded", "this service has a database of its own: use pg_dump");
     const { size, body } = await backup();
     const headers = { "Content-Type": "application/vnd.sqlite3", "Content-Length": String(size) };
-    return streamResponse(Readable.from(body), { status: 200, headers }, c.env.outgoing);
+    return streamResponse(body, { status: 200, headers }, c.env.outgoing);
   };
 }
 

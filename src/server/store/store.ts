@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
 import type { Traced } from "../trace.ts";
 import type { Change } from "./change.ts";
@@ -211,7 +212,7 @@ export type StartOutcome =
 export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retryAfterSeconds: number };
 
 /** `size` is in bytes. */
-export type DatabaseCopy = { size: number; body: AsyncIterable<Uint8Array> };
+export type DatabaseCopy = { size: number; body: Readable };
 
 /** The value of the Idempotency-Key header, and the body that came with it. */
 export type Idempotency = { key: string; body: string };

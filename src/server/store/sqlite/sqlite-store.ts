@@ -1,4 +1,5 @@
-import { mkdir, open, rm } from "node:fs/promises";
+import { createReadStream, fstatSync, openSync, rmSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
 import type { OnTrouble } from "../../trouble.ts";
 import { type Change, endChanges } from "../change.ts";
 import type { Cancellation, Store } from "../store.ts";
@@ -122,13 +123,16 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
     },
     publish,
     async backup() {
-      const copy = `${file}.backup`;
-      await rm(copy, { force: true });
-      // Nothing else happens meanwhile: about a second for 100 MB.
-      database.run("VACUUM INTO ?", copy);
-      // Without its name it goes with this process.
-      const handle = await open(copy).finally(() => rm(copy, { force: true }));
-      return { size: (await handle.stat()).size, body: handle.createReadStream() };
+      const copy = copyOf(file);
+      // Nothing else happens meanwhile, no other copy either: about a second for 100 MB.
+      try {
+        database.run("VACUUM INTO ?", copy);
+        const fd = openSync(copy, "r");
+        return { size: fstatSync(fd).size, body: createReadStream("", { fd }) };
+      } finally {
+        // Without its name it goes with this process.
+        removeCopy(copy);
+      }
     },
     async close() {
       await commits.close();
@@ -137,8 +141,20 @@ export async function openStore(file: string, onTrouble: OnTrouble = () => {}): 
   };
 }
 
+/** Where a copy is for as long as it is made. */
+function copyOf(file: string): string {
+  return `${file}.backup`;
+}
+
+/** One that failed has left a journal, which SQLite would play back into the next one. */
+function removeCopy(copy: string): void {
+  for (const each of [copy, `${copy}-journal`]) rmSync(each, { force: true });
+}
+
 async function openChecked(file: string): Promise<Database> {
   const afterCrash = await removeLock(file);
+  // Of a process that was killed while it made one.
+  removeCopy(copyOf(file));
   let database: Database | undefined;
   try {
     database = await openDatabase(file);
