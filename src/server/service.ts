@@ -96,7 +96,7 @@ export function createService(options: ServiceOptions): Service {
     post: outbound.post,
     random: Math.random,
     onDelivery(event) {
-      store.publish({ kind: "callback", id: event.generation });
+      store.publish({ kind: "callback", id: event.generation, account: event.account });
       metrics?.onDelivery(event);
       onDelivery(event);
     },

@@ -145,7 +145,8 @@ export function createPage(options: PageOptions): Hono<ApiEnv> {
   // hono answers HEAD by the handler of GET, and nobody would end a stream without a reader.
   app.get("/events", signedIn, (c) => {
     if (c.req.method === "HEAD") return c.body(null);
-    return changes.stream(c, { clock, isShown: async (change) => !("id" in change) || isOwn(c, store, change.id) });
+    const own = accountOf(c);
+    return changes.stream(c, { clock, isShown: ({ account }) => own === undefined || account === own });
   });
   app.get("/videos/:file", signedIn, async (c) => {
     const { req, env } = c;

@@ -1,4 +1,3 @@
-import type { Readable } from "node:stream";
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
 import type { Traced } from "../trace.ts";
 import type { Change } from "./change.ts";
@@ -97,7 +96,7 @@ export type EndedBefore = { before: string; limit: number };
 
 /**
  * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which
- * models there are at all, in alphabetical order.
+ * models there are at all, in alphabetical order: where the filter has an account, those of its newest generations, and of nobody else's.
  */
 export type GenerationTotals = { counts: Partial<Record<State, number>>; newer: number; models: string[] };
 
@@ -211,8 +210,8 @@ export type StartOutcome =
 /** A start that was refused by a limit, and after how many seconds there may be room. */
 export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retryAfterSeconds: number };
 
-/** `size` is in bytes. */
-export type DatabaseCopy = { size: number; body: Readable };
+/** `fd` is an open file without a name, which goes when whoever has it closes it; `size` is in bytes. */
+export type DatabaseCopy = { size: number; fd: number };
 
 /** The value of the Idempotency-Key header, and the body that came with it. */
 export type Idempotency = { key: string; body: string };

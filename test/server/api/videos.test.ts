@@ -61,7 +61,7 @@ test("a job goes from queued over in_progress to completed, in the words and uni
     expires_at: null,
     error: null,
   });
-  service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7 });
+  service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7, account: "local" });
   expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 41 });
   await service.rest();
   const ended = await show(service, job.id);

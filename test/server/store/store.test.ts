@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../../src/io.ts";
 import type { Change } from "../../../src/server/store/change.ts";
@@ -522,6 +523,12 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
       newer: 0,
       models: ["kling-1.6", "sora-2"],
     });
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
+    const theirs = { account: "other", request: { ...newGeneration().request, model: "veo-3.1" } };
+    for (let count = 0; count < 2; count++) await store.start(newGeneration(theirs), cost, undefined);
+    expect((await store.totals({ account: "other" })).models).toEqual(["veo-3.1"]);
+    expect((await store.totals({ account: "local", model: "sora-2" })).models).toEqual(["kling-1.6", "sora-2"]);
+    expect((await store.totals({})).models).toEqual(["kling-1.6", "sora-2", "veo-3.1"]);
   });
 
   it("the search finds words in any order in the prompt, the model, the id and the error, and the counts follow it", async () => {
@@ -771,7 +778,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     onTestFinished(store.listen((change) => heard.push(change)));
     await expect
       .poll(() => store.star(first.id, true).then(() => heard))
-      .toContainEqual({ kind: "generation", id: first.id });
+      .toContainEqual({ kind: "generation", id: first.id, account: "local" });
     const starred = async () => (await store.list({ isStarred: true, limit: 9 })).map(({ id }) => id);
     expect(await starred()).toEqual([first.id]);
     expect((await store.generation(first.id))?.isStarred).toBe(true);
@@ -1055,7 +1062,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const told: unknown[] = [];
     store.listen((change) => told.push(change.kind));
     while (told.length === 0) {
-      store.publish({ kind: "progress", id, percent: 7 });
+      store.publish({ kind: "progress", id, percent: 7, account: "local" });
       await systemClock.sleep(20);
     }
     const cancelled = { ...failed, error: "cancelled" };
@@ -1104,20 +1111,32 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     const { id } = newGeneration();
     // What is told before a process listens is missed.
     while (told.length === 0) {
-      store.publish({ kind: "progress", id, percent: 7 });
+      store.publish({ kind: "progress", id, percent: 7, account: "local" });
       await systemClock.sleep(20);
     }
     const until = async (change: object) => {
-      while (!told.some((each) => JSON.stringify(each) === JSON.stringify(change))) await systemClock.sleep(5);
+      while (!told.some((each) => isDeepStrictEqual(each, change))) await systemClock.sleep(5);
     };
-    await until({ kind: "progress", id, percent: 7 });
+    await until({ kind: "progress", id, percent: 7, account: "local" });
+    await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 50 });
+    await until({ kind: "credits", account: "other" });
+    await store.addCredits({ account: "other", amount: 50, key: "a" });
+    await store.start(newGeneration({ account: "other" }), cost, undefined);
     await store.start(newGeneration({ id }), cost, undefined);
-    await until({ kind: "generation", id });
-    await until({ kind: "credits" });
+    await until({ kind: "generation", id, account: "local" });
+    await until({ kind: "credits", account: "local" });
+    told.length = 0;
+    await store.keepCheckpoint(id, null);
+    await until({ kind: "generation", id, account: "local" });
     told.length = 0;
     await store.finish(id, { ...failed, isRefunded: true }, newDelivery("1", id));
     for (const change of [{ kind: "generation", id }, { kind: "callback", id }, { kind: "credits" }])
-      await until(change);
+      await until({ ...change, account: "local" });
+    told.length = 0;
+    await store.resend(id, "2026-01-01T00:03:00.000Z");
+    await until({ kind: "callback", id, account: "local" });
+    await store.remove(id, "2026-01-01T00:03:00.000Z");
+    await until({ kind: "generation", id, account: "local" });
     stop();
   });
 
