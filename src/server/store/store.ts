@@ -88,8 +88,13 @@ export type GenerationFilter = {
 export type GenerationQuery = PageOf<string> &
   GenerationFilter & { from?: string | undefined; after?: string | undefined };
 
-/** The generations of an account that it has not removed. */
-export type OwnQuery = PageOf<string> & { account: string };
+/** The generations of an account that it has not removed, newest first unless `order` says otherwise; with `after`, those behind the one called so. */
+export type OwnQuery = {
+  account: string;
+  order?: "asc" | "desc" | undefined;
+  after?: string | undefined;
+  limit: number;
+};
 
 /** `before` is a time (ISO 8601). */
 export type EndedBefore = { before: string; limit: number };

@@ -60,7 +60,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the videos of the account, newest first */
+        /** Lists the videos of the account */
         get: operations["listVideos"];
         put?: never;
         /**
@@ -124,6 +124,25 @@ export interface paths {
         };
         /** Lists the models that this service serves */
         get: operations["listModels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/models/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** Returns a model that this service serves */
+        get: operations["retrieveModel"];
         put?: never;
         post?: never;
         delete?: never;
@@ -641,14 +660,15 @@ export interface components {
         Models: {
             /** @constant */
             object: "list";
-            data: {
-                id: string;
-                /** @constant */
-                object: "model";
-                created: number;
-                /** @constant */
-                owned_by: "vidgen";
-            }[];
+            data: components["schemas"]["Model"][];
+        };
+        Model: {
+            id: string;
+            /** @constant */
+            object: "model";
+            created: number;
+            /** @constant */
+            owned_by: "vidgen";
         };
         Error: {
             error: {
@@ -1137,7 +1157,7 @@ export interface operations {
             query?: {
                 after?: string;
                 limit?: number;
-                order?: "desc";
+                order?: "asc" | "desc";
             };
             header?: never;
             path?: never;
@@ -1583,6 +1603,49 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthorized"];
+            503: components["responses"]["Unavailable"];
+            default: components["responses"]["Refused"];
+        };
+    };
+    retrieveModel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The model */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Model"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "error": {
+                     *         "code": "model_not_found",
+                     *         "message": "sora-9 is not served here; GET /v1/models lists what is",
+                     *         "type": "invalid_request_error"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Error"];
+                };
+            };
             503: components["responses"]["Unavailable"];
             default: components["responses"]["Refused"];
         };

@@ -100,7 +100,7 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     expect(await store.pendingCallbacks()).toBe(1);
   });
 
-  it("an account's own generations come newest first, in pages, without those that it has removed", async () => {
+  it("an account's own generations come newest or oldest first, in pages, without those that it has removed", async () => {
     const open = await createWith(100);
     const store = await open();
     await store.addAccount({ name: "other", keyHash: "theirs", creditsOf: () => 100 });
@@ -121,8 +121,12 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
     await store.remove(third.id, at);
     const page = { account: "local", limit: 2 };
     expect(await store.generations(page)).toStrictEqual([last, third]);
-    expect(await store.generations({ ...page, before: third.id })).toStrictEqual([first]);
-    expect(await store.generations({ ...page, before: second.id })).toStrictEqual([first]);
+    expect(await store.generations({ ...page, after: third.id })).toStrictEqual([first]);
+    expect(await store.generations({ ...page, after: second.id })).toStrictEqual([first]);
+    const oldestFirst = { ...page, order: "asc" } as const;
+    expect(await store.generations(oldestFirst)).toStrictEqual([first, third]);
+    expect(await store.generations({ ...oldestFirst, after: second.id })).toStrictEqual([third, last]);
+    expect(await store.generations({ ...oldestFirst, after: last.id })).toStrictEqual([]);
     expect(await store.generation(second.id)).toMatchObject({ status: "completed", removed_at: at });
     expect((await store.list({ limit: 9 })).filter((each) => each.removed_at).map(({ id }) => id)).toEqual([second.id]);
     expect(await store.balance("local")).toBe(60);

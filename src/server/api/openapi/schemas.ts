@@ -42,6 +42,13 @@ const video = z.object({
   usage: z.object({ cost }).optional(),
 });
 
+const model = z.object({
+  id: z.string(),
+  object: z.literal("model"),
+  created: z.number(),
+  owned_by: z.literal("vidgen"),
+});
+
 const limit = z.number().nullable();
 const limits = {
   max_running: limit.meta({ description: "How many may be unfinished at once." }),
@@ -79,12 +86,8 @@ export const schemas = {
     has_more: z.boolean(),
   }),
   Removed: z.object({ id, object: z.literal("video.deleted"), deleted: z.literal(true) }),
-  Models: z.object({
-    object: z.literal("list"),
-    data: z.array(
-      z.object({ id: z.string(), object: z.literal("model"), created: z.number(), owned_by: z.literal("vidgen") }),
-    ),
-  }),
+  Models: z.object({ object: z.literal("list"), data: z.array(model) }),
+  Model: model,
   Error: z.object({ error: z.object({ code: z.string(), message: z.string(), type: z.string() }) }),
   NewAccount: z.object({
     name: z.string().regex(accountName),

@@ -123,11 +123,12 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         await notify(sql, { kind: "credits", account: null });
         return numbers.length;
       }),
-    async generations({ account, before, limit }) {
-      const { condition, values } = where([["account = ?", account], olderThan(before)]);
+    async generations({ account, order = "desc", after, limit }) {
+      const behind = order === "asc" ? newerThan(after) : olderThan(after);
+      const { condition, values } = where([["account = ?", account], behind]);
       const rows = await query(
         `SELECT ${columns} FROM vidgen.generations ${condition} AND removed_at IS NULL
-         ORDER BY number DESC LIMIT ${limit}`,
+         ORDER BY number ${order === "asc" ? "ASC" : "DESC"} LIMIT ${limit}`,
         ...values,
       );
       return rows.map(readRow);

@@ -109,10 +109,11 @@ export function createGenerations(database: Database, ledger: Ledger) {
       );
       return joinImages(get(id).request.images, rows as { place: Value; source: Value }[]);
     },
-    generations({ account, before, limit }: OwnQuery): StoredGeneration[] {
-      const { condition, values } = where([["account = ?", account], olderThan(before)]);
+    generations({ account, order = "desc", after, limit }: OwnQuery): StoredGeneration[] {
+      const behind = order === "asc" ? newerThan(after) : olderThan(after);
+      const { condition, values } = where([["account = ?", account], behind]);
       const rows = database.all(
-        `SELECT ${columns} FROM generations ${condition} AND removed_at IS NULL ORDER BY number DESC LIMIT ?`,
+        `SELECT ${columns} FROM generations ${condition} AND removed_at IS NULL ORDER BY number ${order === "asc" ? "ASC" : "DESC"} LIMIT ?`,
         ...[...values, limit],
       );
       return rows.map(readRow);
