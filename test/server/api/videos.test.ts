@@ -228,7 +228,7 @@ test.each([
   ["?limit=101", "limit must be a whole number from 1 to 100"],
   ["?limit=x", "limit must be a whole number from 1 to 100"],
   ["?limit=1.5", "limit must be a whole number from 1 to 100"],
-  ["?order=up", "order must be desc: the newest come first"],
+  ["?order=up", 'order must be "asc" or "desc"'],
 ])("a list with %s is refused", async (query, message) => {
   const service = await createTestService();
   const response = await ask(service, `/v1/videos${query}`);
