@@ -1,7 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { expect, test } from "vitest";
+import { openFolder } from "../../../src/server/media/folder.ts";
+import { createMedia } from "../../../src/server/media/media.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { createTestService, mediaUrl, type ServiceOptions } from "../service.ts";
@@ -239,4 +242,16 @@ test("a defect in the store is a 500, and whoever runs the service reads why", a
   expect(response.status).toBe(500);
   expect(await response.text()).not.toContain("secret");
   expect(service.troubles).toEqual(["A request was answered with HTTP 500: Error: secret details"]);
+});
+
+test("[media: cut] leaves no video open when its reader goes before it has read anything", async () => {
+  const { service } = await createVideo();
+  const id = await service.startId({ prompt: "a fox [media: cut]" });
+  await service.rest();
+  const video = Readable.from(["01234"]);
+  const videos = { ...(await openFolder({ folder: service.folder })), read: async () => video };
+  const media = createMedia({ store: service.store, videos, onTrouble() {} });
+  const reply = await media(new Request(`${mediaUrl}/${id}.mp4`));
+  await reply.body?.cancel();
+  await expect.poll(() => video.destroyed).toBe(true);
 });
