@@ -7,7 +7,13 @@ import { bin } from "../faults/spawned.ts";
 import { type Answer, type Asked, ask, createAgent } from "./ask.ts";
 
 /** What a service tells when it starts. */
-export type Announced = { base_url: string; media_url: string; api_key: string; webhook_secret: string };
+export type Announced = {
+  base_url: string;
+  media_url: string;
+  api_key: string;
+  webhook_secret: string;
+  page_url: string | null;
+};
 
 /** A service that runs in a process of its own. */
 export type Serving = {

@@ -1,6 +1,6 @@
 import { localAccount } from "../announcement.ts";
 import type { Limits, Store } from "../store/store.ts";
-import { type AccountOptions, addKey } from "./accounts.ts";
+import { type AccountOptions, addKey, isAccountName } from "./accounts.ts";
 import { type ApiContext, readJson, refuse } from "./message.ts";
 
 type Route = (c: ApiContext) => Promise<Response>;
@@ -71,10 +71,10 @@ export function createRotateRoute(options: AccountOptions): Route {
 
 async function readFields(c: ApiContext): Promise<Record<string, unknown> & { account: string }> {
   const { account, ...fields } = Object((await readJson(c)).json) as Record<string, unknown>;
-  if (typeof account !== "string") throw refuse(400, "invalid_account", "account must be the name of an account");
+  if (!isAccountName(account)) throw refuse(400, "invalid_account", "account must be the name of an account");
   return { ...fields, account };
 }
 
 function noAccount(account: string) {
-  return refuse(404, "no_account", `there is no account ${account.slice(0, 64)}`);
+  return refuse(404, "no_account", `there is no account ${account}`);
 }

@@ -16,7 +16,7 @@ import { createOpenapiRoute, type OpenapiOptions } from "./openapi/openapi.ts";
 import { findOwnGeneration } from "./own-generation.ts";
 import { createStartRoutes, generateFormat, type StartOptions, type StartRoutes } from "./start.ts";
 import { statusBody } from "./status-body.ts";
-import { createModelsRoute, createVideos, type VideoOptions } from "./videos.ts";
+import { createModels, createVideos, notOffered, refuseNotOffered, type VideoOptions } from "./videos.ts";
 
 export type AppOptions = StartOptions &
   CancelOptions &
@@ -53,12 +53,15 @@ export function createRoutes(options: AppOptions): Hono<ApiEnv> {
   const requireKey = createKeyCheck(options);
   const startBy = createStartRoutes(options);
   const videos = createVideos(options);
+  const models = createModels(options);
   app.all("/api/generate", allow("POST"), requireKey, startBy(generateFormat));
   app.all("/api/generation-status", allow("GET"), requireKey, createStatusRoute(options));
   app.all("/api/cancel", allow("POST"), requireKey, createCancelRoute(options));
-  app.all("/v1/models", allow("GET"), requireKey, createModelsRoute(options));
+  app.all("/v1/models", allow("GET"), requireKey, models.list);
+  app.all("/v1/models/:id", allow("GET"), requireKey, models.show);
   app.all("/v1/videos", allow("GET", "POST"), requireKey);
   app.get("/v1/videos", videos.list).post(startBy(videos.format));
+  for (const path of notOffered) app.all(`/v1/videos/${path}`, refuseNotOffered);
   app.all("/v1/videos/:id", allow("GET", "DELETE"), requireKey);
   app.get("/v1/videos/:id", videos.show).delete(videos.remove);
   app.all("/v1/videos/:id/content", allow("GET", "HEAD"), requireKey, videos.content);

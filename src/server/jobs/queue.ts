@@ -131,10 +131,11 @@ export function createQueue(options: QueueOptions): Queue {
     });
   };
 
-  const makeAt = async (task: Task, slot: Slot, own: MakeOptions): Promise<Made> => {
+  const makeAt = async (task: Task, { slot, claimed }: { slot: Slot; claimed: Claim }, own: MakeOptions) => {
+    const { id, account } = claimed;
     const made = await makeVideo(task, slot.engine, {
       ...own,
-      progress: (percent) => store.publish({ kind: "progress", id: task.id, percent }),
+      progress: (percent) => store.publish({ kind: "progress", id, percent, account }),
       onSubmitted() {
         slot.onTaken();
         wake();
@@ -150,7 +151,7 @@ export function createQueue(options: QueueOptions): Queue {
   const makeIn = (slot: Slot, claimed: Claim) => async (own: MakeOptions) => {
     try {
       const task = await loading(1, () => loadTask(claimed, own));
-      return "kind" in task ? task : await makeAt(task, slot, own);
+      return "kind" in task ? task : await makeAt(task, { slot, claimed }, own);
     } finally {
       free(slot);
     }
@@ -168,7 +169,7 @@ export function createQueue(options: QueueOptions): Queue {
         wake();
       });
       own.signal.throwIfAborted();
-      return slot ? await makeAt(task, slot, own) : ({ kind: "not taken", reason: "no engine" } as const);
+      return slot ? await makeAt(task, { slot, claimed }, own) : ({ kind: "not taken", reason: "no engine" } as const);
     } finally {
       free(slot);
     }

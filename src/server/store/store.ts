@@ -88,15 +88,20 @@ export type GenerationFilter = {
 export type GenerationQuery = PageOf<string> &
   GenerationFilter & { from?: string | undefined; after?: string | undefined };
 
-/** The generations of an account that it has not removed. */
-export type OwnQuery = PageOf<string> & { account: string };
+/** The generations of an account that it has not removed, newest first unless `order` says otherwise; with `after`, those behind the one called so. */
+export type OwnQuery = {
+  account: string;
+  order?: "asc" | "desc" | undefined;
+  after?: string | undefined;
+  limit: number;
+};
 
 /** `before` is a time (ISO 8601). */
 export type EndedBefore = { before: string; limit: number };
 
 /**
  * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which
- * models there are at all, in alphabetical order.
+ * models there are at all, in alphabetical order: where the filter has an account, those of its newest generations, and of nobody else's.
  */
 export type GenerationTotals = { counts: Partial<Record<State, number>>; newer: number; models: string[] };
 
@@ -210,8 +215,8 @@ export type StartOutcome =
 /** A start that was refused by a limit, and after how many seconds there may be room. */
 export type Limited = { kind: "limited"; limit: keyof Limits; max: number; retryAfterSeconds: number };
 
-/** `size` is in bytes. */
-export type DatabaseCopy = { size: number; body: AsyncIterable<Uint8Array> };
+/** `fd` is an open file without a name, which goes when whoever has it closes it; `size` is in bytes. */
+export type DatabaseCopy = { size: number; fd: number };
 
 /** The value of the Idempotency-Key header, and the body that came with it. */
 export type Idempotency = { key: string; body: string };

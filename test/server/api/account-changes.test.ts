@@ -124,3 +124,23 @@ test.each(["/credits", "/limits", "/rotate"])("nobody but the owner may use %s",
   const reply = await send(path, { account: "other" }, bearer(otherKey));
   expect([reply.status, (await readError(reply)).code]).toEqual([403, "forbidden"]);
 });
+
+test.each(["local\0", "other\0x", "\0other", "other\n", "o/ther", "", "x".repeat(65), 5, null, ["other"]])(
+  "no route takes %j for the name of an account, and nothing is changed",
+  async (name) => {
+    const { send, list, startAs } = await createOwner();
+    const before = await list();
+    const refused = async (path: string, body: unknown) => {
+      const reply = await send(path, body, { "Idempotency-Key": "a" });
+      return `${reply.status} ${(await readError(reply)).code}`;
+    };
+    expect(await refused("", { name, credits: 5 })).toBe("400 invalid_account");
+    expect(await refused("", { name })).toBe("400 invalid_account");
+    expect(await refused("/credits", { account: name, amount: 5 })).toBe("400 invalid_account");
+    expect(await refused("/limits", { account: name, max_running: 1 })).toBe("400 invalid_account");
+    expect(await refused("/rotate", { account: name })).toBe("400 invalid_account");
+    expect(await refused("/revoke", { revoke: name })).toBe("400 invalid_revoke");
+    expect(await list()).toEqual(before);
+    for (const key of [apiKey, otherKey]) expect((await startAs(key)).status).toBe(200);
+  },
+);

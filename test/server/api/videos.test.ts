@@ -61,7 +61,7 @@ test("a job goes from queued over in_progress to completed, in the words and uni
     expires_at: null,
     error: null,
   });
-  service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7 });
+  service.queue.onChange({ kind: "progress", id: job.id, percent: 41.7, account: "local" });
   expect(await show(service, job.id)).toMatchObject({ status: "in_progress", progress: 41 });
   await service.rest();
   const ended = await show(service, job.id);
@@ -228,7 +228,7 @@ test.each([
   ["?limit=101", "limit must be a whole number from 1 to 100"],
   ["?limit=x", "limit must be a whole number from 1 to 100"],
   ["?limit=1.5", "limit must be a whole number from 1 to 100"],
-  ["?order=asc", "order must be desc: the newest come first"],
+  ["?order=up", 'order must be "asc" or "desc"'],
 ])("a list with %s is refused", async (query, message) => {
   const service = await createTestService();
   const response = await ask(service, `/v1/videos${query}`);
@@ -415,7 +415,7 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
     },
     {
       what: "a size that is not made",
-      ...json({ size: "1024x1792" }),
+      ...json({ size: "1024x1536" }),
       code: "invalid_size",
       says: /with a shorter side of 480, 720 or 1080$/,
     },
@@ -571,4 +571,39 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
     const response = await ask(service, path, { method });
     expect([response.status, response.headers.get("Allow")]).toEqual([405, allowed]);
   });
+});
+
+test.each([
+  ["1024x1792", "1080x1920"],
+  ["1792x1024", "1920x1080"],
+])("the size %s, which OpenAI's package offers, is made as %s", async (size, made) => {
+  const service = await createTestService();
+  expect(await create(service, { size })).toMatchObject({ size: made });
+});
+
+test("a model is found by its id, also one with a slash", async () => {
+  const service = await createTestService({ engines: [fakeEngine({ models: ["sora-2", "google/veo-3.1"] })] });
+  for (const id of ["sora-2", "google/veo-3.1"]) {
+    const reply = await ask(service, `/v1/models/${encodeURIComponent(id)}`);
+    expect(await reply.json()).toEqual({ id, object: "model", created: 0, owned_by: "vidgen" });
+  }
+  const unknown = await ask(service, "/v1/models/sora-9");
+  expect([unknown.status, await readError(unknown)]).toEqual([
+    404,
+    { code: "model_not_found", message: "sora-9 is not served here; GET /v1/models lists what is" },
+  ]);
+  expect((await ask(service, "/v1/models/sora-2", { key: "wrong" })).status).toBe(401);
+});
+
+test.each([
+  ["POST", "/v1/videos/edits"],
+  ["POST", "/v1/videos/extensions"],
+  ["POST", "/v1/videos/characters"],
+  ["GET", "/v1/videos/characters/1"],
+  ["POST", `/v1/videos/${unknownId}/remix`],
+])("%s %s, which only OpenAI had, is not offered, and nothing is charged", async (method, path) => {
+  const service = await createTestService();
+  const reply = await ask(service, path, { method });
+  expect([reply.status, (await readError(reply)).code]).toEqual([404, "not_offered"]);
+  expect(await service.store.balance("local")).toBe(1_000);
 });

@@ -1,13 +1,18 @@
+import { randomUUID } from "node:crypto";
+import { EventEmitter, once } from "node:events";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { Readable } from "node:stream";
+import { finished } from "node:stream/promises";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fileName } from "../../../src/client/naming.ts";
 import { hashKey } from "../../../src/server/api/accounts.ts";
+import { type Finished, zipOf } from "../../../src/server/page/zip.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import { makeFolder } from "../service.ts";
 import { browserPath, isLive, launch, openTab, shows, type Tab } from "./browser.ts";
-import { aVideo, openTestPage, type TestPageOptions } from "./harness.ts";
+import { aVideo, openTestPage, type TestPage, type TestPageOptions } from "./harness.ts";
 
 // Several videos at once: compared, starred, and downloaded.
 
@@ -87,6 +92,13 @@ describe("several videos", { skip: browserPath === undefined }, () => {
     await tab.getByRole("button", { name: "Compare" }).click();
     await shows(tab.getByRole("heading", { level: 1 }), "Compare 2 videos");
     expect(await tab.locator(".compared video").count()).toBe(2);
+    const [again] = await Promise.all([
+      tab.waitForEvent("download"),
+      tab.getByRole("button", { name: "Download all as .zip" }).click(),
+    ]);
+    const same = join(await makeFolder(), "compared.zip");
+    await again.saveAs(same);
+    expect((await readFile(same)).length).toBe(zip.length);
   });
 
   test("a star stays, on the card and on the page of its generation, and the starred ones are found", async () => {
@@ -131,28 +143,105 @@ test("an account's key gets no video, no star and no .zip of another account", a
   const entered = await fetch(page.url, { method: "POST", headers: { Origin: page.url }, body: form });
   const headers = { Cookie: entered.headers.getSetCookie()[0]?.split(";")[0] ?? "", Origin: page.url };
   const status = async (path: string, method = "GET") => (await fetch(page.url + path, { method, headers })).status;
-  expect(await status(`/zip?id=${id}`)).toBe(404);
+  const zip = (...ids: string[]) => fetch(`${page.url}/zip`, { method: "POST", headers, body: idForm(ids) });
+  expect((await zip(id)).status).toBe(404);
   expect(await status(`/generations/${id}/star`, "PUT")).toBe(404);
   expect(await status(`/generations/${own}/star`, "PUT")).toBe(204);
   expect(await status(`/compare?id=${id}&id=${own}`)).toBe(400);
-  const zip = await (await fetch(`${page.url}/zip?id=${id}&id=${own}`, { headers })).text();
-  expect([zip.includes(own.slice(0, 8)), zip.includes(id.slice(0, 8))]).toEqual([true, false]);
+  const text = await (await zip(id, own)).text();
+  expect([text.includes(own.slice(0, 8)), text.includes(id.slice(0, 8))]).toEqual([true, false]);
   const away = { ...headers, Origin: "https://evil.example" };
   const forged = await fetch(`${page.url}/generations/${own}/star`, { method: "DELETE", headers: away });
   expect([forged.status, (await store.generation(own))?.isStarred]).toEqual([403, true]);
   expect((await store.generation(id))?.isStarred).toBeUndefined();
 });
 
+/** The body of a form with these ids. */
+function idForm(ids: readonly string[]) {
+  return new URLSearchParams(ids.map((id): [string, string] => ["id", id]));
+}
+
+/** Asks for the .zip of these as the page's form does. */
+async function zipFrom(page: TestPage) {
+  const signedIn = await fetch(page.link, { redirect: "manual" });
+  const headers = { Cookie: signedIn.headers.getSetCookie()[0]?.split(";")[0] ?? "", Origin: page.url };
+  return (ids: readonly string[]) => fetch(`${page.url}/zip`, { method: "POST", headers, body: idForm(ids) });
+}
+
 test("a .zip has its size from the beginning, and breaks off where a video has been removed meanwhile", async () => {
   const store = await openStore(":memory:");
   const page = await openTestPage({ store });
   const ids = [await page.make(), await page.make()];
-  const signedIn = await fetch(page.link, { redirect: "manual" });
-  const headers = { Cookie: signedIn.headers.getSetCookie()[0]?.split(";")[0] ?? "" };
-  const address = `${page.url}/zip?id=${ids[0]}&id=${ids[1]}`;
-  const reply = await fetch(address, { headers });
+  const zip = await zipFrom(page);
+  const reply = await zip(ids);
   expect((await reply.arrayBuffer()).byteLength).toBe(Number(reply.headers.get("Content-Length")));
   const media = (await store.generation(ids[1] ?? ""))?.media;
   await rm(join(page.folder, media?.file ?? ""));
-  await expect(fetch(address, { headers }).then((each) => each.arrayBuffer())).rejects.toThrow();
+  await expect(zip(ids).then((each) => each.arrayBuffer())).rejects.toThrow();
+});
+
+test("a .zip takes as many videos as a list can have, whose ids are too long for an address", async () => {
+  const page = await openTestPage();
+  const id = await page.make();
+  const zip = await zipFrom(page);
+  const missing = Array.from({ length: 499 }, () => randomUUID());
+  expect((await zip([...missing, id])).status).toBe(200);
+});
+
+describe("a .zip that is broken off leaves no video open", () => {
+  const videos = async (count: number) => {
+    const store = await openStore(":memory:");
+    const page = await openTestPage({ store });
+    const all: Finished[] = [];
+    for (let index = 0; index < count; index++) all.push((await store.generation(await page.make())) as Finished);
+    return all;
+  };
+  const endless = () =>
+    Readable.from(
+      (function* () {
+        for (;;) yield Buffer.alloc(65_536);
+      })(),
+    );
+
+  test("while a video is read", async () => {
+    const opened: Readable[] = [];
+    const read = async () => {
+      const video = endless();
+      opened.push(video);
+      return video;
+    };
+    const { body } = zipOf(await videos(2), { read });
+    for await (const _ of body) if (opened.length > 0) break;
+    await finished(body).catch(() => {});
+    expect(opened.map(({ destroyed }) => destroyed)).toEqual([true]);
+  });
+
+  test("while a video is opened", async () => {
+    const video = endless();
+    const opening = new EventEmitter();
+    const read = async () => {
+      setImmediate(() => opening.emit("asked"));
+      await once(opening, "answered");
+      return video;
+    };
+    const { body } = zipOf(await videos(1), { read });
+    body.resume();
+    await once(opening, "asked");
+    body.destroy();
+    opening.emit("answered");
+    await once(body, "close");
+    expect(video.destroyed).toBe(true);
+  });
+
+  test("before anything is read", async () => {
+    let count = 0;
+    const read = async () => {
+      count++;
+      return endless();
+    };
+    const { body } = zipOf(await videos(1), { read });
+    body.destroy();
+    await once(body, "close");
+    expect(count).toBe(0);
+  });
 });

@@ -33,7 +33,6 @@ describe("who may look", () => {
     "/compare",
     "/batches",
     "/batches/x",
-    "/zip",
     "/?token=guess",
   ];
 
@@ -273,6 +272,23 @@ describe("an account's own key", () => {
     while (!text.includes(theirs)) text += new TextDecoder().decode((await reader?.read())?.value);
     await reader?.cancel();
     expect(text).not.toContain(mine);
+    const changes = [...text.matchAll(/^data: (.*)$/gm)].map(([, change = ""]) => JSON.parse(change));
+    expect(changes[0]).toEqual({ kind: "generation", id: theirs, account: "another" });
+    for (const change of changes) expect(change).toMatchObject({ account: "another" });
+  });
+
+  test("is shown the models of that account alone, and the owner those of all", async () => {
+    const { get, make, link } = await openTwo();
+    await make({ model: "sora-2" });
+    await make({ model: "veo-3.1" }, theirKey);
+    const modelsIn = (text: string) => {
+      const select = /<select name="model".*?<\/select>/s.exec(text)?.[0] ?? "";
+      return [...select.matchAll(/<option value="([^"]+)"/g)].map(([, model]) => model);
+    };
+    expect(modelsIn(await (await get("/")).text())).toEqual(["veo-3.1", "wan-2.5"]);
+    const owner = (await fetch(link)).headers.getSetCookie()[0]?.split(";")[0] ?? "";
+    const page = await fetch(new URL("/", link), { headers: { Cookie: owner } });
+    expect(modelsIn(await page.text())).toEqual(["sora-2", "veo-3.1", "wan-2.5"]);
   });
 
   test("gives a session that ends with the key, and of which no cookie has the key", async () => {

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { states } from "../../../client/schema.ts";
+import { accountName } from "../accounts.ts";
 import { optionalExtra, otherExtra, startSchema } from "../start-body.ts";
 import { createSchema } from "../video-body.ts";
 
@@ -41,6 +42,13 @@ const video = z.object({
   usage: z.object({ cost }).optional(),
 });
 
+const model = z.object({
+  id: z.string(),
+  object: z.literal("model"),
+  created: z.number(),
+  owned_by: z.literal("vidgen"),
+});
+
 const limit = z.number().nullable();
 const limits = {
   max_running: limit.meta({ description: "How many may be unfinished at once." }),
@@ -78,15 +86,11 @@ export const schemas = {
     has_more: z.boolean(),
   }),
   Removed: z.object({ id, object: z.literal("video.deleted"), deleted: z.literal(true) }),
-  Models: z.object({
-    object: z.literal("list"),
-    data: z.array(
-      z.object({ id: z.string(), object: z.literal("model"), created: z.number(), owned_by: z.literal("vidgen") }),
-    ),
-  }),
+  Models: z.object({ object: z.literal("list"), data: z.array(model) }),
+  Model: model,
   Error: z.object({ error: z.object({ code: z.string(), message: z.string(), type: z.string() }) }),
   NewAccount: z.object({
-    name: z.string().regex(/^[\w.-]{1,64}$/),
+    name: z.string().regex(accountName),
     credits: z.number().min(0).optional().meta({ description: "What a new account has; 1000 without it." }),
     new: z.boolean().optional().meta({ description: "Whether an account that exists is refused, not changed." }),
   }),
@@ -100,7 +104,7 @@ export const schemas = {
     accounts: z.array(z.object({ account: z.string(), credits: z.number(), keys: z.number(), ...limits })),
   }),
   Credits: z.object({
-    account: z.string(),
+    account: z.string().regex(accountName),
     amount: z.number().meta({ description: "A whole number; negative to take credits away." }),
   }),
   Credited: z.object({
@@ -109,9 +113,9 @@ export const schemas = {
     credits: z.number().meta({ description: "The balance now." }),
     replayed: z.boolean().meta({ description: "Whether the Idempotency-Key had come before: nothing was changed." }),
   }),
-  Limits: z.object({ account: z.string(), ...z.object(limits).partial().shape }),
+  Limits: z.object({ account: z.string().regex(accountName), ...z.object(limits).partial().shape }),
   Limited: z.object({ account: z.string(), ...limits }),
-  Rotate: z.object({ account: z.string() }),
+  Rotate: z.object({ account: z.string().regex(accountName) }),
   Rotated: z.object({
     account: z.string(),
     api_key: z.string().meta({ description: "Shown only here." }),

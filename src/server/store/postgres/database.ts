@@ -3,6 +3,7 @@ import type { ClientConfig, PoolClient } from "pg";
 import { systemCode } from "../../../errors.ts";
 import type { Clock } from "../../../io.ts";
 import type { OnTrouble } from "../../trouble.ts";
+import { withoutNul } from "../search.ts";
 
 export type Value = string | number | boolean | object | null | undefined;
 export type Row = Record<string, unknown>;
@@ -79,7 +80,7 @@ export async function openDatabase(
   const runOn = async (client: PoolClient, text: string, values: readonly Value[]) => {
     try {
       // Several statements in one text give a list without rows.
-      const { rows = [] } = await client.query(text, values.map(withoutNul));
+      const { rows = [] } = await client.query(text, values.map(bind));
       isAway = false;
       return rows;
     } catch (error) {
@@ -165,10 +166,10 @@ export async function openDatabase(
   };
 }
 
-/** PostgreSQL has no NUL in a text, nor half a pair of surrogates, which becomes the same character on its way. */
-function withoutNul(value: Value): Value {
-  if (Array.isArray(value)) return value.map(withoutNul);
-  return typeof value === "string" ? value.replaceAll("\0", "\ufffd") : value;
+/** PostgreSQL has no half a pair of surrogates either, which becomes the same character on its way. */
+function bind(value: Value): Value {
+  if (Array.isArray(value)) return value.map(bind);
+  return typeof value === "string" ? withoutNul(value) : value;
 }
 
 type DescribedError = Error & { isUnavailable: boolean };

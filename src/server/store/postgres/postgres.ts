@@ -8,7 +8,7 @@ import { openDatabase } from "./database.ts";
 import { claimDue, createDeliveries } from "./deliveries.ts";
 import { createGenerations } from "./generations.ts";
 import { type FirstValues, initialize } from "./initialize.ts";
-import { createLedger } from "./ledger.ts";
+import { createLedger, keyMs } from "./ledger.ts";
 import { migrate } from "./migrations.ts";
 import { createStarts } from "./starts.ts";
 
@@ -16,8 +16,10 @@ export type Postgres = {
   store: Store;
   /** The secrets that `initialize` has kept, if it ran. */
   secrets(): Promise<{ webhookSecret?: string | undefined; pageSecret?: string | undefined }>;
+  /** The secret of the page's sessions, read anew as often as keys are: another process may have replaced it. Rejects before `initialize`. */
+  pageSecret(): Promise<string>;
   /** See `initialize`. */
-  initialize(values: FirstValues): ReturnType<typeof initialize>;
+  initialize(values: FirstValues, options?: { rotate?: boolean }): ReturnType<typeof initialize>;
 };
 
 export type PostgresOptions = {
@@ -85,7 +87,21 @@ export async function openPostgres(url: string, { process, clock, onTrouble }: P
       const settingOf = (name: string) => rows.find((row) => row.name === name)?.value;
       return { webhookSecret: settingOf("webhook_secret"), pageSecret: settingOf("page_secret") };
     };
-    return { store, secrets, initialize: (values) => initialize(database, values) };
+    let page: { secret: string; end: number } | undefined;
+    const readPageSecret = async () => {
+      if (page && clock.now() < page.end) return page.secret;
+      const end = clock.now() + keyMs;
+      const { pageSecret: secret } = await secrets();
+      if (secret === undefined) throw new Error("the database has no secret for the page");
+      page = { secret, end };
+      return secret;
+    };
+    return {
+      store,
+      secrets,
+      pageSecret: readPageSecret,
+      initialize: (...values) => initialize(database, ...values),
+    };
   } catch (error) {
     await close();
     throw error;

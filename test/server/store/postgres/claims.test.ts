@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type Clock, systemClock } from "../../../../src/io.ts";
 import type { Change } from "../../../../src/server/store/change.ts";
@@ -345,7 +346,7 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const [a] = [await begin("a", { room: () => 0 }), await begin("b", { room: () => 0 })];
     // What is told before a process listens is missed.
     const isListening = (process: string) => changes.until((each) => each.process === process);
-    const progress = { kind: "progress", id: "1", percent: 7 } as const;
+    const progress = { kind: "progress", id: "1", percent: 7, account: "local" } as const;
     const ring = new AbortController();
     onTestFinished(() => ring.abort());
     void (async () => {
@@ -359,10 +360,12 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     const generation = await start();
     await finish(generation);
     for (const process of ["a", "b"])
-      for (const change of [progress, { kind: "credits" }, { kind: "generation", id: generation.id }])
-        await changes.until(
-          (each) => each.process === process && JSON.stringify(each.change) === JSON.stringify(change),
-        );
+      for (const change of [
+        progress,
+        { kind: "credits", account: "local" },
+        { kind: "generation", id: generation.id, account: "local" },
+      ])
+        await changes.until((each) => each.process === process && isDeepStrictEqual(each.change, change));
   });
 
   test.each(["SIGINT", "SIGKILL"] as const)(
