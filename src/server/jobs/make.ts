@@ -24,11 +24,14 @@ export type MakeOptions = {
   onTrouble: OnTrouble;
 };
 
-/** What came of a generation; "failed" is a failure of the service, after which what was paid is given back. */
+/**
+ * What came of a generation. "failed" is a failure of the service, after which what was paid is given back. "unclear": an engine may be making
+ * it, and charge for that, so what was paid stays paid, and no engine gets it again.
+ */
 export type Made =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
   | ({ kind: "refused"; error: string } & Charged)
-  | ({ kind: "failed"; error: string } & Pick<StoredGeneration, "error_code">)
+  | { kind: "failed"; error: string; error_code?: "credits" | undefined }
   | { kind: "unclear"; error: string; reason: string }
   | { kind: "not taken"; reason: string };
 
@@ -39,15 +42,14 @@ export type Task = RenderTask & { id: string; checkpoint: StoredGeneration["chec
 export async function loadTask(
   { id, engine }: Pick<Claim, "id" | "engine">,
   options: MakeOptions,
-): Promise<Task | Exclude<Made, { kind: "made" | "unclear" }>> {
+): Promise<Task | Exclude<Made, { kind: "made" }>> {
   const { status, request, checkpoint } = await findGeneration(id, options);
   // It was cancelled after it had been claimed, before it could be stopped here.
   if (status !== "processing") return { kind: "not taken", reason: "it has ended" };
-  if (checkpoint?.state === "submitting")
-    return {
-      kind: "failed",
-      error: `the local service ended while it submitted this video to ${checkpoint.engine}, which may be making it; it was not submitted again`,
-    };
+  if (checkpoint?.state === "submitting") {
+    const reason = "the local service ended while it submitted this video";
+    return { kind: "unclear", reason, error: `${reason} to ${checkpoint.engine}, which may be making it; ${notAgain}` };
+  }
   const { images: _, isReal: __, hasDirectives: ___, ...rest } = request;
   const { fail } = readDirectives(request);
   if (fail !== undefined) return { kind: "refused", error: fail };
@@ -104,8 +106,10 @@ export async function makeVideo(
   }
 }
 
+const notAgain = "it was not submitted again";
+
 function unclearText({ name }: Engine, { reason }: { reason: string }): string {
-  return `it is unclear whether ${name} makes this video (${reason}); it was not submitted again`;
+  return `it is unclear whether ${name} makes this video (${reason}); ${notAgain}`;
 }
 
 /** Never empty, because clients read it (interface 2.1). */

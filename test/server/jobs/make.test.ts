@@ -7,7 +7,7 @@ import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
-import { createTestService, fakeEngine, filesIn, renderMs, type TestService } from "../service.ts";
+import { apiKey, baseUrl, createTestService, fakeEngine, filesIn, renderMs, type TestService } from "../service.ts";
 import { findUnfinished } from "../store/records.ts";
 import { aPng } from "./pictures.ts";
 
@@ -125,7 +125,7 @@ describe("after a restart", () => {
   });
 
   test.each([{ engines: "busy" }, { engines: "gone" }])(
-    "one that was being submitted fails at once and is not submitted again, also when its engine is $engines",
+    "one that was being submitted is unclear at once and is not submitted again, also when its engine is $engines",
     async ({ engines }) => {
       const store = await aStore();
       const { id } = await startAndDie(store, stuckEngine("http://gpu-1", { state: "submitting" }));
@@ -141,12 +141,34 @@ describe("after a restart", () => {
       await service.rest();
       expect(await look(service, id)).toMatchObject({
         status: "failed",
+        error_code: "unclear",
         error:
           "the local service ended while it submitted this video to http://gpu-1, which may be making it; it was not submitted again",
       });
       expect([given, service.troubles]).toEqual([engines === "busy" ? ["another"] : [], []]);
     },
   );
+});
+
+test("a create that is unclear is told by its code in the status, in the callback and as a video of /v1/videos", async () => {
+  const bodies: unknown[] = [];
+  const render: Engine["render"] = async () => ({ kind: "unclear", reason: "HTTP 502" });
+  const service = await createTestService({
+    engines: [fakeEngine({ name: "http://gpu-1", isSimulation: false, render })],
+    receive: async (_, { body }) => {
+      bodies.push(JSON.parse(String(body)));
+      return { status: 204 };
+    },
+  });
+  const id = await service.startId({ callback_url: "https://hooks.example/done" });
+  await service.rest();
+  const error = "it is unclear whether http://gpu-1 makes this video (HTTP 502); it was not submitted again";
+  const told = { id, status: "failed", error, error_code: "unclear" };
+  expect(await look(service, id)).toMatchObject(told);
+  expect(bodies).toMatchObject([told]);
+  const headers = { Authorization: `Bearer ${apiKey}` };
+  const video = await service.api(new Request(`${baseUrl}/v1/videos/${id}`, { headers }));
+  expect(await video.json()).toMatchObject({ status: "failed", error: { code: "unclear", message: error } });
 });
 
 describe("a generation without an engine", () => {
