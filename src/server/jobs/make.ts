@@ -96,7 +96,9 @@ export async function makeVideo(
     if (outcome.kind === "unclear") return { ...outcome, error: unclearText(engine, outcome) };
     if (outcome.kind !== "made") return outcome;
     const { file } = task;
-    const video = { ...(await describeVideo(file)), file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
+    const described = await insist(() => describeVideo(file), { ...options, what: "The video cannot be read" });
+    if (!described) return { kind: "failed", error: `${engine.name} made this video, and its file is gone` };
+    const video = { ...described, file, thumbnail: outcome.hasThumbnail ? task.thumbnail : null };
     const media = await insist(() => videos.keep(video, signal), { ...options, what: "The video cannot be kept" });
     return { ...outcome, media };
   } catch (error) {
@@ -138,10 +140,16 @@ function pathsOf(id: string, { scratch }: MediaStore) {
   return { file: `${start}.mp4`, thumbnail: `${start}.png`, imageFolder: `${start}.images` };
 }
 
-async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag">> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(file), hash);
-  return { size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
+/** Returns `undefined` for a file that is not there. */
+async function describeVideo(file: string): Promise<Pick<Media, "size" | "etag"> | undefined> {
+  try {
+    const hash = createHash("sha256");
+    await pipeline(createReadStream(file), hash);
+    return { size: (await stat(file)).size, etag: `"${hash.digest("hex")}"` };
+  } catch (error) {
+    if (systemCode(error) === "ENOENT") return undefined;
+    throw error;
+  }
 }
 
 export async function findGeneration(id: string, options: MakeOptions): Promise<StoredGeneration> {

@@ -1,7 +1,8 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import fs, { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import fsPromises from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { Checkpoint, Engine } from "../../../src/server/engines/engine.ts";
 import type { Get } from "../../../src/server/outbound/outbound.ts";
@@ -169,6 +170,35 @@ test("a create that is unclear is told by its code in the status, in the callbac
   const headers = { Authorization: `Bearer ${apiKey}` };
   const video = await service.api(new Request(`${baseUrl}/v1/videos/${id}`, { headers }));
   expect(await video.json()).toMatchObject({ status: "failed", error: { code: "unclear", message: error } });
+});
+
+test("what an engine has made is kept once its file can be opened, and counts as nothing that failed", async () => {
+  const { createReadStream } = fs;
+  const replace = (value: typeof createReadStream) => {
+    Object.assign(fs, { createReadStream: value });
+    syncBuiltinESMExports();
+  };
+  onTestFinished(() => replace(createReadStream));
+  const service = await createTestService({ content: "a video" });
+  const id = await service.startId();
+  const tooMany = Object.assign(new Error("EMFILE: too many open files"), { code: "EMFILE" });
+  replace(() => new Readable().destroy(tooMany) as fs.ReadStream);
+  await service.clock.sleep(renderMs + 2_000);
+  expect(await look(service, id)).toMatchObject({ status: "processing" });
+  replace(createReadStream);
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({ status: "completed" });
+  expect(service.troubles[0]).toMatch(/^The video cannot be read; retrying in 1 s: Error: EMFILE/);
+});
+
+test("a file that is gone fails its generation, and is not waited for", async () => {
+  const service = await createTestService({ render: async () => ({ kind: "made", hasThumbnail: false }) });
+  const id = await service.startId();
+  await service.rest();
+  expect(await look(service, id)).toMatchObject({
+    status: "failed",
+    error: "fake made this video, and its file is gone",
+  });
 });
 
 describe("a generation without an engine", () => {
