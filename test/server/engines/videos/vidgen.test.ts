@@ -78,6 +78,11 @@ test.each([
   expect((await before.make({ prompt })).outcome).toMatch(says);
 });
 
+test("what is unclear behind it is unclear: an engine there may have charged for it", async () => {
+  const { before } = await createChain({ render: async () => ({ kind: "unclear", reason: "HTTP 502" }) });
+  expect((await before.make()).outcome).toMatch(/^unclear: it is unclear whether fake makes this video \(HTTP 502\)/);
+});
+
 test("a job is stopped there, and what was paid comes back on both", async () => {
   const { behind, before } = await createChain();
   const making = before.make();
