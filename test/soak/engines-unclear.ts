@@ -15,6 +15,7 @@ import { listenAsEngine } from "./engines-server.ts";
 const kinds: KindId[] = ["vllm-omni", "sglang", "tensorrt-llm", "litellm"];
 const runs = 3;
 const longestLifeMs = 2_500;
+const longestHitMs = 400;
 
 const page = (status: number) =>
   new Response("<!doctype html><title>Sorry</title>", { status, headers: { "Content-Type": "text/html" } });
@@ -40,7 +41,7 @@ export const enginesUnclear: Goal = {
       const answered = Object.entries(replies).flatMap(([name, fault]) =>
         kinds.slice(0, times).map((kind): Story => ({ name, kind, fault })),
       );
-      // At once after a create has come, or at any moment.
+      // Soon after a create has come, or at any moment.
       const killed = Array.from({ length: portion(60, share, 4) }, (_, index): Story => {
         const kind = kinds[index % kinds.length] ?? "sglang";
         return { name: "SIGKILL", kind, killAt: index % 2 === 0 ? "create" : "any" };
@@ -79,7 +80,7 @@ async function play(
       onCreate();
       if (fault) return fault(call);
       // Time for the kill; a later create is answered as it should be.
-      await pause(random.between(0, 300));
+      await pause(random.between(0, 2 * longestHitMs));
       return undefined;
     },
   });
@@ -92,6 +93,8 @@ async function play(
     if (killAt) {
       const first = spawnVidgen(line, env, home);
       if (killAt === "create") await Promise.race([created, first.ended]);
+      // So that many are killed after the id is written down, and before the engine has answered.
+      if (killAt === "create") await pause(random.between(0, longestHitMs));
       else await pause(random.between(0, longestLifeMs));
       first.kill("SIGKILL");
       await first.ended;
