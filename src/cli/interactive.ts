@@ -5,13 +5,13 @@ import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, model
 import { isFolder } from "../client/output-path.ts";
 import { buildRequest, checkImage, type RequestInput } from "../client/request.ts";
 import type { Io } from "../io.ts";
-import { quote } from "./command-line.ts";
 import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
 import { findTypicalCredits, resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
 import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
+import { quote } from "./terminal/text.ts";
 
 /** What the command line gives already; `usualModel` is selected first. */
 type KnownInput = Omit<RequestInput, "texts"> & { texts: FieldTexts; usualModel: string };

@@ -1,8 +1,8 @@
 import { hasFailed } from "../client/follow.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
-import { quote, valueWords } from "./command-line.ts";
 import { programName } from "./terminal/output.ts";
+import { quote } from "./terminal/text.ts";
 
 export type ResumeOptions = {
   local?: boolean;
@@ -21,7 +21,7 @@ export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: 
     ...engine.flatMap((spec) => ["--engine", spec]),
     ...(local && engine.length === 0 ? ["--local"] : []),
     ...(baseUrl === undefined ? [] : ["--base-url", baseUrl]),
-    ...(outputPath === undefined ? [] : valueWords("-o", "--output", outputPath)),
+    ...(outputPath === undefined ? [] : ["-o", outputPath]),
     ...(overwrite ? ["--overwrite"] : []),
     ...(writeInfoJson ? ["--write-info-json"] : []),
   ];
