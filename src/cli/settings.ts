@@ -29,14 +29,13 @@ export async function findBaseUrl(flag: string | undefined, io: SettingsIo): Pro
   return saved === undefined ? undefined : checkBaseUrl(saved, configPath(io));
 }
 
-/** As `findBaseUrl`, but throws `usage` when there is none; `otherWays` adds to the ways that the hint names. */
+/** As `findBaseUrl`, but throws `auth` when there is none; `otherWays` adds to the ways that the hint names. */
 export async function resolveBaseUrl(flag: string | undefined, io: SettingsIo, otherWays = ""): Promise<string> {
   const baseUrl = await findBaseUrl(flag, io);
   if (baseUrl !== undefined) return baseUrl;
-  throw usage(
-    "Not logged in: no base URL is set.",
-    `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
-  );
+  throw new VidgenError("auth", "Not logged in: no base URL is set.", {
+    hint: `Give --base-url <url>${otherWays === "" ? " or" : ","} set VIDGEN_BASE_URL${otherWays}.`,
+  });
 }
 
 /** A key, and what to do when the service rejects it. */

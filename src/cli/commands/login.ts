@@ -4,7 +4,7 @@ import { type ErrorCode, usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { baseUrlOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { configPath, findBaseUrl, resolveBaseUrl, saveLogin } from "../settings.ts";
+import { configPath, findBaseUrl, saveLogin } from "../settings.ts";
 import { askSecret, askText, canAsk, checkedBy, readStdin } from "../terminal/prompts.ts";
 
 export function addLogin(program: CommandUnknownOpts, context: Context): void {
@@ -81,7 +81,8 @@ async function chooseBaseUrl(options: Options, context: Context): Promise<string
   const { io } = context;
   const known = await findBaseUrl(options.baseUrl === undefined ? undefined : withScheme(options.baseUrl), io);
   if (known !== undefined) return known;
-  if (options.withToken || !canAsk(context, io)) return resolveBaseUrl(options.baseUrl, io);
+  if (options.withToken || !canAsk(context, io))
+    throw usage("The service's base URL is missing.", "Give --base-url <url> or set VIDGEN_BASE_URL.");
   const answer = await askText("The service's base URL:", checkedBy(checkBaseUrlAnswer), io);
   return checkBaseUrlAnswer(answer);
 }

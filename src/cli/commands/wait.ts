@@ -21,7 +21,7 @@ import { withEngineFlag } from "../engines.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
 import { isOver, resumeHint, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
-import { errorDocument } from "../terminal/output.ts";
+import { errorDocument, type Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
@@ -87,11 +87,18 @@ async function wait(typed: string[], given: Options, context: Context): Promise<
   const reporter = createReporter(createProgress(output, io), output, io);
   const waiting = { ...context, options, reporter };
   const follow = async () =>
-    isOne ? waitForOne(found[0] ?? (await generations.findRunning()), waiting) : waitForAll(found, waiting);
+    isOne ? waitForOne(found[0] ?? (await findNewest(generations, output)), waiting) : waitForAll(found, waiting);
   await ringAfter(options.bell ?? false, follow, io);
 }
 
 type Waiting = Context & { options: Options; reporter: Reporter };
+
+async function findNewest({ findRunning }: Generations, { note }: Pick<Output, "note">): Promise<LocatedGeneration> {
+  const newest = await findRunning();
+  if (newest.others > 0)
+    note(`${newest.others === 1 ? "1 more is" : `${newest.others} more are`} running: vidgen wait --all`);
+  return newest;
+}
 
 /** Each generation once, even if two of the typed ids stand for the same one. */
 async function findTyped(typed: string[], { find }: Generations): Promise<LocatedGeneration[]> {

@@ -156,14 +156,40 @@ test("Ctrl-C at the prompt is exit 130, and nothing is sent or saved", async () 
   expect([world.requests, existsSync(config)]).toEqual([[], false]);
 });
 
-test.each(["login", "logout"])("%s with no base URL says both ways to give one", async (command) => {
+test.each([
+  ["login", 2],
+  ["logout", 3],
+])("%s with no base URL says both ways to give one: exit %d", async (command, code) => {
   const { world } = await loggedOut();
   world.env.VIDGEN_BASE_URL = undefined;
   const run = await world.vidgen(command);
   expect(run).toMatchObject({
-    code: 2,
+    code,
     stderr: expect.stringContaining("Give --base-url <url> or set VIDGEN_BASE_URL."),
   });
+});
+
+test.each([
+  ["no base URL", { VIDGEN_BASE_URL: undefined, VIDGEN_API_KEY: undefined }],
+  ["a key but no base URL", { VIDGEN_BASE_URL: undefined }],
+  ["no key", { VIDGEN_API_KEY: undefined }],
+])("with %s every command that needs the service ends with 3, and says how to log in", async (_, env) => {
+  const world = await createWorld();
+  Object.assign(world.env, env);
+  const shots = join(world.folder, "shots.txt");
+  writeFileSync(shots, "a fox\n");
+  for (const argv of [
+    ["generate", "a fox"],
+    ["batch", shots],
+    ["status", "x"],
+    ["wait", "x"],
+    ["cancel", "x"],
+    ["accounts"],
+  ]) {
+    const run = await world.vidgen(...argv);
+    expect([argv[0], run.code, run.stderr]).toEqual([argv[0], 3, expect.stringContaining("`vidgen login`")]);
+  }
+  expect(world.requests).toEqual([]);
 });
 
 test("with --json each prints one document, which holds no key", async () => {
