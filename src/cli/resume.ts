@@ -16,6 +16,11 @@ export type ResumeOptions = {
 
 /** The hint with the command that resumes these generations, or with "--all" those that are open. */
 export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
+  return `Resume with: ${waitCommand(ids, options, io)}`;
+}
+
+/** The command that waits for these generations at the service of the options, and saves them. */
+export function waitCommand(ids: string[] | "--all", options: ResumeOptions, io: Pick<Io, "env">): string {
   const { local, engine = [], baseUrl, outputPath, overwrite, writeInfoJson } = options;
   const flags = [
     ...engine.flatMap((spec) => ["--engine", spec]),
@@ -28,7 +33,7 @@ export function resumeHint(ids: string[] | "--all", options: ResumeOptions, io: 
   const words = typeof ids === "string" ? [ids] : ids;
   const isOdd = typeof ids !== "string" && ids.some((id) => id.startsWith("-"));
   const all = isOdd ? [...flags, "--", ...words] : [...words, ...flags];
-  return `Resume with: ${programName(io.env)} wait ${all.map(quote).join(" ")}`;
+  return `${programName(io.env)} wait ${all.map(quote).join(" ")}`;
 }
 
 /** Adds the id, and the command to resume, to an error that came after a generation was paid for. */

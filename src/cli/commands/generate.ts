@@ -26,10 +26,10 @@ import { withEngine } from "../engines.ts";
 import { readFieldFlags, withFieldFlags } from "../field-flags.ts";
 import { explainLocalCredits } from "../local.ts";
 import { withService } from "../onboarding.ts";
-import { withResumeHint } from "../resume.ts";
+import { waitCommand, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
 import { findModelSetting } from "../settings.ts";
-import { formatAge } from "../terminal/format.ts";
+import { formatAge, formatPrice } from "../terminal/format.ts";
 import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
@@ -102,15 +102,18 @@ async function generate(typed: string | undefined, given: Options, context: Gene
   const ready = await prepare(typed, options, context).catch(stop);
   if (!ready) return;
   const { session, target, outputPath, times } = ready;
-  const { id, document } = await ready.startOrResume();
+  const startedAt = io.now();
+  const { id, document, credits } = await ready.startOrResume();
   try {
     if (!options.wait) return await printId(session, { id, document }, context);
     const follow = () => session.collect(id, { ...times, target, reporter });
     const collected = await ringAfter(options.bell ?? false, follow, io);
-    const print = { outputPath, extra: document, open: options.open ?? false, output };
+    const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
+    const tookMs = ready.isResumed ? undefined : io.now() - startedAt;
+    const print = { outputPath, extra: document, open: options.open ?? false, tookMs, credits, saveCommand, output };
     const result = collectedResult(collected, session.isInProcess(), output);
     await printResult(result, print, io);
-    reporter.ended(id, result, { isNew: true });
+    reporter.ended(id, result);
   } catch (error) {
     throw reporter.stopped(id, withResumeHint(error, id, { ...options, outputPath }, io));
   }
@@ -151,20 +154,21 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
       output.note(
         `The same request, started ${formatAge(older, io)} ago, is still unfinished: vidgen wait ${older.id}`,
       );
-    return { ...ready, startOrResume: () => startOnce({ session, begun, request }, context) };
+    return { ...ready, isResumed: false, startOrResume: () => startOnce({ session, begun, request }, context) };
   }
   const { earlier, file } = begun;
   const { id, attempt } = earlier;
   const document = earlierDocument(earlier);
   reporter.tell({ event: "started", id, attempt, model: earlier.request.model, resumed: true });
   const outcome = how === "reuse" ? "nothing is charged" : "--again starts a new one";
-  output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
-  if (file === undefined) return { ...ready, startOrResume: async (): Promise<StartResult> => ({ id, document }) };
-  output.note(`${id} is already saved.`);
+  if (file === undefined) {
+    output.note(`Resuming ${id}, started ${formatAge(earlier, io)} ago; ${outcome}.`);
+    return { ...ready, isResumed: true, startOrResume: async (): Promise<StartResult> => ({ id, document }) };
+  }
   if (options.writeInfoJson) await session.client.addInfo(id, file, io);
   const result = savedResult(id, file);
   await printResult(result, { outputPath, extra: document, open, output }, io);
-  reporter.ended(id, result, { isNew: false });
+  reporter.ended(id, result);
   return undefined;
 }
 
@@ -232,9 +236,10 @@ async function startOnce(
     credits: cost,
   });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
-  const credits = `${cost === undefined ? "" : `, for ${cost} credits`}${left}`;
+  const price = formatPrice({ credits: cost });
+  const credits = `${price === undefined ? "" : `, ${price}`}${left}`;
   output.note(`Started ${generation.id} (${request.model}${session.isLocal ? localCost(session) : credits}).`);
-  return { id: generation.id, document: { ...generation, remaining_credits } };
+  return { id: generation.id, document: { ...generation, remaining_credits }, credits: cost };
 }
 
 function localCost({ engine }: Session): string {
@@ -249,5 +254,5 @@ async function printId(session: Session, { id, document }: StartResult, { io, ou
   io.signal.throwIfAborted();
 }
 
-/** A generation that was started, now or earlier, and the fields that `--json` prints of it. */
-type StartResult = { id: string; document: object };
+/** A generation that was started, now or earlier, the fields that `--json` prints of it, and what it cost where that is known. */
+type StartResult = { id: string; document: object; credits?: number | undefined };

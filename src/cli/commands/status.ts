@@ -58,23 +58,32 @@ async function status(typed: string | undefined, given: Options, { io, output, d
   if (videoUrl !== undefined) checkVideoUrl(videoUrl, generation.id, output);
   const fields = [generation.id, generation.status, videoUrl].filter((field) => field !== undefined);
   const document = isShown ? generation : { ...generation, video_url: null, thumbnail_url: null };
+  const { entry } = located;
+  const file = await findFile(entry, io);
   const text = io.stdout.isTTY
-    ? await describe(generation, { videoUrl, entry: located.entry }, io)
+    ? describe(generation, { where: file === undefined ? videoUrl : `saved as ${file}`, entry }, io)
     : fields.map(plainLine).join("\t");
   await output.result(text, document);
-  if (!isShown && generation.status === "completed") output.note(`Save it with: vidgen wait ${id} -o <file>`);
+  if (!isShown && file === undefined && generation.status === "completed")
+    output.note(`Save it with: vidgen wait ${id} -o <file>`);
   if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
   throw failure ?? new VidgenError("pending", "Still generating.", { id: generation.id });
 }
 
-type Known = { videoUrl: string | undefined; entry: Entry | undefined };
+/** Where its video was saved, if that is still there. */
+async function findFile(entry: Entry | undefined, { disk }: Pick<Io, "disk">): Promise<string | undefined> {
+  if (entry?.file === undefined || entry.file === "-") return undefined;
+  return disk.stat(entry.file).then(
+    () => entry.file,
+    () => undefined,
+  );
+}
+
+type Known = { where: string | undefined; entry: Entry | undefined };
 
 /** A generation in one line for a person. */
-async function describe({ id, status }: Generation, { videoUrl, entry }: Known, io: Io): Promise<string> {
-  const file = entry?.file === undefined || entry.file === "-" ? undefined : entry.file;
-  const isSaved = file !== undefined && (await io.disk.stat(file).catch(() => undefined)) !== undefined;
-  const where = isSaved ? `saved as ${file}` : videoUrl;
+function describe({ id, status }: Generation, { where, entry }: Known, io: Io): string {
   const about =
     entry && ` (${shorten(entry.request.prompt, 40)}, ${entry.request.model}), started ${formatAge(entry, io)} ago`;
   return plainLine(`${id}${about ?? ""}: ${status}${where === undefined ? "" : `, ${where}`}`);

@@ -19,7 +19,7 @@ import {
 import type { Context } from "../context.ts";
 import { withEngineFlag } from "../engines.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
-import { isOver, resumeHint, withResumeHint } from "../resume.ts";
+import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
 import { errorDocument, type Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
@@ -113,7 +113,9 @@ async function waitForOne({ id, open }: LocatedGeneration, waiting: Waiting): Pr
     throw reporter.stopped(id, error);
   };
   const session = await open().catch(stop);
-  const show = (result: Result) => printResult(result, { outputPath, open: options.open ?? false, output }, io);
+  const saveCommand = waitCommand([id], { ...options, outputPath: "." }, io);
+  const show = (result: Result) =>
+    printResult(result, { outputPath, open: options.open ?? false, saveCommand, output }, io);
   const explainWith: Collecting["explainWith"] = (error, outputPath) =>
     withResumeHint(error, id, { ...options, outputPath }, io);
   await collectOne(id, { ...waiting, session, index: 0, show, explainWith }).catch(stop);
@@ -186,7 +188,7 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
   if (saved !== undefined) {
     const result = savedResult(id, saved);
     await show(result);
-    reporter.ended(id, result, { isNew: false });
+    reporter.ended(id, result);
     return result;
   }
   const claim = { overwrite: options.overwrite, id, first: index + 1, resume: true, signal: io.signal };
@@ -196,7 +198,7 @@ async function collectOne(id: string, collecting: Collecting): Promise<Result> {
     const collected = await session.collect(id, { ...readTimes(options), target, reporter });
     const result = collectedResult(collected, session.isInProcess(), output);
     await show(result);
-    reporter.ended(id, result, { isNew: true });
+    reporter.ended(id, result);
     return result;
   } catch (error) {
     throw explainWith?.(error, target?.outputPath ?? options.output) ?? error;
