@@ -43,7 +43,7 @@ export const setOption = () =>
   new Option("--set <field=value>", "another field of the request; may be repeated").argParser(collectValues);
 
 export const saveOption = (
-  description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n}",
+  description = "save the video to a file, a folder/, or - for stdout; names may contain {slug} {model} {id} {date} {n} (default: VIDGEN_OUTPUT, else the saved one)",
 ) => new Option("-o, --output <place>", description);
 
 export const infoJsonOption = () =>

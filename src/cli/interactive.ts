@@ -9,7 +9,7 @@ import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
 import { findTypicalCredits, resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
-import { askChoice, askText, askYes, type Check, type Choice, checkedBy } from "./terminal/prompts.ts";
+import { askChoice, askText, askYes, type Check, type Choice, checkedBy, readPath } from "./terminal/prompts.ts";
 import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
 import { quote } from "./terminal/text.ts";
 
@@ -111,11 +111,6 @@ async function askOutputPath(check: (outputPath: string) => void, io: Io): Promi
   if (outputPath === "none") return undefined;
   const isBare = /(^|\/)[^/.]+$/.test(outputPath) && outputPath !== "-" && !(await isFolder(outputPath, io.disk));
   return isBare ? `${outputPath}.mp4` : outputPath || ".";
-}
-
-/** A path as it was typed, where no shell expands it. */
-function readPath(text: string, { home }: Pick<Io, "home">): string {
-  return text.trim().replace(/^~(?=\/)/, () => home || "~");
 }
 
 /** What an input comes to, for a person to look over. */

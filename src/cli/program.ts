@@ -17,6 +17,7 @@ const commands = {
   models: async () => (await import("./commands/models.ts")).addModels,
   login: async () => (await import("./commands/login.ts")).addLogin,
   logout: async () => (await import("./commands/logout.ts")).addLogout,
+  config: async () => (await import("./commands/config.ts")).addConfig,
   serve: async () => (await import("./commands/serve.ts")).addServe,
   accounts: async () => (await import("./commands/accounts.ts")).addAccounts,
   listen: async () => (await import("./commands/listen.ts")).addListen,

@@ -176,7 +176,7 @@ test("without a login the other answer is to log in, and it goes on with what wa
   const run = await world.vidgen("generate", "a fox", "--no-wait");
   expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/) });
   expect(run.stderr).toContain("The service accepted the key.");
-  expect(world.requests.map(({ method }) => method)).toEqual(["GET", "POST"]);
+  expect(world.requests.map(({ method }) => method)).toEqual(["GET", "GET", "POST"]);
 });
 
 test("without a login nothing is asked where nobody sits, or nothing is sent", async () => {

@@ -28,7 +28,7 @@ import { explainLocalCredits } from "../local.ts";
 import { withService } from "../onboarding.ts";
 import { waitCommand, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
-import { findModelSetting } from "../settings.ts";
+import { findModelSetting, findOutputSetting } from "../settings.ts";
 import { formatAge, formatPrice } from "../terminal/format.ts";
 import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
 import { canAsk, readPrompt } from "../terminal/prompts.ts";
@@ -131,7 +131,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const { readImages } = await import("../../client/images.ts");
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
-  const given = chooseOutputPath(options, context);
+  const given = await chooseOutputPath(options, context);
   const { input, outputPath: asked } = await resolveInput(typed, options, context);
   const outputPath = asked ?? given;
   checkInfoPath(outputPath, options);
@@ -179,7 +179,10 @@ function howEarlier({ again, reuse }: Options): Earlier {
 }
 
 /** Where the video goes; `undefined` when it is not to be saved. */
-function chooseOutputPath(options: Options, { io, output, command }: GenerateContext): string | undefined {
+async function chooseOutputPath(
+  options: Options,
+  { io, output, command }: GenerateContext,
+): Promise<string | undefined> {
   const { wait, open = false } = options;
   const asked = options.output ?? (options.download ? "." : undefined);
   if (!wait && asked !== undefined)
@@ -190,7 +193,8 @@ function chooseOutputPath(options: Options, { io, output, command }: GenerateCon
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkOutputPath(asked, { open, output }, io);
   noteOutputPath(asked, output);
-  return asked ?? (options.local && wait ? "." : undefined);
+  if (asked !== undefined || !wait) return asked;
+  return (await findOutputSetting(io)) ?? (options.local ? "." : undefined);
 }
 
 /** The fields of the request, from the command line and the settings, or asked for at a terminal; then `outputPath` may be an answer too. */

@@ -64,8 +64,8 @@ async function status(typed: string | undefined, given: Options, { io, output, d
     ? describe(generation, { where: file === undefined ? videoUrl : `saved as ${file}`, entry }, io)
     : fields.map(plainLine).join("\t");
   await output.result(text, document);
-  if (!isShown && file === undefined && generation.status === "completed")
-    output.note(`Save it with: vidgen wait ${id} -o <file>`);
+  if (!isShown && generation.status === "completed" && !(io.stdout.isTTY && file !== undefined))
+    output.note(file === undefined ? `Save it with: vidgen wait ${id} -o <file>` : `Already saved: ${file}`);
   if (failure) output.note(errorText(generation.error) ?? "The service gave no reason.");
   if (!options.exitStatus || generation.status === "completed") return;
   throw failure ?? new VidgenError("pending", "Still generating.", { id: generation.id });

@@ -21,6 +21,7 @@ import { withEngineFlag } from "../engines.ts";
 import type { Generations, LocatedGeneration } from "../generations.ts";
 import { isOver, resumeHint, waitCommand, withResumeHint } from "../resume.ts";
 import type { Session } from "../session.ts";
+import { findOutputSetting } from "../settings.ts";
 import { errorDocument, type Output } from "../terminal/output.ts";
 import { createProgress, ringAfter } from "../terminal/progress.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
@@ -63,12 +64,15 @@ function declare(program: CommandUnknownOpts) {
   });
 }
 
-type Options = ReturnType<ReturnType<typeof declare>["opts"]>;
+type Flags = ReturnType<ReturnType<typeof declare>["opts"]>;
+
+/** The flags, and where the videos go wherever that was set. */
+type Options = Omit<Flags, "output"> & { output: string | undefined };
 
 /** Follows existing generations concurrently, and saves them with `-o`. Throws the worst error. */
-async function wait(typed: string[], given: Options, context: Context): Promise<void> {
-  const options = withEngineFlag(given);
+async function wait(typed: string[], given: Flags, context: Context): Promise<void> {
   const { io, output, defer } = context;
+  const options = { ...withEngineFlag(given), output: given.output ?? (await findOutputSetting(io)) };
   const { all, open = false } = options;
   if (all && typed.length > 0) throw usage("--all and ids cannot be combined.");
   if (typed.includes("")) throw usage("An id is empty.");

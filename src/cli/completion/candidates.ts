@@ -17,7 +17,7 @@ const files: readonly Suggestion[] = [[":files", ""]];
 export function findCandidates(program: CommandUnknownOpts, typed: readonly string[], current: string): Candidates {
   const isLiteral = typed.includes("--");
   const isOperand = (word: string, i: number) => !word.startsWith("-") && !findValueFlag(program, typed[i - 1]);
-  const [command, first] = typed.filter(isOperand);
+  const [command, first, second] = typed.filter(isOperand);
   const lastFlag = isLiteral ? undefined : findValueFlag(program, typed.at(-1));
   if (lastFlag) return valuesOf(lastFlag);
   const [assigned] = /^--[^=]*=/.exec(current) ?? [];
@@ -27,8 +27,10 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   const below = top?.commands.find((each) => each.name() === first);
   if (current.startsWith("-") && !isLiteral) return flagsOf(program, below ?? top);
   if (command === undefined) return commandsOf(program);
+  if (first === undefined && top?.registeredArguments.length === 0) return commandsOf(top);
   const parameter = (below ?? top)?.registeredArguments[0];
-  if (!parameter || (first !== undefined && !parameter.variadic)) return [];
+  const given = below ? second : first;
+  if (!parameter || (given !== undefined && !parameter.variadic)) return [];
   if (parameter.name() === "prompt" && current.startsWith("@")) return "@files";
   return (parameter.name() === "id" && idsFor[command]) || valuesOf(parameter);
 }

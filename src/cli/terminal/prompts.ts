@@ -32,6 +32,11 @@ export async function askText(message: string, validate: Check, io: Io): Promise
   return ask((context) => input({ message, validate, ...asciiTheme(io) }, context), io);
 }
 
+/** A path as it was typed, where no shell expands it. */
+export function readPath(text: string, { home }: Pick<Io, "home">): string {
+  return text.trim().replace(/^~(?=\/)/, () => home || "~");
+}
+
 export async function askSecret(message: string, validate: Check, io: Io): Promise<string> {
   const { password } = await import("@inquirer/prompts");
   return ask((context) => password({ message, mask: false, validate, ...asciiTheme(io) }, context), io);
