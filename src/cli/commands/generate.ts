@@ -1,7 +1,8 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
 import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
-import { defaultModel } from "../../client/models.ts";
+import { shorten } from "../../client/credentials.ts";
+import { defaultModel, guessModel } from "../../client/models.ts";
 import type { RequestInput } from "../../client/request.ts";
 import type { StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
@@ -31,7 +32,7 @@ import type { Session } from "../session.ts";
 import { findModelSetting, findOutputSetting } from "../settings.ts";
 import { formatAge, formatPrice } from "../terminal/format.ts";
 import { createProgress, ringAfter, showStart } from "../terminal/progress.ts";
-import { canAsk, readPrompt } from "../terminal/prompts.ts";
+import { askWhether, canAsk, readPrompt } from "../terminal/prompts.ts";
 import { createReporter, type Reporter } from "../terminal/reporter.ts";
 import {
   checkInfoPath,
@@ -132,8 +133,7 @@ async function prepare(typed: string | undefined, options: Options, context: Gen
   const times = readTimes(options);
   const { open = false, overwrite = false } = options;
   const given = await chooseOutputPath(options, context);
-  const { input, outputPath: asked } = await resolveInput(typed, options, context);
-  const outputPath = asked ?? given;
+  const { input, outputPath } = await resolveInput(typed, { ...options, given }, context);
   checkInfoPath(outputPath, options);
   const request = buildRequest({ ...input, images: await readImages(input.images, { onNote: output.note }) });
   const how = howEarlier(options);
@@ -178,7 +178,7 @@ function howEarlier({ again, reuse }: Options): Earlier {
   return reuse ? "reuse" : "resume";
 }
 
-/** Where the video goes; `undefined` when it is not to be saved. */
+/** Where the video goes, by flag or setting; `undefined` when neither says it. */
 async function chooseOutputPath(
   options: Options,
   { io, output, command }: GenerateContext,
@@ -193,29 +193,46 @@ async function chooseOutputPath(
     throw usage("--no-wait cannot be combined with --timeout: wait later with `vidgen wait <id> --timeout ...`.");
   checkOutputPath(asked, { open, output }, io);
   noteOutputPath(asked, output);
-  if (asked !== undefined || !wait) return asked;
-  return (await findOutputSetting(io)) ?? (options.local ? "." : undefined);
+  return asked ?? (wait ? await findOutputSetting(io) : undefined);
 }
 
-/** The fields of the request, from the command line and the settings, or asked for at a terminal; then `outputPath` may be an answer too. */
+/**
+ * The fields of the request, and where the video goes: from the command line and the settings (`given`), or asked for at a terminal. A local
+ * video is always saved: its URL may end with the command.
+ */
 async function resolveInput(
   typed: string | undefined,
-  options: Options,
+  options: Options & { given: string | undefined },
   context: GenerateContext,
 ): Promise<{ input: RequestInput; outputPath: string | undefined }> {
   const { io } = context;
-  const { set = [] } = options;
+  const { set = [], given } = options;
+  const defaultPath = options.local && options.wait ? "." : undefined;
   const { texts, images } = readFieldFlags(context.command);
   const prompt = await readPrompt(typed, io);
   const usualModel = texts.model ?? (await findModelSetting(io)) ?? defaultModel;
-  if (prompt !== undefined)
-    return { input: { texts: { ...texts, prompt, model: usualModel }, images, set }, outputPath: undefined };
+  if (prompt !== undefined) {
+    const model = await confirmModel(usualModel, options, context);
+    return { input: { texts: { ...texts, prompt, model }, images, set }, outputPath: given ?? defaultPath };
+  }
   if (!canAsk(context, io))
     throw usage("A prompt is missing.", 'Use vidgen generate "a prompt", - for stdin, or @path for a file.');
   const { askForInput } = await import("../interactive.ts");
-  const hasPath = options.output !== undefined || options.download || options.dryRun || !options.wait;
+  const isSaved = options.wait && !options.dryRun;
   const flags = (values: object) => flagWords(context.command, { ...options, ...values });
-  return askForInput({ texts, images, set, usualModel }, { ...options, isPathAsked: !hasPath, flags }, context);
+  return askForInput(
+    { texts, images, set, usualModel },
+    { ...options, outputPath: given, defaultPath, isSaved, flags },
+    context,
+  );
+}
+
+/** The model, or at a terminal the one that was meant by a slip. An engine may have models that vidgen does not know. */
+async function confirmModel(model: string, { dryRun, engine }: Options, context: GenerateContext): Promise<string> {
+  const guess = guessModel(model);
+  if (guess === undefined || dryRun || engine !== undefined || !canAsk(context, context.io)) return model;
+  const isMeant = await askWhether(`Unknown model "${shorten(model)}". Did you mean ${guess}?`, true, context.io);
+  return isMeant ? guess : model;
 }
 
 /** Sends the request, and prints the id as soon as it is known. */
