@@ -106,7 +106,7 @@ export async function findLast(
 ): Promise<StartedEntry> {
   const [newest] = (await journal.entries((part) => !part.some(isMeant))).filter(isMeant);
   if (newest) return newest;
-  throw new VidgenError("not_found", "No generation was started here yet.");
+  throw new VidgenError("not_found", "No generation was started here yet.", { hint: "`vidgen generate` starts one." });
 }
 
 function hasId(entry: Entry): entry is StartedEntry {

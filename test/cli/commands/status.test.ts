@@ -100,7 +100,7 @@ test("without an id it is the newest that runs; when none does, the last one; wh
   expect(await (await createWorld()).vidgen("status")).toMatchObject({
     code: 10,
     stdout: "",
-    stderr: expect.stringContaining("No generation was started here yet."),
+    stderr: "error: No generation was started here yet.\n  `vidgen generate` starts one.\n",
   });
   const { world } = await withGeneration("older");
   const newest = (await world.vidgen("generate", "newer", "--no-wait")).stdout.trim();
