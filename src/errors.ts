@@ -21,7 +21,7 @@ export const exits: Readonly<Record<"ok" | ErrorCode, { exit: number; meaning: s
   rejected: { exit: 1, meaning: "the service refused the request or sent an unusable response" },
   bug: { exit: 1, meaning: "a bug in vidgen (6 while a start request is in flight)" },
   usage: { exit: 2, meaning: "bad flags or input; nothing was sent" },
-  auth: { exit: 3, meaning: "no API key, or the service rejected it (401, 403)" },
+  auth: { exit: 3, meaning: "not logged in (no base URL or no API key), or the service rejected the key (401, 403)" },
   failed: { exit: 4, meaning: "the generation ended `failed`" },
   pending: { exit: 5, meaning: "timed out, or `status --exit-status`: the generation is still running" },
   unknown: {

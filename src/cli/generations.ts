@@ -9,7 +9,12 @@ import type { Services } from "./services.ts";
 import type { Session, SessionOptions } from "./session.ts";
 
 /** A generation that a command is about. `open` gives the session of its service, and rejects when that has no key here. */
-export type LocatedGeneration = { id: string; open(): Promise<Session> };
+export type LocatedGeneration = {
+  id: string;
+  /** What the journal knows of it. */
+  entry?: StartedEntry;
+  open(): Promise<Session>;
+};
 
 /** The generations that a command can be about. */
 export type Generations = {
@@ -19,8 +24,10 @@ export type Generations = {
    * `not_found` for "last" where nothing was started.
    */
   find(typed: string): Promise<LocatedGeneration>;
-  /** The newest generation that has not ended. Throws `not_found` when there is none. */
-  findRunning(): Promise<LocatedGeneration>;
+  /** The newest generation that has not ended, and how many others have not. Throws `not_found` when there is none. */
+  findRunning(): Promise<LocatedGeneration & { others: number }>;
+  /** The newest generation that has not ended, else the newest one. Throws `not_found` when there is none. */
+  findRunningOrLast(): Promise<LocatedGeneration>;
   /** The generations that have not ended, or are still to be saved; the oldest first. */
   findOpen(): Promise<LocatedGeneration[]>;
 };
@@ -45,7 +52,19 @@ export async function locateGenerations(
     const all = await journal.entries(goOn);
     return all.filter(isNamedStart);
   };
-  const locate = ({ id, base_url }: StartedEntry): LocatedGeneration => ({ id, open: () => open(base_url) });
+  const locate = (entry: StartedEntry): LocatedGeneration => ({
+    id: entry.id,
+    entry,
+    open: () => open(entry.base_url),
+  });
+  const isRunning = (entry: Entry) => entry.status === "processing";
+  /** Those that run, the newest first; with `isOneEnough` the journal is read no further than to the part that has the newest. */
+  const findAllRunning = async ({ isOneEnough = false } = {}) => {
+    const since = io.date().getTime() - longestRunMs;
+    const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
+    const recent = await entries((part) => !(isOneEnough && part.some(isRunning)) && part.some(isNew));
+    return distinct(recent.filter(isRunning));
+  };
   /** Read once, however many ids were typed; an id needs no journal that can be read. */
   let known: Promise<StartedEntry[]> | undefined;
 
@@ -63,15 +82,15 @@ export async function locateGenerations(
       throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
     },
     async findRunning() {
-      const isRunning = (entry: Entry) => entry.status === "processing";
-      const since = io.date().getTime() - longestRunMs;
-      const isNew = ({ at }: Entry) => new Date(at).getTime() > since;
-      const found = await entries((part) => !part.some(isRunning) && part.some(isNew));
-      const running = found.find(isRunning);
-      if (running) return locate(running);
+      const [newest, ...others] = await findAllRunning();
+      if (newest) return { ...locate(newest), others: others.length };
       throw new VidgenError("not_found", "No generation that was started here is running.", {
         hint: `Give an id; ${listHint(io)}`,
       });
+    },
+    async findRunningOrLast() {
+      const [newest] = await findAllRunning({ isOneEnough: true });
+      return locate(newest ?? (await findLast(journal, isNamedStart)));
     },
     findOpen: async () =>
       distinct((await entries()).filter(isOpen))
@@ -87,7 +106,7 @@ export async function findLast(
 ): Promise<StartedEntry> {
   const [newest] = (await journal.entries((part) => !part.some(isMeant))).filter(isMeant);
   if (newest) return newest;
-  throw new VidgenError("not_found", "No generation was started here yet.");
+  throw new VidgenError("not_found", "No generation was started here yet.", { hint: "`vidgen generate` starts one." });
 }
 
 function hasId(entry: Entry): entry is StartedEntry {

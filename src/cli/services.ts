@@ -15,7 +15,7 @@ export type Services = {
   journal: Journal;
   /**
    * The session of the service that the flags and settings name, or, where no flag names one, of that with this name in the journal. Settings
-   * are read each time: a login while an MCP server runs counts. Throws `usage` without a base URL, `auth` without a key.
+   * are read each time: a login while an MCP server runs counts. Throws `auth` without a base URL or a key.
    */
   open(baseUrl?: string): Promise<Session>;
   /** As `Session.close`, for all. */
@@ -73,7 +73,7 @@ async function openLocalService(
   return { baseUrl: local.baseUrl, apiKey: local.apiKey, local };
 }
 
-/** The remote service and its key, from flag, environment or saved file. Throws `usage` without a base URL, `auth` without a key. */
+/** The remote service and its key, from flag, environment or saved file. Throws `auth` without a base URL or a key. */
 export async function resolveService(flag: string | undefined, io: Io) {
   const baseUrl = await resolveBaseUrl(flag, io, ", save one with `vidgen login`, or use --local");
   return { baseUrl, ...(await resolveApiKey(baseUrl, io)) };

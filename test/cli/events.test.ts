@@ -255,8 +255,8 @@ test.each([
 ])("with the local service inside the command (%s) the end has the URL %s", (isInProcess, video_url) => {
   const told: object[] = [];
   const reporter = createReporter(() => {}, { event: (event) => told.push(event) }, { now: () => 0 });
-  const result = { document: {}, file: undefined, videoUrl: `${mediaUrl}/1b4e.mp4`, isInProcess };
-  reporter.ended("1b4e", result, { isNew: true });
+  const result = { document: {}, file: undefined, videoUrl: `${mediaUrl}/1b4e.mp4`, isInProcess, isNew: true };
+  reporter.ended("1b4e", result);
   expect(told).toEqual([expect.objectContaining({ event: "ended", video_url })]);
 });
 

@@ -71,7 +71,7 @@ test("what one command has started, status asks for and wait goes on with", asyn
 test("what a video cost is told, kept, and shown wherever it is looked for", async () => {
   const { generate, world } = await createScene();
   expect(await generate("--engine", "openrouter", "--write-info-json")).toMatchObject({
-    stderr: expect.stringMatching(/\S{36} cost \$0\.40\./),
+    stderr: expect.stringMatching(/^Saved \S+ \(1 kB\) in \d+ s for \$0\.40$/m),
   });
   const info = JSON.parse(readFileSync(join(world.folder, "fox.mp4.json"), "utf8"));
   expect(info).toMatchObject({ cost: 0.4, credits: null });

@@ -25,15 +25,18 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
   });
   const id = started.stdout.trim();
   expect(await machine.vidgen("status", id)).toMatchObject({ code: 0, stdout: expect.stringMatching(`^${id}\t`) });
-  const waited = await machine.vidgen("wait", "-o", "fox.mp4");
-  expect(waited).toMatchObject({
-    code: 0,
-    stdout: "fox.mp4\n",
-    stderr: expect.stringContaining(started.stdout.trim()),
-  });
+  await machine.vidgen("wait");
   // The URL would end with the command.
   const done = { code: 0, stdout: `${id}\tcompleted\n`, stderr: expect.stringContaining(`vidgen wait ${id} -o`) };
   expect(await machine.vidgen("status", id)).toMatchObject(done);
+  const waited = await machine.vidgen("wait", id, "-o", "fox.mp4");
+  expect(waited).toMatchObject({
+    code: 0,
+    stdout: "fox.mp4\n",
+    stderr: expect.stringContaining(id),
+  });
+  const saved = `Already saved: ${join(machine.folder, "fox.mp4")}\n`;
+  expect(await machine.vidgen("status", id)).toMatchObject({ ...done, stderr: saved });
 });
 
 test("nobody is sent to buy credits for the local service", async () => {

@@ -108,6 +108,7 @@ const shards = object({ of: whole, missing: z.array(whole), double: z.array(whol
 const engine = object({ engine: text, models: z.array(text), kind: textOrNull, error: textOrNull });
 const limits = { max_running: whole.nullable(), max_per_hour: whole.nullable() };
 const accounts = z.array(object({ account: text, credits: whole, keys: whole, ...limits }));
+const settings = z.array(object({ setting: text, value: textOrNull, source: textOrNull }));
 const madeKey = { account: text, api_key: text, webhook_secret: textOrNull, credits: whole };
 const check = object({ name: text, state: z.enum(["pass", "warn", "fail"]), says: text, fix: textOrNull });
 
@@ -177,7 +178,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
       }),
     ]),
   ),
-  login: object({ ok: z.boolean(), base_url: text }),
+  login: object({ ok: z.boolean(), base_url: text, remaining_credits: number.optional() }),
   logout: object({ ok: z.boolean(), base_url: text, was_saved: z.boolean() }),
   serve: z.union([
     object({
@@ -190,6 +191,10 @@ export const results: Readonly<Record<string, z.ZodType>> = {
     }),
     object({ page_url: text }),
   ]),
+  config: settings,
+  "config list": settings,
+  "config set": object({ ok: z.boolean(), setting: text, value: text }),
+  "config unset": object({ ok: z.boolean(), setting: text, was_set: z.boolean() }),
   accounts,
   "accounts list": accounts,
   "accounts create": object(madeKey),

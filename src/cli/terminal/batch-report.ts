@@ -8,9 +8,9 @@ import type { RunEnd } from "../../client/batch/run.ts";
 import { asVidgenError, compareSeverity, type ErrorCode, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { flagWords } from "../command.ts";
-import { quote } from "../command-line.ts";
 import { countRows, formatNumber } from "./format.ts";
 import { programName } from "./output.ts";
+import { quote } from "./text.ts";
 
 /** What a batch will do, as a person reads it before it does so. */
 export function describePlan(

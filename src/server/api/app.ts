@@ -1,4 +1,5 @@
 import { Hono, type MiddlewareHandler, type Handler as Route } from "hono";
+import { HTTPException } from "hono/http-exception";
 import type { Clock } from "../../io.ts";
 import { createBackupRoute } from "../backup.ts";
 import { checkEngines, type EngineCheck } from "../engines/check.ts";
@@ -131,10 +132,15 @@ function createKeyCheck({ store, keep }: Pick<AppOptions, "store" | "keep">): Mi
   };
 }
 
-/** GET /api/generation-status (interface 4.2). Polling re-queues a generation that a previous process left unfinished. `progress`, in percent, is an addition. */
+/** GET /api/generation-status (interface 4.2). With 404 the header Remaining-Credits has the balance. Polling re-queues a generation that a previous process left unfinished. `progress`, in percent, is an addition. */
 function createStatusRoute({ store, queue, mediaUrl }: AppOptions): Route<ApiEnv> {
   return async (c) => {
-    const generation = await findOwnGeneration(c, store);
+    const generation = await findOwnGeneration(c, store).catch(async (error) => {
+      // A client checks its key by the status of an id that does not exist.
+      if (error instanceof HTTPException && error.status === 404)
+        error.res?.headers.set("Remaining-Credits", String(await store.balance(c.var.account)));
+      throw error;
+    });
     if (generation.status === "processing") queue.resume(generation.id);
     const body = statusBody(generation, mediaUrl());
     const progress = body.status === "processing" ? queue.progressOf(generation.id) : undefined;

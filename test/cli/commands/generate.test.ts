@@ -363,11 +363,11 @@ describe("nothing is sent", () => {
     expect(world.requests).toEqual([]);
   });
 
-  test("without a base url: exit 2, and two ways out", async () => {
+  test("without a base url: exit 3, and two ways out", async () => {
     const world = await createWorld();
     world.env.VIDGEN_BASE_URL = undefined;
     const { code, stderr } = await world.vidgen("generate", "a fox");
-    expect(code).toBe(2);
+    expect(code).toBe(3);
     for (const way of ["--base-url", "VIDGEN_BASE_URL"]) expect(stderr).toContain(way);
   });
 });

@@ -42,6 +42,13 @@ test("a start is answered with the documented envelope and nothing else", async 
   });
 });
 
+test("a status of an id that does not exist tells the balance: a client checks its key with it", async () => {
+  const service = await createTestService();
+  await service.start();
+  const missing = await service.status(unknownId);
+  expect([missing.status, missing.headers.get("Remaining-Credits")]).toEqual([404, "990"]);
+});
+
 test("while it is processing, both links are null", async () => {
   const service = await createTestService();
   const { id, created_at } = (await readStart(await service.start())).data;
