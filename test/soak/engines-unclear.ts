@@ -33,7 +33,7 @@ const replies: Record<string, (call: Call) => Fault | Promise<Fault>> = {
 
 /** Goal 27: a command whose engine may have taken its create says so, and typed again it never sends another one. */
 export const enginesUnclear: Goal = {
-  number: 27,
+  number: 29,
   title: `the same line ${runs} times after a create that is unclear, ${Object.keys(replies).length} replies and SIGKILL`,
   run: ({ random, share }) =>
     inFolder(async (folder) => {
