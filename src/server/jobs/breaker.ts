@@ -41,8 +41,8 @@ const takenPerUnclear = 10;
 export function createBreaker({ clock, onChange, onCreate = () => {} }: BreakerOptions): Breaker {
   let isProven = false;
   let failures = 0;
-  /** How many creates were unclear; those that were taken since then count against it. */
-  let unclear = 0;
+  /** How many creates must be taken until those that were unclear count no more: a whole number, as tenths would not add up to one. */
+  let owed = 0;
   let pausedUntil = Number.NEGATIVE_INFINITY;
   let out: (Outage & { at: number }) | undefined;
   const goOut = (reason: string, ms: number) => {
@@ -58,13 +58,13 @@ export function createBreaker({ clock, onChange, onCreate = () => {} }: BreakerO
     room(open) {
       if (pauseMs() > 0) return 0;
       // One at a time shows whether it works, before it can lose many.
-      return isProven && unclear === 0 ? Number.POSITIVE_INFINITY : 1 - open;
+      return isProven && owed === 0 ? Number.POSITIVE_INFINITY : 1 - open;
     },
     onTaken() {
       onCreate("taken");
       isProven = true;
       failures = 0;
-      unclear = Math.max(0, unclear - 1 / takenPerUnclear);
+      owed = Math.max(0, owed - 1);
       // A create that was sent before another one failed does not end the pause.
       if (pauseMs() > 0 || out === undefined) return;
       out = undefined;
@@ -76,7 +76,8 @@ export function createBreaker({ clock, onChange, onCreate = () => {} }: BreakerO
     },
     onUnclear(reason) {
       onCreate("unclear");
-      unclear = Math.ceil(unclear + 1);
+      const unclear = Math.ceil(owed / takenPerUnclear) + 1;
+      owed = unclear * takenPerUnclear;
       goOut(reason, Math.min(unclearMs * 8 ** (unclear - 1), maxUnclearMs));
     },
     outage: () => out && { since: out.since, reason: out.reason },

@@ -3,8 +3,10 @@ import type { Clock } from "../../../src/io.ts";
 import { RequestError } from "../../../src/io.ts";
 import type { Engine } from "../../../src/server/engines/engine.ts";
 import { createVideosEngine } from "../../../src/server/engines/videos/videos.ts";
+import { createBreaker } from "../../../src/server/jobs/breaker.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
+import { createVirtualClock } from "../../clock.ts";
 import type { Call, FakeOptions } from "../engines/videos/fakes/fake.ts";
 import { ioFetch } from "../engines/videos/fakes/fake.ts";
 import { createSglang } from "../engines/videos/fakes/sglang.ts";
@@ -191,4 +193,21 @@ test("what has its images does not wait here for an engine that takes nothing: a
   const ids = [await service.startId(image), await service.startId(image)];
   await service.clock.sleep(500);
   expect(new Set(released)).toEqual(new Set(ids));
+});
+
+test("an engine with an unclear create gets one create at a time until ten were taken", async () => {
+  const clock = createVirtualClock();
+  const breaker = createBreaker({ clock, onChange: () => {} });
+  breaker.onUnclear("HTTP 502");
+  await clock.sleep(30_000);
+  expect(breaker.room(0)).toBe(1);
+  for (let taken = 1; taken < 10; taken++) {
+    breaker.onTaken();
+    expect([taken, breaker.room(0), breaker.room(1)]).toEqual([taken, 1, 0]);
+  }
+  breaker.onTaken();
+  expect(breaker.room(1)).toBe(Number.POSITIVE_INFINITY);
+  // The next one that is unclear is the first again.
+  breaker.onUnclear("HTTP 502");
+  expect(breaker.pauseMs()).toBe(30_000);
 });
