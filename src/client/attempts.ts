@@ -219,8 +219,8 @@ function isStarted(entry: Entry): entry is StartedEntry {
   return entry.id !== undefined && (entry.status === "processing" || entry.status === "completed");
 }
 
-function unclearError({ attempt, at, id }: Entry): VidgenError {
-  const named = id === undefined ? "" : ` The answer named generation ${id}.`;
+function unclearError({ attempt, at, id, reason = "" }: Entry): VidgenError {
+  const named = id === undefined ? "" : ` It is generation ${id}. ${reason}`;
   const message = `The same request was sent at ${at.slice(0, 16)}Z and got no usable response: it may have been charged (attempt ${attempt}).${named} Nothing was sent now.`;
   return new VidgenError("unknown", message, {
     attempt,

@@ -11,7 +11,7 @@ import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
-import { type Completed, cancelledReason, failedError, follow, hasFailed, readCost, readTimes } from "./follow.ts";
+import { type Completed, cancelledReason, endOf, failedError, follow, readCost, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
@@ -266,10 +266,12 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     if (status !== "completed" && status !== "failed") return generation;
     if (entry === undefined || entry.status === status || entry.status === "completed") return generation;
     // The journal does not have its end yet.
-    const reason = failedError(id, generation).message;
     const line: JournalLine =
-      status === "completed" ? { kind: status, id, cost: readCost(generation) } : { kind: status, id, reason };
-    await journal.append(line).catch(() => {});
+      status === "completed"
+        ? { kind: status, id, cost: readCost(generation) }
+        : failureLine(id, failedError(id, generation));
+    // That it is unclear, the journal may have from an earlier look.
+    if (line.kind !== "unclear" || entry.status !== "unknown") await journal.append(line).catch(() => {});
     fresh.delete(id);
     return generation;
   }
@@ -289,8 +291,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const completed = await follow(api, id, options, io)
       .catch(async (thrown) => {
         const error = explainKey(asVidgenError(thrown));
-        if (hasFailed(error)) await record({ kind: "failed", id, reason: error.message });
-        throw await explainNotFound(error, id, entry);
+        if (endOf(error)) await record(failureLine(id, error));
+        throw await explainNotFound(explainUnclear(error, entry), id, entry);
       })
       // From here on the journal has it.
       .finally(() => fresh.delete(id));
@@ -392,6 +394,21 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       await writeInfo(file, { id, ...(await forInfo(id)), generation }, { redact }, io);
     },
   };
+}
+
+/** The line about the end of a generation that has failed. */
+function failureLine(id: string, error: VidgenError): JournalLine {
+  return { kind: endOf(error) === "unknown" ? "unclear" : "failed", id, reason: error.message };
+}
+
+/** Adds the attempt to the error of a generation that may have been charged: by it, the user says that the matter is settled. */
+function explainUnclear(error: VidgenError, entry: Entry | undefined): VidgenError {
+  if (error.code !== "unknown" || entry === undefined) return error;
+  const { attempt } = entry;
+  return error.with({
+    attempt,
+    hint: `\`vidgen list --dismiss ${attempt}\` closes the attempt, once that is settled.`,
+  });
 }
 
 /** Adds to a map, which never has more than the newest thousand. */

@@ -56,7 +56,7 @@ export function readTimes({ timeoutMs = usualTimeoutMs, intervalMs }: Times, bas
 
 /**
  * Polls a generation until it ends (interface sections 3 and 4.2) and returns it completed. Network errors, 429 and 5xx are retried
- * until the timeout, and so is a refusal between good answers until it repeats. Throws `failed`, `pending` (the timeout), `network` (the
+ * until the timeout, and so is a refusal between good answers until it repeats. Throws as `failedError` says, `pending` (the timeout), `network` (the
  * timeout, when no poll had an answer), `not_found`, `auth`, `credits`, `rejected` (also when it has completed and names no video), or the
  * signal's reason.
  */
@@ -176,18 +176,32 @@ function missingVideoUrlError(id: string): VidgenError {
 /** The `error` of a generation that was cancelled at a service that can. */
 export const cancelledReason = "cancelled";
 
-/** Returns the error of a generation that has failed: `failed`, or `credits` where `vidgen serve` says that its engine's provider wants those. */
+/**
+ * Returns the error of a generation that has failed: `failed`; where `vidgen serve` says so, `credits` when its engine's provider wants those,
+ * and `unknown` when its request to an engine may have been charged, and nobody can say.
+ */
 export function failedError(id: string, generation: Generation): VidgenError {
   const reason = errorText(generation.error) ?? "the service gave no reason";
   if (generation.error_code === "credits")
     return new VidgenError("credits", `The generation failed: ${reason}`, { id });
+  if (generation.error_code === "unclear")
+    return new VidgenError("unknown", `The generation may have been charged: ${reason.replace(/\.$/, "")}.`, {
+      id,
+      hint: "Check the account at the engine's provider for it. It is not sent again by itself; --again starts, and pays for, another one.",
+    });
   const hint = reason === cancelledReason ? undefined : "Try another prompt or model; each attempt is charged.";
   return new VidgenError("failed", `The generation failed: ${reason}`, { id, hint });
 }
 
-/** Whether an error is one of `failedError`: a service that answers a request with 402 says nothing about the generation. */
-export function hasFailed({ code, id, httpStatus }: VidgenError): boolean {
-  return code === "failed" || (code === "credits" && id !== undefined && httpStatus === undefined);
+/**
+ * How a generation has ended by the error of whoever follows it, if that is one of `failedError`: a service that answers a request with 402
+ * says nothing about the generation.
+ */
+export function endOf({ code, id, httpStatus }: VidgenError): "failed" | "unknown" | undefined {
+  if (code === "unknown") return code;
+  return code === "failed" || (code === "credits" && id !== undefined && httpStatus === undefined)
+    ? "failed"
+    : undefined;
 }
 
 /** The http(s) address of the video, its odd characters encoded; `undefined` when there is none that can be fetched. */

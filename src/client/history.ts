@@ -52,6 +52,8 @@ export type JournalLine =
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
   | { kind: "completed"; id: string; watched?: boolean | undefined; cost?: number | undefined }
   | { kind: "failed"; id: string; reason: string }
+  /** The service itself cannot say whether it is made, and charged: its request to an engine got no usable response. */
+  | { kind: "unclear"; id: string; reason: string }
   /** The service has accepted it, and no longer knows it. */
   | { kind: "lost"; id: string }
   /** Whose bytes a partial file holds from here on, and who writes it; the newest line about a file counts. */
@@ -84,6 +86,7 @@ const fields: Record<JournalLine["kind"], readonly string[]> = {
   dismissed: ["attempt"],
   completed: ["id"],
   failed: ["id", "reason"],
+  unclear: ["id", "reason"],
   lost: ["id"],
   part: ["file", "holder"],
   downloaded: ["id", "sha256"],
@@ -271,6 +274,11 @@ function fold(entry: Entry, line: DatedLine): void {
     case "failed":
       if (entry.status === "completed") break;
       entry.status = "failed";
+      entry.reason = line.reason;
+      break;
+    case "unclear":
+      if (["completed", "failed", "unknown"].includes(entry.status)) break;
+      entry.status = entry.dismissed ? "dismissed" : "unknown";
       entry.reason = line.reason;
       break;
     case "lost":

@@ -6,6 +6,13 @@ import { isRecord } from "./json.ts";
 /** The three states of interface section 3. */
 export const states = ["processing", "completed", "failed"] as const;
 
+/**
+ * What `vidgen serve` says in `error_code`, a field that the interface does not have, about some failures. "credits": the engine's provider
+ * wants to be paid. "unclear": nobody can say whether the engine makes the video, and charges for it.
+ */
+export const failureCodes = ["credits", "unclear"] as const;
+export type FailureCode = (typeof failureCodes)[number];
+
 /** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is passed as it is. */
 export type StartRequest = { prompt: string; model: string; [field: string]: unknown };
 

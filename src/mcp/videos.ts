@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import * as z from "zod";
 import type { Session } from "../cli/session.ts";
-import { readVideoUrl } from "../client/follow.ts";
+import { endOf, failedError, readVideoUrl } from "../client/follow.ts";
 import { errorText, type Generation } from "../client/schema.ts";
 import { asVidgenError, VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
@@ -40,25 +40,31 @@ function getTool(options: ToolOptions, io: Io): Tool {
       id: z.string(),
       status: z
         .string()
-        .describe("processing, completed, failed, or another word of the service, which is still running."),
+        .describe(
+          "processing, completed, failed, unknown (it may have been charged, and nobody can say whether there is a video), or another word of the service, which is still running.",
+        ),
       video_url: z.string().nullable(),
       thumbnail_url: z.string().nullable(),
-      error: z.string().nullable().describe("Why it failed."),
+      error: z.string().nullable().describe("Why it failed, or is unknown."),
       note: z.string().describe("What to do next."),
     }),
     isReadOnly: true,
     async run({ id, wait_seconds = 0 }, call) {
       const { session, ageMs } = await find(id, options, io);
       const generation = await waitFor(id, { session, ageMs, waitMs: wait_seconds * 1000, call }, io);
-      const { status, thumbnail_url = null } = generation;
+      const { thumbnail_url = null } = generation;
+      const hasFailed = generation.status === "failed";
+      const status = (hasFailed && endOf(failedError(id, generation))) || generation.status;
       const video_url = readVideoUrl(generation) ?? null;
-      const error = status === "failed" ? (errorText(generation.error) ?? "the service gave no reason") : null;
-      return { id, status, video_url, thumbnail_url, error, note: noteOf(generation, session) };
+      const error = hasFailed ? (errorText(generation.error) ?? "the service gave no reason") : null;
+      return { id, status, video_url, thumbnail_url, error, note: noteOf(status, session) };
     },
   });
 }
 
-function noteOf({ status }: Generation, session: Session): string {
+function noteOf(status: string, session: Session): string {
+  if (status === "unknown")
+    return "It may have been charged: tell the person, who can look at the account of the engine's provider. The same call starts nothing; again: true starts, and pays for, another one.";
   if (status === "failed") return "It cannot be saved. Another prompt or model may work; each start is charged.";
   if (status !== "completed") return `Still running: call get_video again, with wait_seconds up to ${maxWaitSeconds}.`;
   return session.isInProcess() ? "save_video saves it; the URLs end with this server." : "save_video saves it.";
@@ -86,11 +92,11 @@ async function waitFor(id: string, { session, ageMs, waitMs, call }: Waiting, io
   const follow = { timeoutMs, signal: call.signal, onState: listener };
   const completed = await session.client.follow(id, follow).catch((thrown) => {
     const { code } = asVidgenError(thrown);
-    if (code !== "pending" && code !== "failed") throw thrown;
+    if (code !== "pending" && code !== "failed" && code !== "unknown") throw thrown;
     return code;
   });
-  if (completed === "failed") return look();
-  return completed === "pending" ? last : completed.generation;
+  if (typeof completed === "object") return completed.generation;
+  return completed === "pending" ? last : look();
 }
 
 function saveTool(options: ToolOptions, io: Io): Tool {

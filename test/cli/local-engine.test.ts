@@ -1,9 +1,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { connectAgent } from "../mcp/agent.ts";
 import { tinyMp4 } from "../mp4.ts";
+import type { Call } from "../server/engines/videos/fakes/fake.ts";
 import { createOpenRouter, type OpenRouterOptions } from "../server/engines/videos/fakes/openrouter.ts";
 import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
 import { aPng } from "../server/jobs/pictures.ts";
@@ -122,6 +123,133 @@ test("without credits at the provider the exit code says so, nothing is charged,
   hasCredits = true;
   expect(await shots()).toMatchObject({ code: 0 });
   expect(fake.creates).toHaveLength(3);
+});
+
+describe("when it is unclear whether the provider makes a video", () => {
+  /** A provider that answers each create so as long as there is such an answer. */
+  async function createUnclear(reply: (call: Call) => ReturnType<NonNullable<OpenRouterOptions["fault"]>>) {
+    const broken = { reply: reply as typeof reply | undefined };
+    let sent = 0;
+    const scene = await createScene({
+      fault(call) {
+        if (call.route !== "create") return undefined;
+        sent++;
+        return broken.reply?.(call);
+      },
+    });
+    return { ...scene, generate: () => scene.generate("--engine", "openrouter"), broken, sent: () => sent };
+  }
+
+  const json = { "Content-Type": "application/json" };
+  const replies: [string, Parameters<typeof createUnclear>[0]][] = [
+    ["a reset", () => "drop"],
+    ["500", () => Response.json({ error: { code: 500, message: "Internal error" } }, { status: 500 })],
+    ["302", () => new Response(null, { status: 302, headers: { Location: "/login" } })],
+    ["cut JSON", () => new Response('{"id":"gen-1","status":"pen', { headers: json })],
+    ["200 without a job", () => Response.json({ status: "ok" })],
+    [
+      "503 and a page",
+      () => new Response("<html>503</html>", { status: 503, headers: { "Content-Type": "text/html" } }),
+    ],
+  ];
+
+  test.each(replies)("%s: exit 6 each time, and one create, whatever is typed", async (_, reply) => {
+    const { world, generate, sent } = await createUnclear(reply);
+    const first = await generate();
+    expect(first).toMatchObject({ code: 6, stdout: "" });
+    expect(first.stderr).toMatch(/may have been charged: it is unclear whether https:\S+ makes this video \(.+\)/);
+    expect(first.stderr).not.toMatch(/Try another|Resume with/);
+    const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
+    const [, attempt = ""] = first.stderr.match(/vidgen list --dismiss (\S+?)`/) ?? [];
+    for (const flags of [[], ["--reuse"]]) {
+      const again = await world.vidgen(
+        ...["generate", "a red fox", "-m", "veo-3.1", "-o", join(world.folder, "fox.mp4")],
+        ...["--engine", "openrouter", ...flags],
+      );
+      expect(again).toMatchObject({ code: 6, stdout: "" });
+      for (const named of [id, attempt, "api makes this video (", "Nothing was sent now"])
+        expect(again.stderr).toContain(named);
+    }
+    expect(await world.vidgen("wait", id, "--engine", "openrouter")).toMatchObject({ code: 6 });
+    expect(await world.vidgen("wait", id, "last", "--engine", "openrouter")).toMatchObject({ code: 6 });
+    const status = await world.vidgen("status", id, "--engine", "openrouter", "--exit-status", "--json");
+    expect(status).toMatchObject({ code: 6 });
+    expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "unclear" });
+    expect(await world.vidgen("wait", "--all", "--engine", "openrouter")).toMatchObject({ code: 0 });
+    expect(sent()).toBe(1);
+  });
+
+  test("the attempt is unknown in the list; once it is dismissed, or with --again, another one is started", async () => {
+    const { world, generate, broken, sent, saved } = await createUnclear(() => "drop");
+    await generate();
+    const [attempt] = JSON.parse((await world.vidgen("list", "--status", "unknown", "--json")).stdout);
+    expect(attempt).toMatchObject({ status: "unknown", id: expect.any(String) });
+    expect(await world.vidgen("list", "--dismiss", attempt.attempt)).toMatchObject({ code: 0 });
+    expect(await generate()).toMatchObject({ code: 6 });
+    expect(sent()).toBe(2);
+    broken.reply = undefined;
+    const again = [join(world.folder, "fox.mp4"), "--engine", "openrouter", "--again"];
+    expect(await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "-o", ...again)).toMatchObject({ code: 0 });
+    expect([sent(), saved()]).toEqual([3, tinyMp4("a red fox")]);
+    expect((await world.vidgen("list", "--status", "unknown")).stdout).toBe("");
+  });
+
+  test("--events and --json say unknown", async () => {
+    const { world } = await createUnclear(() => "drop");
+    const { stdout } = await world.vidgen(
+      "generate",
+      "a red fox",
+      "-m",
+      "veo-3.1",
+      "--engine",
+      "openrouter",
+      "--events",
+    );
+    const events = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(events.find(({ event }) => event === "ended")).toMatchObject({
+      status: "unknown",
+      error: { code: "unknown" },
+    });
+    expect(events.at(-1)).toMatchObject({ event: "summary", exit_code: 6, unknown: 1, failed: 0 });
+  });
+
+  test("a row of a batch is unknown: only --retry-unknown sends it again, and three in a row stop the batch", async () => {
+    const { world, broken, sent } = await createUnclear(() => "drop");
+    const rows = join(world.folder, "shots.txt");
+    await writeFile(rows, "one\ntwo\nthree\nfour\nfive\n");
+    const line = ["batch", rows, "-m", "veo-3.1", "--engine", "openrouter", "--yes", "--jobs", "1"];
+    const batch = (...flags: string[]) => world.vidgen(...line, "-o", join(world.folder, "{n}.mp4"), ...flags);
+    const first = await batch();
+    expect(first).toMatchObject({ code: 6, stderr: expect.stringContaining("3 may have been charged") });
+    expect(first.stderr).toContain("--retry-unknown");
+    expect(sent()).toBe(3);
+    broken.reply = undefined;
+    expect(await batch("--retry-failed")).toMatchObject({ code: 6 });
+    expect(sent()).toBe(5);
+    expect(await batch()).toMatchObject({ code: 6 });
+    expect(sent()).toBe(5);
+    expect(await batch("--retry-unknown")).toMatchObject({ code: 0 });
+    expect(sent()).toBe(8);
+  });
+
+  test("an agent is told so, and the same call starts nothing", async () => {
+    const { world, sent } = await createUnclear(() => "drop");
+    const agent = await connectAgent(world, "--engine", "openrouter");
+    const fox = { prompt: "a red fox", model: "veo-3.1" };
+    const { id } = (await agent.call("generate_video", fox)).value as { id: string };
+    const told = await agent.call("get_video", { id, wait_seconds: 50 });
+    expect(told.value).toMatchObject({
+      status: "unknown",
+      error: expect.stringContaining("it is unclear whether https://openrouter.ai/api makes this video"),
+      note: expect.stringMatching(/may have been charged.*again: true/),
+    });
+    expect(await agent.call("save_video", { id })).toMatchObject({ isError: true });
+    expect((await agent.call("generate_video", fox)).text).toContain(id);
+    expect(sent()).toBe(1);
+  });
 });
 
 test("what the provider's list has against a request is told before it is paid", async () => {

@@ -1,5 +1,5 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { hasFailed } from "../../client/follow.ts";
+import { endOf } from "../../client/follow.ts";
 import { isDistinct } from "../../client/naming.ts";
 import { compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import {
@@ -131,7 +131,7 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
       return { id, document };
     } catch (thrown) {
       const error = reporter.stopped(id, thrown);
-      const status = hasFailed(error) ? "failed" : (reporter.statusOf(id) ?? null);
+      const status = endOf(error) ?? reporter.statusOf(id) ?? null;
       const document = { id, status, ...errorDocument(error) };
       return { id, document, error };
     }

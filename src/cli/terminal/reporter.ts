@@ -1,5 +1,5 @@
 import { createEventFilter, type EndStatus, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
-import { hasFailed } from "../../client/follow.ts";
+import { endOf } from "../../client/follow.ts";
 import { asVidgenError, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
@@ -62,6 +62,5 @@ export function createReporter(
 }
 
 function endStatusOf(error: VidgenError): EndStatus | undefined {
-  if (error.code === "not_found") return "lost";
-  return hasFailed(error) ? "failed" : undefined;
+  return error.code === "not_found" ? "lost" : endOf(error);
 }

@@ -51,7 +51,7 @@ export async function runRows(
   const waiting = [...running].reverse();
   const rows = [...toStart].reverse();
   const failures: RunEnd["failures"] = [];
-  const inRow = { unknown: 0, unsent: 0 };
+  const inRow = { unknown: 0, unsent: 0, unclear: 0 };
   let stopped: VidgenError | undefined;
   let inFlight = 0;
   let wake = () => {};
@@ -68,7 +68,10 @@ export async function runRows(
   const collect = (running: Running) => {
     inFlight++;
     const finish = async () => {
-      note(running.row, await work.collect(running));
+      const ended = await work.collect(running);
+      note(running.row, ended);
+      if (ended.status === "completed") inRow.unclear = 0;
+      if (ended.status === "unknown" && ++inRow.unclear === maxInRow && ended.error) stop(ended.error);
       inFlight--;
       slots.ended();
       wake();

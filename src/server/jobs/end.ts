@@ -61,9 +61,13 @@ function endOf(
 ): Omit<GenerationEnd, "completed_at"> {
   const { cost = null } = "cost" in made ? made : {};
   if (made.kind === "made") return { status: "completed", error: null, media: made.media, cost };
-  const isRefunded = hasRefunds && made.kind !== "refused";
-  const error_code = made.kind === "failed" ? made.error_code : undefined;
-  return { status: "failed", error: made.error, error_code, media: null, cost, isRefunded };
+  const isRefunded = hasRefunds && made.kind === "failed";
+  return { status: "failed", error: made.error, error_code: errorCodeOf(made), media: null, cost, isRefunded };
+}
+
+function errorCodeOf(made: Exclude<Made, { kind: "made" | "not taken" }>): StoredGeneration["error_code"] {
+  if (made.kind === "unclear") return made.kind;
+  return made.kind === "failed" ? made.error_code : undefined;
 }
 
 /** Returns the minimum time from creation to end of a generation: with the realistic pace 1 to 3 minutes, depending on the model. */

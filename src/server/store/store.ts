@@ -1,3 +1,4 @@
+import type { FailureCode } from "../../client/schema.ts";
 import type { Checkpoint, Engine, RenderRequest } from "../engines/engine.ts";
 import type { Traced } from "../trace.ts";
 import type { Change } from "./change.ts";
@@ -34,8 +35,8 @@ export type StoredGeneration = {
   media: Media | null;
   /** What its engine has charged for it, in USD, where that tells. */
   cost: number | null;
-  /** "credits" when it failed because the owner's account with the engine's provider has none. */
-  error_code?: "credits" | undefined;
+  /** Why it failed, where a client is to do something about that. */
+  error_code?: FailureCode | undefined;
   /** When its account has removed it (ISO 8601): the video is gone, and the record stays, with what was paid. */
   removed_at?: string;
   /** Whether somebody has marked it on the page as one of the best. */

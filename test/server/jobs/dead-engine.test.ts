@@ -144,7 +144,7 @@ describe("what a generation cost", () => {
 
   test.each<[string, Engine["render"], number]>([
     ["comes back when its engine has lost it", lost, 1_000],
-    ["comes back when it is unclear whether it is made", async () => ({ kind: "unclear", reason: "HTTP 502" }), 1_000],
+    ["stays paid when it is unclear whether it is made", async () => ({ kind: "unclear", reason: "HTTP 502" }), 990],
     ["stays paid when the model refuses it", async () => ({ kind: "refused", error: "the prompt was blocked" }), 990],
   ])("%s", async (_, render, balance) => {
     const service = await createTestService({ engines: gpu(render) });
@@ -163,7 +163,7 @@ describe("what a generation cost", () => {
     expect([service.ended.length, await service.store.balance("local")]).toEqual([1, 990]);
   });
 
-  test("comes back when a process ended while it was submitted", async () => {
+  test("stays paid when a process ended while it was submitted", async () => {
     const store = await openStore(":memory:");
     const engines = gpu(async (_, { checkpoint, signal }) => {
       await checkpoint({ state: "submitting" });
@@ -176,8 +176,8 @@ describe("what a generation cost", () => {
     const second = await createTestService({ store, engines, credits: 990 });
     await second.status(id);
     await second.rest();
-    expect((await store.generation(id))?.status).toBe("failed");
-    expect(await store.balance("local")).toBe(1_000);
+    expect(await store.generation(id)).toMatchObject({ status: "failed", error_code: "unclear" });
+    expect(await store.balance("local")).toBe(990);
   });
 });
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { states } from "../../../client/schema.ts";
+import { failureCodes, states } from "../../../client/schema.ts";
 import { optionalExtra, otherExtra, startSchema } from "../start-body.ts";
 import { createSchema } from "../video-body.ts";
 
@@ -17,7 +17,10 @@ const generation = z.object({
   thumbnail_url: url.nullable().meta({ description: "A frame of it, as PNG." }),
   created_at: time,
   error: z.string().optional().meta({ description: "Why it failed." }),
-  error_code: z.literal("credits").optional().meta({ description: "The engine's provider wants to be paid." }),
+  error_code: z.enum(failureCodes).optional().meta({
+    description:
+      "credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically.",
+  }),
   cost: cost.optional(),
 });
 
@@ -37,7 +40,12 @@ const video = z.object({
   created_at: unixSeconds,
   completed_at: unixSeconds.nullable(),
   expires_at: z.null(),
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  error: z
+    .object({
+      code: z.string().meta({ description: `${[...failureCodes, "cancelled"].join(", ")}, or else failed.` }),
+      message: z.string(),
+    })
+    .nullable(),
   usage: z.object({ cost }).optional(),
 });
 
