@@ -24,7 +24,10 @@ export const exits: Readonly<Record<"ok" | ErrorCode, { exit: number; meaning: s
   auth: { exit: 3, meaning: "no API key, or the service rejected it (401, 403)" },
   failed: { exit: 4, meaning: "the generation ended `failed`" },
   pending: { exit: 5, meaning: "timed out, or `status --exit-status`: the generation is still running" },
-  unknown: { exit: 6, meaning: "the start request was sent, but got no usable response: it may have been charged" },
+  unknown: {
+    exit: 6,
+    meaning: "a start request, also one to an engine, got no usable response: it may have been charged",
+  },
   credits: { exit: 7, meaning: "not enough credits (402, or the service says so)" },
   network: { exit: 8, meaning: "unreachable, rate limited or 5xx after all retries, and nothing was charged" },
   output: { exit: 9, meaning: "the video could not be saved, or the file already exists" },

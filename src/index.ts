@@ -147,8 +147,8 @@ export type Client = {
    */
   status(id: string, options?: CallOptions): Promise<Generation>;
   /**
-   * Polls a generation until it has completed. Costs nothing. Rejects with `failed`, or at the timeout with `pending`, or `network` when no answer
-   * came.
+   * Polls a generation until it has completed. Costs nothing. Rejects with `failed`, with `unknown` when its service says that an engine may have
+   * charged for it and nobody can tell, or at the timeout with `pending`, or `network` when no answer came.
    */
   follow(id: string, options?: FollowOptions): Promise<Completed>;
   /**

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { Webhook } from "standardwebhooks";
 import {
@@ -76,6 +76,29 @@ async function failureOf(call: Promise<unknown>): Promise<VidgenError> {
   expect(thrown).toBeInstanceOf(VidgenError);
   return thrown;
 }
+
+test("a generation that its service calls unclear rejects with unknown, id and attempt, and the same call sends nothing", async () => {
+  const id = "1b4e28ba-2fa1-41d2-883f-0016d3cca427";
+  const journal = join(mkdtempSync(join(tmpdir(), "vidgen-library-")), "journal.jsonl");
+  onTestFinished(() => rmSync(dirname(journal), { recursive: true, force: true }));
+  const { client, posts } = await createWorld(
+    ({ method }, response) => {
+      if (method === "POST") return send(response, 200, { success: true, data: { id, status: "processing" } });
+      send(response, 200, { id, status: "failed", error: "it is unclear (HTTP 502)", error_code: "unclear" });
+    },
+    { journal },
+  );
+  const first = await failureOf(client.generate(request));
+  expect(first).toMatchObject({ code: "unknown", id, attempt: expect.any(String) });
+  expect(first.message).toContain("may have been charged: it is unclear (HTTP 502).");
+  const { attempt } = first;
+  for (const earlier of ["resume", "reuse"] as const)
+    expect(await failureOf(client.generate(request, { earlier }))).toMatchObject({ code: "unknown", id, attempt });
+  expect(await failureOf(client.follow(id))).toMatchObject({ code: "unknown", id });
+  expect(await client.generations.get(id)).toMatchObject({ status: "unknown", id });
+  expect(await client.generations.resume()).toEqual([]);
+  expect(posts()).toHaveLength(1);
+});
 
 test("start, status, follow, download: from a prompt to a file", async () => {
   const { client, folder, posts, baseUrl, calls } = await createWorld(honest());

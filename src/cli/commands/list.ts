@@ -107,7 +107,7 @@ async function openSaved(
 }
 
 const unclearNote =
-  "Attempts without an id may have been charged: the service never replied. Check your account for a generation from that time;\n" +
+  "Attempts that are unknown may have been charged: no usable response came. Check your account for a generation from that time;\n" +
   "`vidgen wait <id>` fetches it, `vidgen list --dismiss <attempt>` closes the attempt.";
 
 export async function dismissAttempt(typed: string, journal: Journal, { io, output }: Pick<Context, "io" | "output">) {

@@ -16,7 +16,7 @@ function declare(program: CommandUnknownOpts) {
     .summary("show the status of a generation")
     .description("Prints the id of a generation, its status, and its URL when there is one.")
     .argument("[id]", 'id of a generation, "last" for the newest (default: the newest running one)')
-    .option("--exit-status", "exit with 4 if it failed, with 5 while it is running")
+    .option("--exit-status", "exit with 4 if it failed, with 5 while it is running, with 6 if that is unclear")
     .addOption(localOption())
     .addOption(engineOption())
     .addOption(baseUrlOption());

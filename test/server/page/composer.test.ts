@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hashKey } from "../../../src/server/api/accounts.ts";
+import type { Engine } from "../../../src/server/engines/engine.ts";
 import { openStore } from "../../../src/server/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/server/store/store.ts";
 import { aPng } from "../jobs/pictures.ts";
@@ -22,9 +23,9 @@ async function signIn(page: TestPage): Promise<string> {
 }
 
 describe("POST /generations", () => {
-  const open = async () => {
+  const open = async (engine: Partial<Engine> = {}) => {
     const store = await openStore(":memory:");
-    const page = await openTestPage({ store });
+    const page = await openTestPage({ store, engine });
     const own = { Cookie: await signIn(page), Origin: page.url, "Content-Type": "application/json" };
     const post = (body: object, headers: Record<string, string> = {}) =>
       fetch(`${page.url}/generations`, { method: "POST", headers: { ...own, ...headers }, body: JSON.stringify(body) });
@@ -60,6 +61,19 @@ describe("POST /generations", () => {
     expect((await refusal({ callback_url: "ftp://x.example" }, "2"))[1]).toMatch(/^callback_url must be an http/);
     expect((await refusal({ prompt: " " }, "3"))[0]).toBe(400);
     expect(await paid(store)).toEqual([]);
+  });
+
+  test("of an unclear one is answered with that one, and a new form says that it pays for another", async () => {
+    const { store, page, post } = await open({ render: async () => ({ kind: "unclear", reason: "HTTP 502" }) });
+    const [first, second] = [await post(fox, { "Idempotency-Key": "1" }), await post(fox, { "Idempotency-Key": "1" })];
+    const { id } = (await first.json()) as { id: string };
+    await expect.poll(async () => (await store.generation(id))?.error_code).toBe("unclear");
+    const third = await post(fox, { "Idempotency-Key": "1" });
+    expect([await second.json(), await third.json(), await paid(store)]).toEqual([{ id }, { id }, [-10]]);
+    const form = await fetch(`${page.url}/new?from=${id}`, { headers: { Cookie: await signIn(page) } });
+    expect(await form.text()).toContain("The earlier one may have been charged");
+    const other = await fetch(`${page.url}/new`, { headers: { Cookie: await signIn(page) } });
+    expect(await other.text()).not.toContain("may have been charged");
   });
 
   test("charges the account whose key has signed in, which sees no other one's request", async () => {
