@@ -434,10 +434,10 @@ export interface components {
             /** @description Why it failed. */
             error?: string;
             /**
-             * @description credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically.
+             * @description credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically. not_submitted: no engine took it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine made it, and its file cannot be used.
              * @enum {string}
              */
-            error_code?: "credits" | "unclear";
+            error_code?: "credits" | "unclear" | "not_submitted" | "auth" | "not_fetched";
             /** @description What the engine's provider has charged, in USD. */
             cost?: number;
             /** @description How much of the video is made, in percent. */
@@ -457,10 +457,10 @@ export interface components {
             /** @description Why it failed. */
             error?: string;
             /**
-             * @description credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically.
+             * @description credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically. not_submitted: no engine took it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine made it, and its file cannot be used.
              * @enum {string}
              */
-            error_code?: "credits" | "unclear";
+            error_code?: "credits" | "unclear" | "not_submitted" | "auth" | "not_fetched";
             /** @description What the engine's provider has charged, in USD. */
             cost?: number;
             credits_returned: number;
@@ -479,10 +479,10 @@ export interface components {
             /** @description Why it failed. */
             error?: string;
             /**
-             * @description credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically.
+             * @description credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically. not_submitted: no engine took it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine made it, and its file cannot be used.
              * @enum {string}
              */
-            error_code?: "credits" | "unclear";
+            error_code?: "credits" | "unclear" | "not_submitted" | "auth" | "not_fetched";
             /** @description What the engine's provider has charged, in USD. */
             cost?: number;
             /** Format: date-time */
@@ -614,7 +614,7 @@ export interface components {
             completed_at: number | null;
             expires_at: null;
             error: {
-                /** @description credits, unclear, cancelled, or else failed. */
+                /** @description credits, unclear, not_submitted, auth, not_fetched, cancelled, or else failed. */
                 code: string;
                 message: string;
             } | null;
