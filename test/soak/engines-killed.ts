@@ -37,7 +37,7 @@ export const enginesKilled: Goal = {
       const faults = rounds.flatMap((round, index) => round.faults.map((fault) => `round ${index + 1}: ${fault}`));
       return {
         figures: figuresOf(rounds),
-        target: "none made twice, every one whose create was answered completed, what was lost given back",
+        target: "none made twice, every one whose create was answered completed, what is unclear not given back",
         faults,
       };
     }),
@@ -182,7 +182,7 @@ function figuresOf(rounds: Round[]): string {
     `${kills.length} kills, ${hit("creates")} during creates, ${hit("downloads")} during downloads; of ` +
     `${rounds.length * count} generations ${sum(({ completed }) => completed)} completed, ` +
     `${sum(({ unclear }) => unclear)} failed since it was unclear whether the engine had them; ` +
-    `${rounds.at(-1)?.refunds} of them given back, the ledger right after each kill; ` +
+    `${rounds.at(-1)?.refunds} given back, the ledger right after each kill; ` +
     `${sum(({ creates }) => creates)} creates`
   );
 }

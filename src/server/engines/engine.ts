@@ -80,6 +80,11 @@ export type RenderOptions = {
   resume: Exclude<Checkpoint, { state: "submitting" }> | undefined;
   /** Keeps a checkpoint in place of the last one, `null` for none. Resolves when it is durable. */
   checkpoint(checkpoint: Checkpoint | null): Promise<void>;
+  /**
+   * Throws when another process may have taken over the task, because this one was suspended: called last, right before a request is written
+   * that starts a job elsewhere.
+   */
+  confirm(): void;
   /** Tells how much of the video is made, in percent. */
   progress(percent: number): void;
   signal: AbortSignal;

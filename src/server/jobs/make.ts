@@ -30,6 +30,8 @@ export type MakeOptions = {
   videos: MediaStore;
   clock: Pick<Clock, "date" | "sleep">;
   signal: AbortSignal;
+  /** Throws when another process may make the generation. */
+  confirm(): void;
   onTrouble: OnTrouble;
 };
 
@@ -86,7 +88,7 @@ export async function makeVideo(
     ...options
   }: MakeOptions & Pick<RenderOptions, "progress"> & { onSubmitted(): void },
 ): Promise<Made> {
-  const { clock, signal } = options;
+  const { clock, signal, confirm } = options;
   const keep = async (state: Checkpoint | null) => {
     const kept = state && { ...state, engine: engine.name, at: clock.date().toISOString() };
     const write = () => store.keepCheckpoint(id, kept);
@@ -99,6 +101,7 @@ export async function makeVideo(
     const outcome = await engine.render(task, {
       resume: isOwn ? checkpoint : undefined,
       checkpoint: keep,
+      confirm,
       progress,
       signal,
     });

@@ -39,7 +39,7 @@ export type Queue = {
   close(): Promise<void>;
 };
 
-export type QueueOptions = Omit<EndOptions, "signal"> & {
+export type QueueOptions = Omit<EndOptions, "signal" | "confirm"> & {
   store: Pick<Store, "claim" | "release" | "waiting" | "isShared" | "publish">;
   engines: readonly Engine[];
   /** Whether the service runs inside a command. */
@@ -104,10 +104,10 @@ export function createQueue(options: QueueOptions): Queue {
   const claim = (what: Wanted, limit: number) => store.claim(what, { ...among(), limit });
 
   /** Makes a generation here until it has ended or is left. The request is not kept: it may have 28 MB, and a job may take hours. */
-  const begin = ({ id, lost }: Claim, make: (own: MakeOptions) => Promise<Made>) => {
+  const begin = ({ id, lost, confirm }: Claim, make: (own: MakeOptions) => Promise<Made>) => {
     const cancelled = new AbortController();
     const signal = AbortSignal.any([stop.signal, lost, cancelled.signal]);
-    const own = { ...options, signal };
+    const own = { ...options, signal, confirm };
     const work = async () => {
       signal.throwIfAborted();
       const made = await make(own);

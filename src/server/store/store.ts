@@ -134,6 +134,8 @@ export type Claim = Needs & {
   isSubmitting: boolean;
   /** Aborts when another process has taken it over. */
   lost: AbortSignal;
+  /** Throws when another process may have taken it over: this one has not said for so long that it goes on. */
+  confirm(): void;
 };
 
 /**

@@ -19,7 +19,7 @@ const worryingFailures = 3;
 /** What servers call a job that has ended, or that waits for its turn, in any case of letters. With another status it runs. */
 const statuses = {
   completed: ["completed", "complete", "done", "finished", "succeeded", "success"],
-  failed: ["failed", "failure", "error", "expired"],
+  failed: ["failed", "failure", "error", "expired", "unclear"],
   cancelled: ["deleted", "cancelled", "canceled"],
   waiting: ["queued", "pending"],
 };

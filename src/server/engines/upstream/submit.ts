@@ -16,10 +16,10 @@ export type Verdict = Outcome | NoCredits;
 
 export type NoCredits = { kind: "no credits"; reason: string };
 
-/** The first signal aborts a create that is out, the second one only before it is sent. */
-export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal };
+/** The first signal aborts a create that is out, the second one only before it is sent; what `beforeSend` throws keeps it from being sent. */
+export type SubmitSignals = { signal: AbortSignal; unsentSignal: AbortSignal; beforeSend(): void };
 
-export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "signal"> & {
+export type SubmitOptions = Pick<RenderOptions, "checkpoint" | "confirm" | "signal"> & {
   /** The name of the job, where it is chosen here and not by the server. */
   job?: string;
 };
@@ -37,7 +37,7 @@ export async function submitOnce<Judged extends Verdict>(
   const { checkpoint, signal } = options;
   signal.throwIfAborted();
   await checkpoint(job === undefined ? { state: "submitting" } : { state: "unconfirmed", job });
-  const outcome: Judged | Unanswered = await sendWithGrace(send, upstream, signal).catch(unanswered);
+  const outcome: Judged | Unanswered = await sendWithGrace(send, upstream, options).catch(unanswered);
   if (outcome.kind === "no credits") {
     await checkpoint(null);
     // Whoever asked for the video gets back what it cost here.
@@ -92,7 +92,7 @@ const graceMs = 10_000;
 async function sendWithGrace<Judged>(
   send: (signals: SubmitSignals) => Promise<Judged>,
   { io, timeoutMs }: Upstream,
-  signal: AbortSignal,
+  { signal, confirm }: Pick<SubmitOptions, "signal" | "confirm">,
 ): Promise<Judged> {
   const [late, done] = [new AbortController(), new AbortController()];
   const limit = io.limit(timeoutMs, late.signal, new Error(`no response within ${minutes(timeoutMs)}`));
@@ -103,7 +103,7 @@ async function sendWithGrace<Judged>(
     );
   signal.addEventListener("abort", onStop, { once: true });
   try {
-    return await send({ signal: limit.signal, unsentSignal: signal });
+    return await send({ signal: limit.signal, unsentSignal: signal, beforeSend: confirm });
   } finally {
     signal.removeEventListener("abort", onStop);
     done.abort();

@@ -233,6 +233,21 @@ describe("the work of processes that share a database", { skip: postgresPrograms
     expect(made.all).toHaveLength(2);
   });
 
+  test("a claim is confirmed only while no other process can have it: a suspended process sends nothing", async () => {
+    const { url, start } = await createProcesses();
+    const { id } = await start();
+    let pausedMs = 0;
+    const never = (_ms: number, signal?: AbortSignal) =>
+      new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+    const clock = { now: () => systemClock.now() + pausedMs, date: systemClock.date, sleep: never };
+    const { store } = await open(url, { process: "a", clock });
+    const [claim] = await store.claim(wanted, { limit: 1, except: [] });
+    expect(claim?.id).toBe(id);
+    expect(claim?.confirm).not.toThrow();
+    pausedMs = 10_000;
+    expect(claim?.confirm).toThrow("another process may have taken over this generation");
+  });
+
   test("what another process has had meanwhile is not written to, also when that one has released it", async () => {
     const { store, begin, start, forget, made } = await createProcesses();
     const { id } = await start();
