@@ -51,6 +51,8 @@ export async function save(source: Source, file: string, upstream: Upstream, sig
     absentAt = isAbsent ? (absentAt ?? io.now()) : undefined;
     const absentMs = io.now() - (absentAt ?? io.now());
     const removed = kind === "missing" && "job" in source ? findRemoval(source, io.date()) : undefined;
+    // Looks that come rarely, as they do after other trouble, may meet the same wrong replica twice.
+    if (!isAbsent) forgottenAt = undefined;
     const isForgotten = forgottenAt !== undefined && io.now() - forgottenAt >= missingMs;
     const isOver = isAbsent && (isForgotten || absentMs >= (removed ? missingMs : patienceMs));
     if (kind === "final" || faults === maxFaults || isOver || removed?.isSure)
@@ -58,7 +60,7 @@ export async function save(source: Source, file: string, upstream: Upstream, sig
         "output",
         `${name} made this video, but it could not be downloaded${place}: ${removed ? `${removed.words} (${reason})` : reason}`,
       );
-    const isSoon = (kind === "not ready" || kind === "missing") && (absentMs < missingMs || forgottenAt !== undefined);
+    const isSoon = isAbsent && (forgottenAt !== undefined || (kind !== "denied" && absentMs < missingMs));
     if (!isSoon && failures >= worryingFailures)
       upstream.report(`${name} has made a video that cannot be fetched${place}: ${reason}. Retrying.`);
     await io.sleep(isSoon ? missingPollMs : backOffMs(failures - 1), signal);

@@ -196,6 +196,18 @@ test("a video whose job its server has forgotten meanwhile is not fetched for lo
   expect([seconds >= 30, seconds < 33]).toEqual([true, true]);
 });
 
+test("a job that rare looks missed during other trouble is not forgotten", async () => {
+  let polls = 0;
+  const { make } = await start(
+    (_address, count) => {
+      if (count < 8) return json(503, {});
+      return count === 8 ? json(404, {}) : undefined;
+    },
+    { poll: () => (polls++ > 0 ? json(404, { detail: "Not found" }) : undefined) },
+  );
+  expect((await make()).outcome).toBe("made");
+});
+
 test("a job that is told as running again, once its video cannot be fetched, keeps its address", async () => {
   let polls = 0;
   const poll = () => (polls++ > 0 ? json(200, { id: "1", status: "in_progress" }) : undefined);
