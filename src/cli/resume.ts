@@ -1,4 +1,3 @@
-import { endOf } from "../client/follow.ts";
 import { VidgenError } from "../errors.ts";
 import type { Io } from "../io.ts";
 import { programName } from "./terminal/output.ts";
@@ -44,7 +43,7 @@ export function withResumeHint(error: unknown, id: string, options: ResumeOption
 
 /** Whether an error means that there is nothing to resume. */
 export function isOver(error: VidgenError): boolean {
-  return endOf(error) !== undefined || error.code === "not_found";
+  return error.ended !== undefined || error.code === "not_found";
 }
 
 export function listHint({ env }: Pick<Io, "env">): string {

@@ -11,7 +11,7 @@ import { type Claim, type ClaimOptions, createClaims } from "./claims.ts";
 import type { Content } from "./content.ts";
 import { checkApiKey, checkBaseUrl, createRedaction, redactValue } from "./credentials.ts";
 import { findDoubts } from "./fields.ts";
-import { type Completed, cancelledReason, endOf, failedError, follow, readCost, readTimes } from "./follow.ts";
+import { type Completed, cancelledReason, failedError, follow, readCost, readTimes } from "./follow.ts";
 import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } from "./history.ts";
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
@@ -239,7 +239,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
   const record = (line: JournalLine) => journal.append(line).catch((error) => onNote(asVidgenError(error).message));
 
   const explainKey = (error: VidgenError) =>
-    error.code === "auth" && options.keyHint !== undefined
+    error.code === "auth" && error.ended === undefined && options.keyHint !== undefined
       ? new VidgenError(error.code, error.message, { ...error, hint: options.keyHint, cause: error.cause })
       : error;
 
@@ -295,7 +295,7 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     const completed = await follow(api, id, options, io)
       .catch(async (thrown) => {
         const error = explainKey(asVidgenError(thrown));
-        if (endOf(error)) await record(failureLine(id, error));
+        if (error.ended) await record(failureLine(id, error));
         throw await explainNotFound(explainUnclear(error, entry), id, entry);
       })
       // From here on the journal has it.
@@ -403,7 +403,9 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
 
 /** The line about the end of a generation that has failed. */
 function failureLine(id: string, error: VidgenError): JournalLine {
-  return { kind: endOf(error) === "unknown" ? "unclear" : "failed", id, reason: error.message };
+  const { ended, code, message: reason } = error;
+  if (ended === "unknown") return { kind: "unclear", id, reason };
+  return { kind: "failed", id, reason, code: code === "failed" ? undefined : code };
 }
 
 /** Adds the attempt to the error of a generation that may have been charged: by it, the user says that the matter is settled. */

@@ -3,7 +3,7 @@ import type { Api } from "./api.ts";
 import { isLoopback } from "./credentials.ts";
 import { type PollResult, poll } from "./poll.ts";
 import { freeRetryMs, type RetryIo } from "./retry.ts";
-import { errorText, type Generation, states } from "./schema.ts";
+import { errorText, type FailureCode, type Generation, states } from "./schema.ts";
 
 /** A generation that is `completed`, with the address of its video. */
 export type Completed = { generation: Generation; videoUrl: string };
@@ -178,31 +178,47 @@ export const cancelledReason = "cancelled";
 
 /**
  * Returns the error of a generation that has failed: `failed`; where `vidgen serve` says so, `credits` when its engine's provider wants those,
- * and `unknown` when its request to an engine may have been charged, and nobody can say.
+ * `unknown` when its request to an engine may have been charged, and nobody can say, and `network` or `auth` when no engine took it.
  */
-export function failedError(id: string, generation: Generation): VidgenError {
-  const reason = errorText(generation.error) ?? "the service gave no reason";
-  if (generation.error_code === "credits")
-    return new VidgenError("credits", `The generation failed: ${reason}`, { id });
-  if (generation.error_code === "unclear")
-    return new VidgenError("unknown", `The generation may have been charged: ${reason.replace(/\.$/, "")}.`, {
-      id,
-      hint: "Check the account at the engine's provider for it. It is not sent again by itself; --again starts, and pays for, another one.",
-    });
+export function failedError(id: string, { error, error_code }: Generation): VidgenError {
+  const reason = errorText(error) ?? "the service gave no reason";
+  const failure = Object.hasOwn(failures, String(error_code)) ? failures[error_code as FailureCode] : undefined;
+  if (failure) {
+    const { code, message, hint } = failure;
+    const ended = code === "unknown" ? code : "failed";
+    return new VidgenError(code, message(reason.replace(/\.$/, "")), { id, ended, hint });
+  }
   const hint = reason === cancelledReason ? undefined : "Try another prompt or model; each attempt is charged.";
-  return new VidgenError("failed", `The generation failed: ${reason}`, { id, hint });
+  return new VidgenError("failed", `The generation failed: ${reason}`, { id, ended: "failed", hint });
 }
 
-/**
- * How a generation has ended by the error of whoever follows it, if that is one of `failedError`: a service that answers a request with 402
- * says nothing about the generation.
- */
-export function endOf({ code, id, httpStatus }: VidgenError): "failed" | "unknown" | undefined {
-  if (code === "unknown") return code;
-  return code === "failed" || (code === "credits" && id !== undefined && httpStatus === undefined)
-    ? "failed"
-    : undefined;
-}
+type Failure = { code: VidgenError["code"]; message(reason: string): string; hint?: string };
+
+const notCharged = (reason: string) => `The generation failed: ${reason}. Nothing was charged.`;
+
+const failures: Readonly<Record<FailureCode, Failure>> = {
+  credits: { code: "credits", message: (reason) => `The generation failed: ${reason}` },
+  unclear: {
+    code: "unknown",
+    message: (reason) => `The generation may have been charged: ${reason}.`,
+    hint: "Check the account at the engine's provider for it. It is not sent again by itself; --again starts, and pays for, another one.",
+  },
+  not_submitted: {
+    code: "network",
+    message: notCharged,
+    hint: "Start the engine or name another one: then the same command starts a new generation.",
+  },
+  auth: {
+    code: "auth",
+    message: notCharged,
+    hint: "`vidgen doctor` says which variables with keys of engines are set.",
+  },
+  not_fetched: {
+    code: "failed",
+    message: (reason) => `The generation failed: ${reason}`,
+    hint: "The prompt is not the cause: look at the file where the engine keeps it. Another generation is charged.",
+  },
+};
 
 /** The http(s) address of the video, its odd characters encoded; `undefined` when there is none that can be fetched. */
 export function readVideoUrl(generation: Generation): string | undefined {

@@ -53,7 +53,8 @@ export type JournalLine =
   | { kind: "told"; attempt: string }
   /** `watched` is set when an earlier poll saw it running: then `at` is about the time of its end. */
   | { kind: "completed"; id: string; watched?: boolean | undefined; cost?: number | undefined }
-  | { kind: "failed"; id: string; reason: string }
+  /** `code` is set when nothing was charged. */
+  | { kind: "failed"; id: string; reason: string; code?: ErrorCode | undefined }
   /** The service itself cannot say whether it is made, and charged: its request to an engine got no usable response. */
   | { kind: "unclear"; id: string; reason: string }
   /** The service has accepted it, and no longer knows it. */
@@ -311,6 +312,7 @@ function fold(entry: Entry, line: DatedLine): void {
       if (entry.status === "completed") break;
       entry.status = "failed";
       entry.reason = line.reason;
+      entry.code = line.code;
       break;
     case "unclear":
       if (["completed", "failed", "unknown"].includes(entry.status)) break;

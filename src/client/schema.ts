@@ -8,9 +8,10 @@ export const states = ["processing", "completed", "failed"] as const;
 
 /**
  * What `vidgen serve` says in `error_code`, a field that the interface does not have, about some failures. "credits": the engine's provider
- * wants to be paid. "unclear": nobody can say whether the engine makes the video, and charges for it.
+ * wants to be paid. "unclear": nobody can say whether the engine makes the video, and charges for it. "not_submitted": no engine took it.
+ * "auth": the engine refuses its key, so it was not submitted. "not_fetched": the engine made it, and its file cannot be used.
  */
-export const failureCodes = ["credits", "unclear"] as const;
+export const failureCodes = ["credits", "unclear", "not_submitted", "auth", "not_fetched"] as const;
 export type FailureCode = (typeof failureCodes)[number];
 
 /** The body of the start request (interface 4.1). Only `prompt` and `model` are in every example; the rest is passed as it is. */

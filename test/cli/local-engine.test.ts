@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { connectAgent } from "../mcp/agent.ts";
 import { tinyMp4 } from "../mp4.ts";
-import type { Call } from "../server/engines/videos/fakes/fake.ts";
+import { type Call, refusedConnection } from "../server/engines/videos/fakes/fake.ts";
 import { createOpenRouter, type OpenRouterOptions } from "../server/engines/videos/fakes/openrouter.ts";
 import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
 import { aPng } from "../server/jobs/pictures.ts";
@@ -249,6 +249,148 @@ describe("when it is unclear whether the provider makes a video", () => {
     expect(await agent.call("save_video", { id })).toMatchObject({ isError: true });
     expect((await agent.call("generate_video", fox)).text).toContain(id);
     expect(sent()).toBe(1);
+  });
+});
+
+describe("when the provider cannot be used", () => {
+  async function createAway(reply: () => Response) {
+    const away = { is: true };
+    const scene = await createScene({ fault: ({ route }) => (away.is && route !== "other" ? reply() : undefined) });
+    const { world } = scene;
+    const line = ["-m", "veo-3.1", "--engine", "openrouter"];
+    const generate = async (...flags: string[]) => {
+      const start = world.io.now();
+      const run = await scene.generate("--engine", "openrouter", ...flags);
+      return { ...run, seconds: (world.io.now() - start) / 1_000 };
+    };
+    return { ...scene, generate, line, away };
+  }
+  const refuse = () => {
+    throw refusedConnection();
+  };
+  const unauthorized = () => Response.json({ error: { code: 401, message: "User not found." } }, { status: 401 });
+  const address = "https://openrouter.ai/api";
+
+  test("no connection is exit 8 within a minute, says what it waits for, and the same line starts a new one", async () => {
+    const { world, generate, away, saved, fake } = await createAway(refuse);
+    const first = await generate();
+    expect(first).toMatchObject({ code: 8, stdout: "" });
+    expect(first.seconds).toBeGreaterThan(50);
+    expect(first.seconds).toBeLessThanOrEqual(60);
+    expect(first.stderr).toContain(`Waiting for ${address}: ECONNREFUSED. Nothing was submitted to it yet.`);
+    expect(first.stderr).toContain(
+      `The generation failed: ${address} cannot be used: ECONNREFUSED; nothing was submitted. Nothing was charged.`,
+    );
+    expect(first.stderr).toContain("the same command starts a new generation");
+    expect(first.stderr).not.toMatch(/another prompt|Resume with/i);
+    const [, id = ""] = first.stderr.match(/Started (\S+)/) ?? [];
+    for (const ids of [[id], [id, "last"]])
+      expect(await world.vidgen("wait", ...ids, "--engine", "openrouter")).toMatchObject({ code: 8 });
+    const status = await world.vidgen("status", id, "--engine", "openrouter", "--exit-status", "--json");
+    expect(status).toMatchObject({ code: 8 });
+    expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "not_submitted" });
+    away.is = false;
+    expect(await generate()).toMatchObject({ code: 0 });
+    expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
+  });
+
+  test("a key that it refuses is exit 3 at once", async () => {
+    const { generate, away } = await createAway(unauthorized);
+    const first = await generate();
+    expect(first).toMatchObject({ code: 3, stdout: "" });
+    expect(first.seconds).toBeLessThan(3);
+    expect(first.stderr).toContain(
+      `${address} cannot be used: HTTP 401: User not found.; nothing was submitted. Nothing was charged.`,
+    );
+    expect(first.stderr).toContain("vidgen doctor");
+    expect(first.stderr).not.toContain("vidgen login");
+    away.is = false;
+    expect(await generate()).toMatchObject({ code: 0 });
+  });
+
+  test("--events and --json say that it failed, and why", async () => {
+    const { generate } = await createAway(refuse);
+    const { stdout } = await generate("--events");
+    const events = stdout
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    const ended = events.find(({ event }) => event === "ended");
+    expect(ended).toMatchObject({ status: "failed", error: { code: "network" } });
+    expect(events.at(-1)).toMatchObject({ event: "summary", exit_code: 8, failed: 1, running: 0 });
+  });
+
+  test.each([
+    ["no connection", refuse, 8, 3],
+    ["a key that it refuses", unauthorized, 3, 1],
+  ])("%s stops a batch soon, and the next run starts its rows", async (_, reply, code, tried) => {
+    const { world, line, away, fake } = await createAway(reply);
+    const rows = join(world.folder, "shots.txt");
+    await writeFile(rows, "one\ntwo\nthree\nfour\nfive\n");
+    const batch = () =>
+      world.vidgen("batch", rows, ...line, "--yes", "--jobs", "1", "-o", join(world.folder, "{n}.mp4"));
+    expect(await batch()).toMatchObject({ code });
+    expect((await world.vidgen("list", "--json", "--status", "failed")).stdout.match(/"attempt"/g)).toHaveLength(tried);
+    // The journal alone tells as much as the file with the results.
+    await rm(`${rows}.results.jsonl`, { force: true });
+    away.is = false;
+    expect(await batch()).toMatchObject({ code: 0 });
+    expect(fake.creates.map(({ fields }) => fields.prompt)).toEqual(["one", "two", "three", "four", "five"]);
+  });
+
+  test("an agent is told that nothing was submitted, and the same call starts a new one", async () => {
+    const { world, away, fake } = await createAway(refuse);
+    const agent = await connectAgent(world, "--engine", "openrouter");
+    const fox = { prompt: "a red fox", model: "veo-3.1" };
+    const { id } = (await agent.call("generate_video", fox)).value as { id: string };
+    let told = await agent.call("get_video", { id, wait_seconds: 50 });
+    if (told.value.status === "processing") told = await agent.call("get_video", { id, wait_seconds: 50 });
+    expect(told.value).toMatchObject({
+      status: "failed",
+      error: `${address} cannot be used: ECONNREFUSED; nothing was submitted`,
+      note: expect.stringMatching(/nothing was charged.*starts it anew/),
+    });
+    const saving = await agent.call("save_video", { id });
+    expect(saving).toMatchObject({ isError: true, text: expect.stringMatching(/"network".*starts it anew/) });
+    away.is = false;
+    const { value } = await agent.call("generate_video", fox);
+    expect([value.id === id, await agent.leave(), fake.creates.length <= 1]).toEqual([false, 0, true]);
+  });
+});
+
+describe("a video that the provider has made", () => {
+  const address = "https://openrouter.ai/api/v1/videos/vgen-00000000000000000000000000000001/content";
+
+  test.each<[string, () => Response | "drop"]>([
+    ["503", () => new Response("", { status: 503 })],
+    ["404", () => new Response("", { status: 404 })],
+    ["a reset", () => "drop"],
+  ])("and that cannot be fetched (%s) still runs, and wait fetches it later", async (_, reply) => {
+    let isAway = true;
+    const { generate, world, saved, fake } = await createScene({
+      fault: ({ route }) => (isAway && route === "content" ? reply() : undefined),
+    });
+    const first = await generate("--engine", "openrouter", "--timeout", "10m");
+    expect(first).toMatchObject({ code: 5, stderr: expect.stringContaining("Resume with: vidgen wait") });
+    expect(first.stderr).toMatch(
+      new RegExp(`api has made a video that cannot be fetched from ${address}: .+\\. Retrying\\.`),
+    );
+    isAway = false;
+    const again = await world.vidgen("wait", "last", "--engine", "openrouter", "-o", join(world.folder, "fox.mp4"));
+    expect(again).toMatchObject({ code: 0 });
+    expect([saved(), fake.creates.length]).toEqual([tinyMp4("a red fox"), 1]);
+  });
+
+  test("and whose file is broken three times has failed, and the hint is about the file", async () => {
+    const { generate, world } = await createScene({
+      fault: ({ route }) => (route === "content" ? new Response("<h1>Hello</h1>") : undefined),
+    });
+    const { code, stderr } = await generate("--engine", "openrouter");
+    expect([code, stderr]).toEqual([4, expect.stringContaining(`could not be downloaded from ${address}: it is text`)]);
+    expect(stderr).toContain("The prompt is not the cause");
+    expect(stderr).not.toContain("another prompt");
+    const status = await world.vidgen("status", "last", "--engine", "openrouter", "--json");
+    expect(JSON.parse(status.stdout)).toMatchObject({ status: "failed", error_code: "not_fetched" });
   });
 });
 

@@ -52,6 +52,7 @@ export type ServiceOptions = {
   get?: Get;
   pace?: Pace;
   hasRefunds?: boolean;
+  isCommand?: boolean;
   /** The address behind a proxy. */
   publicUrl?: string;
   /** Whoever listens at the callback addresses. */
@@ -141,6 +142,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     clock: ownClock,
     onTrouble,
     hasRefunds,
+    isCommand: options.isCommand,
     get: options.get ?? anyImage,
     pace: options.pace ?? "fast",
     onNote: (text) => notes.push(text),

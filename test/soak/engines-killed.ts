@@ -51,7 +51,8 @@ type Kill = { atMs: number } & EngineServer["answering"];
 type RoundOptions = { home: string; flags: string[]; random: Random };
 
 async function runRound(kind: KindId, times: number, { home, flags, random }: RoundOptions): Promise<Round> {
-  const engine = await listenAsEngine(kind, { ...slowly(random), completeAfterMs: random.between(500, 5_000) });
+  const options = { ...slowly(random), completeAfterMs: random.between(500, 5_000) };
+  const engine = await listenAsEngine(kind, options, home);
   const kills: Kill[] = [];
   const unbalanced: string[] = [];
   const begin = () => serve(home, ...flags, ...engine.flags);

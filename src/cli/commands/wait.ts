@@ -1,5 +1,4 @@
 import type { CommandUnknownOpts } from "@commander-js/extra-typings";
-import { endOf } from "../../client/follow.ts";
 import { isDistinct } from "../../client/naming.ts";
 import { compareSeverity, usage, type VidgenError } from "../../errors.ts";
 import {
@@ -144,7 +143,7 @@ async function waitForAll(found: LocatedGeneration[], waiting: Waiting): Promise
       return { id, document };
     } catch (thrown) {
       const error = reporter.stopped(id, thrown);
-      const status = endOf(error) ?? reporter.statusOf(id) ?? null;
+      const status = error.ended ?? reporter.statusOf(id) ?? null;
       const document = { id, status, ...errorDocument(error) };
       return { id, document, error };
     }

@@ -1,5 +1,4 @@
 import { createEventFilter, type EndStatus, errorFieldsOf, type GenerationEvent } from "../../client/events.ts";
-import { endOf } from "../../client/follow.ts";
 import { asVidgenError, type VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import type { Output } from "./output.ts";
@@ -61,5 +60,5 @@ export function createReporter(
 }
 
 function endStatusOf(error: VidgenError): EndStatus | undefined {
-  return error.code === "not_found" ? "lost" : endOf(error);
+  return error.code === "not_found" ? "lost" : error.ended;
 }

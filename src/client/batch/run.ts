@@ -51,7 +51,7 @@ export async function runRows(
   const waiting = [...running].reverse();
   const rows = [...toStart].reverse();
   const failures: RunEnd["failures"] = [];
-  const inRow = { unknown: 0, unsent: 0, unclear: 0 };
+  const inRow = { unknown: 0, unsent: 0, unclear: 0, notSubmitted: 0 };
   let stopped: VidgenError | undefined;
   let inFlight = 0;
   let wake = () => {};
@@ -70,8 +70,10 @@ export async function runRows(
     const finish = async () => {
       const ended = await work.collect(running);
       note(running.row, ended);
-      if (ended.status === "completed") inRow.unclear = 0;
-      if (ended.status === "unknown" && ++inRow.unclear === maxInRow && ended.error) stop(ended.error);
+      const { status, error } = ended;
+      if (status === "completed") Object.assign(inRow, { unclear: 0, notSubmitted: 0 });
+      if (status === "unknown" && ++inRow.unclear === maxInRow && error) stop(error);
+      if (status === "failed" && error?.code === "network" && ++inRow.notSubmitted === maxInRow) stop(error);
       inFlight--;
       slots.ended();
       wake();

@@ -5,7 +5,7 @@ import type { Claim } from "../claims.ts";
 import type { Client, ClientDownloadOptions, ReadyStart } from "../client.ts";
 import type { Content } from "../content.ts";
 import { type EndStatus, errorFieldsOf, type GenerationEvent } from "../events.ts";
-import { endOf, readCost } from "../follow.ts";
+import { readCost } from "../follow.ts";
 import { recordOf } from "../history.ts";
 import type { Journal } from "../journal.ts";
 import type { Costs } from "./costs.ts";
@@ -196,7 +196,7 @@ export function createWork(
 /** How far a generation is that could not be collected. */
 function statusOf(error: VidgenError): EndStatus {
   if (error.code === "not_found") return "lost";
-  return endOf(error) ?? (error.code === "output" ? "completed" : "processing");
+  return error.ended ?? (error.code === "output" ? "completed" : "processing");
 }
 
 function nameOf({ key, line }: PlannedRow) {

@@ -3,9 +3,18 @@ import { createReadStream } from "node:fs";
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import type { FailureCode } from "../../client/schema.ts";
 import { systemCode, VidgenError } from "../../errors.ts";
 import type { Clock } from "../../io.ts";
-import type { Charged, Checkpoint, Discardable, Engine, RenderOptions, RenderTask } from "../engines/engine.ts";
+import type {
+  Charged,
+  Checkpoint,
+  Discardable,
+  Engine,
+  RenderOptions,
+  RenderOutcome,
+  RenderTask,
+} from "../engines/engine.ts";
 import { insist } from "../insist.ts";
 import type { MediaStore } from "../media/media-store.ts";
 import type { Get } from "../outbound/outbound.ts";
@@ -33,9 +42,9 @@ export type MakeOptions = {
 export type Made =
   | ({ kind: "made"; media: Media } & Charged & Discardable)
   | ({ kind: "refused"; error: string } & Charged)
-  | { kind: "failed"; error: string; error_code?: "credits" | undefined }
+  | { kind: "failed"; error: string; error_code?: Exclude<FailureCode, "unclear"> | undefined }
   | { kind: "unclear"; error: string; reason: string }
-  | { kind: "not taken"; reason: string };
+  | Extract<RenderOutcome, { kind: "not taken" }>;
 
 /** A generation with its images in files: those of a request may have 28 MB in memory, and a job may take hours. */
 export type Task = RenderTask & { id: string; checkpoint: StoredGeneration["checkpoint"] };
@@ -106,9 +115,15 @@ export async function makeVideo(
     return { ...outcome, media };
   } catch (error) {
     signal.throwIfAborted();
-    const isCredits = error instanceof VidgenError && error.code === "credits";
-    return { kind: "failed", error: reasonOf(error), error_code: isCredits ? error.code : undefined };
+    return { kind: "failed", error: reasonOf(error), error_code: codeOf(error) };
   }
+}
+
+/** What an engine's error means for a client; `output` is that of a video that was made. */
+function codeOf(error: unknown): "credits" | "not_fetched" | undefined {
+  if (!(error instanceof VidgenError)) return undefined;
+  if (error.code === "output") return "not_fetched";
+  return error.code === "credits" ? error.code : undefined;
 }
 
 const notAgain = "it was not submitted again";

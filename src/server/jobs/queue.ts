@@ -59,8 +59,11 @@ const sharedPollMs = 1_000;
 /** All processes hear of each start. */
 const sharedPauseMs = 50;
 const storeRetryMs = 10_000;
-/** What no engine makes is looked for this often. */
-const lacksMs = 60_000;
+/** What no engine makes is looked for this often; a person waits for a command. */
+const usualLacksMs = 60_000;
+const commandLacksMs = 1_000;
+/** A command tries an engine that does not answer this often. */
+const commandRetryMs = 8_000;
 /** So many are claimed at once of those that go on elsewhere. */
 const maxClaimed = 100;
 /** A generation that could not be finished is not tried again at once. */
@@ -79,7 +82,9 @@ export function createQueue(options: QueueOptions): Queue {
     .filter(({ concurrency }) => concurrency > 0)
     .map((engine) => {
       const onCreate = (created: Created) => options.onCreate?.(engine, created);
-      return createPlace(engine, { clock, onCreate, onChange: (outage) => onNote(outageLine(engine, outage)) });
+      const onChange = (outage: Outage | undefined) => onNote(outageLine(engine, outage, options));
+      const maxUnreachableRetryMs = options.isCommand ? commandRetryMs : undefined;
+      return createPlace(engine, { clock, onCreate, onChange, maxUnreachableRetryMs });
     });
   const groups = groupPlaces(places);
   const findLack = createLackFinder({ places, store, isCommand: options.isCommand, clock, onTrouble });
@@ -91,6 +96,7 @@ export function createQueue(options: QueueOptions): Queue {
   let fetching = 0;
   /** The only ones that are made; all without it. */
   let wanted: Set<string> | undefined;
+  const lacksMs = options.isCommand ? commandLacksMs : usualLacksMs;
   let lacksAt = Number.NEGATIVE_INFINITY;
   const percents = new Map<string, number>();
 
@@ -233,9 +239,9 @@ export function createQueue(options: QueueOptions): Queue {
     for (const waiting of all) {
       const lack = findLack(waiting);
       if (!lack) continue;
-      const { needs, startedBefore, reason } = lack;
+      const { needs, startedBefore, error, error_code } = lack;
       const found = await claim({ ...needs, kind: "same", startedBefore }, maxLoading);
-      for (const claimed of found) begin(claimed, async () => ({ kind: "failed", error: reason }));
+      for (const claimed of found) begin(claimed, async () => ({ kind: "failed", error, error_code }));
       // Their requests are read, so the others come after them.
       if (found.length > 0) lacksAt = Number.NEGATIVE_INFINITY;
     }
@@ -298,8 +304,13 @@ async function endUnclear(claimed: Claim, own: MakeOptions): Promise<Made> {
   return "kind" in task ? task : { kind: "not taken", reason: "it was not submitted" };
 }
 
-function outageLine({ name }: Engine, outage: Outage | undefined): string {
+function outageLine(
+  { name }: Engine,
+  outage: Outage | undefined,
+  { isCommand }: Pick<QueueOptions, "isCommand">,
+): string {
   if (!outage) return `${name} takes generations again.`;
+  if (isCommand) return `Waiting for ${name}: ${outage.reason}. Nothing was submitted to it yet.`;
   const since = outage.since.toISOString();
   return `${name} takes no generations since ${since}: ${outage.reason}. They go to other engines that serve their model, or wait.`;
 }

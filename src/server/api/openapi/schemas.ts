@@ -20,7 +20,7 @@ const generation = z.object({
   error: z.string().optional().meta({ description: "Why it failed." }),
   error_code: z.enum(failureCodes).optional().meta({
     description:
-      "credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically.",
+      "credits: the engine's provider wants to be paid. unclear: nobody can say whether the engine makes the video, and charges for it; it is not submitted again, and its credits are not given back automatically. not_submitted: no engine took it. auth: the engine refuses its key, so it was not submitted. not_fetched: the engine made it, and its file cannot be used.",
   }),
   cost: cost.optional(),
 });
