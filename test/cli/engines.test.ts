@@ -91,6 +91,8 @@ test("generate --engine that is killed: the same command goes on with the same u
   const { fake, machine, engine, fox, polled, complete } = await createProvider();
   const killed = machine.run(...fox, ...engine);
   await polled();
+  const journal = join(machine.folder, "home", "journal.jsonl");
+  await expect.poll(() => readFileSync(journal, "utf8"), { timeout: 20_000 }).toContain('"kind":"accepted"');
   killed.child.kill("SIGKILL");
   await killed.ended;
   complete();
