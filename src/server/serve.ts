@@ -174,7 +174,8 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const videos = await options.openVideos(process.slice(0, 8));
     steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
-    const { store, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble });
+    const { onNote } = options;
+    const { store, initialize } = await openPostgres(options.database, { process, clock: io, onTrouble, onNote });
     steps.push(store.close);
     const api_key = createKey();
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };
