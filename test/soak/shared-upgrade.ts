@@ -118,8 +118,8 @@ function createUpgrade(begin: () => Serving) {
       life.isListening = announced !== undefined;
       if (announced) return announced;
       const how = await life.serving.ended;
-      // Whose connection was cut cannot reach the database.
-      if (life.isWanted && !/cannot be reached/.test(how)) faults.push(`a process ${how}`);
+      // That of a process whose connection was cut.
+      if (life.isWanted && !/cannot be reached: .*terminat/i.test(how)) faults.push(`a process ${how}`);
       if (performance.now() > endsAt || faults.length > 8) throw new Error(`they do not listen: ${faults.join("; ")}`);
     }
   };
