@@ -174,7 +174,9 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     const videos = await options.openVideos(process.slice(0, 8));
     steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
-    const { store, initialize, pageSecret } = await openPostgres(options.database, { process, clock: io, onTrouble });
+    const { onNote } = options;
+    const opening = { process, clock: io, onTrouble, onNote };
+    const { store, initialize, pageSecret } = await openPostgres(options.database, opening);
     steps.push(store.close);
     const api_key = createKey();
     const account = { name: localAccount, keyHash: hashKey(api_key), credits: options.credits ?? usualCredits };

@@ -26,7 +26,8 @@ export type Serving = {
   end(signal: NodeJS.Signals): Promise<void>;
 };
 
-const startLimitMs = 30_000;
+/** Some bring a large database up to date first. */
+const startLimitMs = 300_000;
 
 /** Starts `vidgen serve` with its state in a folder. */
 export function serve(home: string, ...flags: string[]): Serving {

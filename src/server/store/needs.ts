@@ -1,5 +1,5 @@
 import { isData } from "../jobs/images.ts";
-import type { Claim, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
+import type { Claim, Completed, State, StoredCheckpoint, StoredGeneration, StoredRequest } from "./store.ts";
 
 /** What is stored beside a request, so that a claim does not read it. */
 export function needsOf({ request, checkpoint }: Pick<StoredGeneration, "request" | "checkpoint">) {
@@ -51,6 +51,11 @@ export function stateOf({ status, checkpoint }: Pick<StoredGeneration, "status" 
 export function marksOf({ removed_at, starred }: Record<string, unknown>) {
   const removal: Pick<StoredGeneration, "removed_at"> = typeof removed_at === "string" ? { removed_at } : {};
   return starred ? { ...removal, isStarred: true } : removal;
+}
+
+/** Reads out of a generation's row what is removed when its video is. */
+export function readCompleted({ id, completed_at, result }: Record<string, unknown>): Completed {
+  return { id: String(id), completed_at: String(completed_at), media: JSON.parse(String(result)).media };
 }
 
 /** The host of a receiver with its port, by which attempts are counted. */

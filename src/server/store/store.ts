@@ -100,6 +100,11 @@ export type OwnQuery = {
 /** `before` is a time (ISO 8601). */
 export type EndedBefore = { before: string; limit: number };
 
+/** What is removed when a generation's video is, and when it ended. */
+export type Completed = Pick<StoredGeneration, "id" | "media"> & { completed_at: string };
+
+export type CompletedBefore = EndedBefore & { after?: Completed | undefined };
+
 /**
  * How many generations of each state match the rest of a filter, how many that match it all are newer than `from`, up to 1,000, and which
  * models there are at all, in alphabetical order: where the filter has an account, those of its newest generations, and of nobody else's.
@@ -350,8 +355,8 @@ export type Store = {
   remove(id: string, at: string): Promise<void>;
   /** Gives a generation a star, or takes it away. */
   star(id: string, isStarred: boolean): Promise<void>;
-  /** Those that completed before a time and still have their videos, the oldest first. */
-  completedBefore(query: EndedBefore): Promise<Pick<StoredGeneration, "id" | "media">[]>;
+  /** Those that completed before a time and still have their videos, the oldest first; only those after a certain one, if it is given. */
+  completedBefore(query: CompletedBefore): Promise<Completed[]>;
   /**
    * Deletes what ended before a time and has no video, with its idempotency key and callback, and resolves with how many it were. One whose
    * callback is still to be delivered stays. The rows of the ledger stay, without the generation that they paid for.

@@ -239,21 +239,28 @@ describe.each(Object.entries(databases))("the contract of a store: %s", (name, c
 
   it("what ended long ago is found, the oldest first, until its video is removed", async () => {
     const store = await openWith(100);
-    const [old, older, young, running] = Array.from({ length: 4 }, () => newGeneration());
-    for (const each of [old, older, young, running]) await store.start(each as StoredGeneration, cost, undefined);
+    const [old, older, tied, young, running] = Array.from({ length: 5 }, () => newGeneration());
+    for (const each of [old, older, tied, young, running]) await store.start(each as StoredGeneration, cost, undefined);
     const end = (id: string | undefined, minute: number) =>
       store.finish(`${id}`, { ...completed, completed_at: `2026-01-01T00:0${minute}:00.000Z` });
     await end(old?.id, 2);
     await end(older?.id, 1);
     await end(young?.id, 3);
     const before = "2026-01-01T00:03:00.000Z";
-    const { media } = completed;
-    expect(await store.completedBefore({ before, limit: 9 })).toEqual([
-      { id: older?.id, media },
-      { id: old?.id, media },
-    ]);
+    const look = async () =>
+      (await store.completedBefore({ before, limit: 9 })).map(({ id, media }) => ({ id, media }));
+    const [first, last] = [older, old].map((each) => ({ id: each?.id, media: completed.media }));
+    expect(await look()).toEqual([first, last]);
+    await end(tied?.id, 2);
+    const found: (string | undefined)[] = [];
+    for (let [one] = await store.completedBefore({ before, limit: 1 }); one; ) {
+      found.push(one.id);
+      [one] = await store.completedBefore({ before, limit: 1, after: one });
+    }
+    expect(found).toEqual([older?.id, ...[old?.id, tied?.id].sort()]);
+    await store.remove(`${tied?.id}`, before);
     await store.remove(`${older?.id}`, before);
-    expect(await store.completedBefore({ before, limit: 9 })).toEqual([{ id: old?.id, media }]);
+    expect(await look()).toEqual([last]);
   });
 
   it("forgets what ended long ago and has no video and no callback to come, with its key, but not what was paid", async () => {

@@ -1,9 +1,10 @@
 import { endChanges } from "../change.ts";
 import { countStates, readLabels } from "../labels.ts";
-import { joinImages, marksOf, maxModelled, shownCharacters, submissionOf } from "../needs.ts";
+import { joinImages, marksOf, maxModelled, readCompleted, shownCharacters, submissionOf } from "../needs.ts";
 import { searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
+  CompletedBefore,
   EndedBefore,
   GenerationFilter,
   GenerationSummary,
@@ -91,13 +92,14 @@ export function createGenerations({ query, transaction }: Database, { addDeliver
         const [row] = await sql(update, id, isStarred);
         if (row) await notify(sql, { kind: "generation", id, account: String(row.account) });
       }),
-    async completedBefore({ before, limit }: EndedBefore) {
+    async completedBefore({ before, limit, after }: CompletedBefore) {
       const rows = await query(
-        `SELECT id, result FROM vidgen.generations
-         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < $1 ORDER BY completed_at LIMIT ${limit}`,
-        before,
+        `SELECT id, completed_at, result FROM vidgen.generations
+         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < $1 AND (completed_at, id) > ($2, $3)
+         ORDER BY completed_at, id LIMIT ${limit}`,
+        ...[before, after?.completed_at ?? "", after?.id ?? ""],
       );
-      return rows.map(({ id, result }) => ({ id: String(id), media: JSON.parse(String(result)).media }));
+      return rows.map(readCompleted);
     },
     forget: ({ before, limit }: EndedBefore) =>
       transaction(async (sql) => {

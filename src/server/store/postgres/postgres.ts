@@ -27,30 +27,28 @@ export type PostgresOptions = {
   process: string;
   clock: Pick<Clock, "sleep" | "now" | "date">;
   onTrouble: OnTrouble;
+  /** Called with a line for the owner when opening it takes long. */
+  onNote?(text: string): void;
 };
 
 const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
   ON CONFLICT (name) DO UPDATE SET value = EXCLUDED.value`;
 
-/** Any number, the same in each process. */
-const lock = 8_787;
-
 /**
  * Opens a PostgreSQL database, and brings it to this program's version. Rejects with an error that has no password: Node's
  * ERR_MODULE_NOT_FOUND when `pg` is not installed, else one made for people.
  */
-export async function openPostgres(url: string, { process, clock, onTrouble }: PostgresOptions): Promise<Postgres> {
+export async function openPostgres(
+  url: string,
+  { process, clock, onTrouble, onNote = () => {} }: PostgresOptions,
+): Promise<Postgres> {
   const database = await openDatabase(url, { maxConnections: 10, clock, onTrouble: () => {} });
   // Of its own, so that many requests do not delay what a process has to say in time. It is used all the time, so it tells of an outage.
   const background = await openDatabase(url, { maxConnections: 4, clock, onTrouble });
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {
     await database.checkSessions();
-    await database.transaction(async (query) => {
-      // One process prepares the tables, and the others wait.
-      await query("SELECT pg_advisory_xact_lock($1)", lock);
-      await migrate(query);
-    });
+    await migrate(database, { clock, onNote });
     const { add, ...deliveries } = createDeliveries(database, clock);
     const starts = createStarts(database);
     const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });

@@ -6,6 +6,7 @@ import {
   marksOf,
   maxModelled,
   needsOf,
+  readCompleted,
   shownCharacters,
   stateOf,
   submissionOf,
@@ -13,6 +14,8 @@ import {
 import { searchText, searchWords } from "../search.ts";
 import type {
   Cancellation,
+  Completed,
+  CompletedBefore,
   EndedBefore,
   GenerationEnd,
   GenerationFilter,
@@ -199,13 +202,14 @@ export function createGenerations(database: Database, ledger: Ledger) {
         ...[at, id],
       );
     },
-    completedBefore({ before, limit }: EndedBefore): Pick<StoredGeneration, "id" | "media">[] {
+    completedBefore({ before, limit, after }: CompletedBefore): Completed[] {
       const rows = database.all(
-        `SELECT id, result FROM generations WHERE status = 'completed' AND removed_at IS NULL AND completed_at < ?
-         ORDER BY completed_at LIMIT ?`,
-        ...[before, limit],
+        `SELECT id, completed_at, result FROM generations
+         WHERE status = 'completed' AND removed_at IS NULL AND completed_at < ? AND (completed_at, id) > (?, ?)
+         ORDER BY completed_at, id LIMIT ?`,
+        ...[before, after?.completed_at ?? "", after?.id ?? "", limit],
       );
-      return rows.map(({ id, result }) => ({ id: String(id), media: JSON.parse(String(result)).media }));
+      return rows.map(readCompleted);
     },
     forget({ before, limit }: EndedBefore): number {
       const rows = database.all(
