@@ -160,7 +160,12 @@ export const troubles: Record<string, TroubleMaker> = {
         if (kind === "silent") await clock.sleep(40_000);
         return kind === "other" ? new Response('{"status":"ok"}') : html(random.pick([200, 429, 500, 502, 503]));
       },
-      ...(isForEver && { excuse: /which was making this video, has not answered for (30|1440) min/, staysOpen: true }),
+      // ComfyUI, which is asked whether it took a create, could not answer that.
+      ...(isForEver && {
+        excuse:
+          /which was making this video, has not answered for (30|1440) min|unclear whether \S+ makes this video \(the local/,
+        staysOpen: true,
+      }),
     };
   },
   "the service killed or stopped again and again": (random) => ({ restarts: random.between(2, 6) }),

@@ -60,7 +60,7 @@ export function createLook({
     if (since === undefined) problemsAt.delete(operation);
     else problemsAt.set(operation, since);
     if (!isProblem) return found;
-    const words = answer && !isSuccess(answer) ? wordsIn(answer) : found.problem;
+    const words = (answer && !isSuccess(answer) && wordsIn(answer)) || found.problem;
     if (since !== undefined && io.now() - since >= missingMs) return jobWith({ status: "failed", error: words });
     const isMissing = answer !== undefined && "status" in answer && answer.status === 404;
     const isUnreadable = answer !== undefined && isSuccess(answer) && !found.isTold;
@@ -115,6 +115,7 @@ function isAboutVideo({ isTold }: Problem, answer: Answer | undefined): boolean 
   return status >= 400 && status < 500 && ![404, 408, ...notNowStatuses].includes(status);
 }
 
-function wordsIn(answer: Answer): string {
-  return "status" in answer ? wordsOf(answer) : describe(answer.error);
+function wordsIn(answer: Answer): string | undefined {
+  if ("status" in answer) return wordsOf(answer);
+  return answer.error === undefined ? undefined : describe(answer.error);
 }

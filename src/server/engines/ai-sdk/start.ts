@@ -48,7 +48,7 @@ export async function start(task: RenderTask, sdk: Sdk, options: SubmitOptions):
 
 function judge(error: unknown, name: string, answer: Answer | undefined): Started | NoCredits {
   if (!answer) return judgeUnseen(error, name);
-  if (!("status" in answer)) throw answer.error;
+  if (!("status" in answer)) throw answer.error ?? error;
   const judged = judgeReply(answer);
   return judged.kind === "refused"
     ? { kind: judged.kind, error: `${name} refused the request: ${judged.reason}`, isSent: true }
