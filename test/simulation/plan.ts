@@ -193,7 +193,11 @@ function clockError(random: Random): number {
   return random.pick([-180_000, -90_000, -5_000, 5_000, 90_000, 180_000, -Date.UTC(2026, 5, 1)]);
 }
 
+const hourMs = 3_600_000;
+
 function gap(random: Random): number {
+  // Somebody goes on in the evening, or after the holidays.
+  if (random.next() < 0.05) return random.pick([13 * hourMs, 40 * 24 * hourMs]);
   return random.pick([0, 0, 1, 5, 20, 100, 1_000, 10_000, 65_000, 130_000, 200_000, 310_000]);
 }
 

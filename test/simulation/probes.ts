@@ -22,6 +22,7 @@ export const probeNames = [
   "a partial file is replaced",
   "a saved video is replaced by another program",
   "a video is replaced with --overwrite",
+  "an attempt goes on after half a day",
   "a command runs out of time",
   "a command is interrupted",
 ] as const;

@@ -90,6 +90,7 @@ export function createRules({ now, contentOf, files, reach }: RulesOptions) {
     if (kind === "claim" && process) {
       known?.holders.push(process);
       reach("an attempt is taken over");
+      if (known && now() - known.intentAt > 43_200_000) reach("an attempt goes on after half a day");
     }
     if (kind === "told") reach("a printed id is written down");
     if (known && kind === "unknown") onUnknown(known);

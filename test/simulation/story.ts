@@ -24,7 +24,7 @@ export type Played = {
 };
 
 const maxSteps = 60_000;
-/** Nobody waits for longer, with the longest time to wait of a command and all that may hold it up. */
+/** Nobody waits for longer after the last act, with the longest time to wait of a command and all that may hold it up. */
 const maxMs = 4 * 3_600_000;
 
 /** Plays a story to its end. The same plan gives the same story, to the byte. */
@@ -233,7 +233,8 @@ async function playOnce(plan: Plan, { tells = false }: { tells?: boolean }): Pro
   };
   let isDone = false;
   void direct();
-  await schedule.run(() => isDone || broken !== undefined || schedule.now() > maxMs, maxSteps);
+  const latest = maxMs + plan.acts.reduce((sum, { gapMs }) => sum + gapMs, 0);
+  await schedule.run(() => isDone || broken !== undefined || schedule.now() > latest, maxSteps);
   if (!broken && !isDone) {
     const waiting = runs.filter(({ process }) => process.endedAt === undefined).map(({ process }) => process.name);
     broken = { rule: 5, message: `${waiting.join(", ")} never ends` };
