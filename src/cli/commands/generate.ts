@@ -3,7 +3,7 @@ import type { Earlier } from "../../client/attempts.ts";
 import type { ReadyStart } from "../../client/client.ts";
 import { defaultModel } from "../../client/models.ts";
 import type { RequestInput } from "../../client/request.ts";
-import type { StartRequest } from "../../client/schema.ts";
+import type { Started, StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import {
   baseUrlOption,
@@ -216,12 +216,12 @@ async function startOnce(
   { io, output, reporter }: GenerateContext,
 ): Promise<StartResult> {
   // Read before the request, so that nothing stands between the answer and the id.
-  const prices = session.isLocal ? undefined : await session.client.prices();
+  const before = session.isLocal ? undefined : await session.client.balance();
   const end = await begun.sendUntilKnown(io).finally(showStart(output, io));
   if (end.kind !== "accepted")
     throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
-  const { generation, remaining_credits } = end.started;
-  const cost = prices?.next(request.model, remaining_credits);
+  const { generation, credits_charged, remaining_credits } = end.started;
+  const fell = before === undefined || remaining_credits === undefined ? undefined : before - remaining_credits;
   reporter.tell({
     event: "started",
     id: generation.id,
@@ -229,12 +229,20 @@ async function startOnce(
     model: request.model,
     resumed: false,
     remaining_credits,
-    credits: cost,
+    credits: session.isLocal ? undefined : credits_charged,
+    balance_fell: credits_charged === undefined ? fell : undefined,
   });
+  const cost = session.isLocal ? localCost(session) : remoteCost(end.started, fell);
+  output.note(`Started ${generation.id} (${request.model}${cost}).`);
+  return { id: generation.id, document: { ...generation, credits_charged, remaining_credits } };
+}
+
+/** The price is what the service states alone: the balance falls also by what others spend. */
+function remoteCost({ credits_charged, remaining_credits }: Started, fell: number | undefined): string {
+  const price = credits_charged === undefined ? "" : `, for ${credits_charged} credits`;
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
-  const credits = `${cost === undefined ? "" : `, for ${cost} credits`}${left}`;
-  output.note(`Started ${generation.id} (${request.model}${session.isLocal ? localCost(session) : credits}).`);
-  return { id: generation.id, document: { ...generation, remaining_credits } };
+  const fall = price === "" && fell !== undefined && fell > 0 ? `; the balance fell by ${fell}` : "";
+  return `${price}${left}${fall}`;
 }
 
 function localCost({ engine }: Session): string {

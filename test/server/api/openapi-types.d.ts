@@ -418,6 +418,8 @@ export interface components {
                 /** Format: date-time */
                 created_at: string;
             };
+            /** @description What this generation costs. */
+            credits_charged: number;
             remaining_credits: number;
         };
         Generation: {
@@ -885,6 +887,7 @@ export interface operations {
                      *         "prompt": "a red fox runs through snow at dusk",
                      *         "created_at": "2026-01-01T00:00:00.000Z"
                      *       },
+                     *       "credits_charged": 10,
                      *       "remaining_credits": 990
                      *     }
                      */
