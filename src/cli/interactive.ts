@@ -3,11 +3,12 @@ import { type Field, type FieldTexts, fields, findValueFault } from "../client/f
 import { readImages } from "../client/images.ts";
 import { defaultModel, findModel, guessModel, type Model, maxLocalSeconds, models } from "../client/models.ts";
 import { isFolder } from "../client/output-path.ts";
+import { kindOfRequest } from "../client/price.ts";
 import { buildRequest, checkImage, type RequestInput } from "../client/request.ts";
 import type { Io } from "../io.ts";
 import type { Context } from "./context.ts";
 import { fieldAttributes } from "./field-flags.ts";
-import { findTypicalCredits, resolveService } from "./services.ts";
+import { findPrices, resolveService } from "./services.ts";
 import { programName } from "./terminal/output.ts";
 import { askChoice, askText, askYes, type Check, type Choice, checkedBy, readPath } from "./terminal/prompts.ts";
 import { checkOutputPath, noteOutputPath } from "./terminal/result.ts";
@@ -45,7 +46,7 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   const service = local || dryRun ? undefined : await resolveService(options.baseUrl, io);
 
   const input = await askForFields(known, local ? maxLocalSeconds : undefined, io);
-  buildRequest({ ...input, images: await readImages(input.images) });
+  const request = buildRequest({ ...input, images: await readImages(input.images) });
   const check = (outputPath: string) => checkOutputPath(outputPath, { output, open }, io);
   const isPathAsked = options.isSaved && options.outputPath === undefined;
   const answer = isPathAsked ? await askOutputPath(check, io) : undefined;
@@ -55,7 +56,7 @@ export async function askForInput(known: KnownInput, options: AskOptions, { io, 
   noteOutputPath(answer, output);
   const place = options.isSaved ? formatRow("Save to", describePlace(outputPath)) : "";
   output.note(`\n${summarize(input)}${place}\nEquivalent command:\n  ${command}\n`);
-  const credits = service && (await findTypicalCredits(input.texts.model, service, io));
+  const credits = service && (await findPrices(service, io)).get(kindOfRequest(request))?.credits;
   const cost = service === undefined ? "" : ` It costs ${credits === undefined ? "" : `about ${credits} `}credits.`;
   if (!dryRun) await askYes(`Start it?${cost}`, io);
   return { input, outputPath };

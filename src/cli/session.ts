@@ -69,7 +69,15 @@ export function createSession(service: ServiceAccess, options: SessionOptions & 
   output.hide(apiKey);
   const fetch = traceFetch(local?.fetch ?? io.fetch, baseUrl, output, io);
   const client = createServiceClient(
-    { baseUrl, apiKey, keyHint, journal, isPreview: local?.isPreview, onNote: output.note },
+    {
+      baseUrl,
+      apiKey,
+      keyHint,
+      journal,
+      isPreview: local?.isPreview,
+      isFree: local !== undefined,
+      onNote: output.note,
+    },
     { ...io, fetch },
   );
   /** The newest entries, which tell enough of a model's time. */

@@ -16,7 +16,7 @@ import { accountOf, type Entry, isOpen, isPaidBy, type JournalLine, recordOf } f
 import { hasInfo, writeInfo } from "./info.ts";
 import { type Journal, noJournal, withoutSecrets } from "./journal.ts";
 import { pollUntilAnswered } from "./poll.ts";
-import { type Prices, readPrices } from "./price.ts";
+import { isComparable, readBalance } from "./price.ts";
 import { backoffMs } from "./retry.ts";
 import { save, wordsOf } from "./save.ts";
 import type { Generation, Started, StartRequest } from "./schema.ts";
@@ -36,6 +36,8 @@ export type ClientOptions = {
   journal?: Omit<Journal, "path"> | undefined;
   /** Returns whether a model's videos are previews; `undefined` where that is not known. */
   isPreview?: ((model: string) => boolean | undefined) | undefined;
+  /** Whether its credits cost nothing, as those of the local service do. */
+  isFree?: boolean | undefined;
   /** Called with news for the user, such as a model that looks like a slip. */
   onNote?: ((text: string) => void) | undefined;
 };
@@ -73,9 +75,8 @@ export type ClientFollowOptions = {
 
 export type ClientDownloadOptions = ClientFollowOptions & {
   overwrite?: boolean | undefined;
-  /** Also writes the info file beside the video (see `info.ts`); `credits` is what the generation cost, where that is known. */
+  /** Also writes the info file beside the video (see `info.ts`). */
   infoJson?: boolean | undefined;
-  credits?: number | undefined;
   /** Both in bytes; `total` is `undefined` where the media address does not say. */
   onProgress?: ((received: number, total: number | undefined) => void) | undefined;
 };
@@ -114,8 +115,8 @@ export type Client = {
   download(id: string, output: string | Claim, options: ClientDownloadOptions): Promise<Downloaded>;
   /** What the journal knows of this service, newest first; `goOn` as in `Journal.entries`. */
   entries: Journal["entries"];
-  /** What starts cost, as far as the newest part of the journal tells. Never rejects. */
-  prices(): Promise<Prices>;
+  /** The credits that the account has now, where the journal knows them well enough to compare them with those after a start. Never rejects. */
+  balance(): Promise<number | undefined>;
   /** Where the video of a generation is saved already, if `outputPath` would save it there. */
   findSaved(id: string, outputPath: string): Promise<string | undefined>;
   /** Writes the info file beside a video that is saved already, unless it is there. Rejects with `output` or the signal's reason. */
@@ -196,8 +197,8 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       (await entriesOf(id)).some((entry) => entry.attempt !== attempt && isOther(entry));
     const end = await start(api, request, { ...how, leave, attempt, mayBeCharged, isForeign, journal, onNote }, io);
     if (end.kind !== "accepted") return { ...end, error: explainKey(end.error) };
-    const { generation, remaining_credits } = end.started;
-    const entry = { attempt, at, base_url: service, account, request: record, remaining_credits };
+    const { generation, credits_charged: credits, remaining_credits } = end.started;
+    const entry = { attempt, at, base_url: service, account, request: record, credits, remaining_credits };
     remember(fresh, generation.id, { ...entry, id: generation.id, status: "processing" });
     return end;
   }
@@ -341,18 +342,15 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     await record({ kind: "saved", id, file: resolve(file), ...content });
     if (how.infoJson) {
       const known = { id, ...(await forInfo(id, entry)), generation: completed.generation };
-      const credits = how.credits ?? known.credits;
-      await writeInfo(file, { ...known, credits }, { overwrite: how.overwrite, redact }, io);
+      await writeInfo(file, known, { overwrite: how.overwrite, redact }, io);
     }
     return downloaded;
   }
 
-  const prices = async () => readPrices(await entries(() => false).catch(() => []), account);
-
   /** What the journal tells of a generation for its info file; where it cannot, what was known before. */
   async function forInfo(id: string, before?: Entry) {
     const entry = (await find(id).catch(() => undefined)) ?? before;
-    return { entry, credits: entry && (await prices()).of(entry.attempt) };
+    return { entry, credits: options.isFree ? 0 : entry?.credits };
   }
 
   return {
@@ -386,7 +384,10 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
       return followAndSave(id, target, how).finally(target.release);
     },
     entries,
-    prices,
+    async balance() {
+      const balance = readBalance(await entries(() => false).catch(() => []), account);
+      return balance && isComparable(balance, io.date()) ? balance.credits : undefined;
+    },
     async findSaved(id, outputPath) {
       const entry = await find(id);
       return entry && claims.findSaved({ ...entry, id }, outputPath);

@@ -34,7 +34,14 @@ export type JournalLine =
       /** Whether its video is a preview; absent where the service does not tell, and in lines of earlier versions. */
       is_preview?: boolean | undefined;
     }
-  | { kind: "accepted"; attempt: string; id: string; remaining_credits?: number | undefined }
+  /** `credits` is what the service has stated that it cost. */
+  | {
+      kind: "accepted";
+      attempt: string;
+      id: string;
+      credits?: number | undefined;
+      remaining_credits?: number | undefined;
+    }
   /** `id` is set when the answer named a generation without accepting the start. */
   | {
       kind: "refused" | "unsent" | "unknown";
@@ -170,6 +177,8 @@ export type Entry = {
   at: string;
   /** What it cost in USD, where the service has told it. */
   cost?: number | undefined;
+  /** What it cost in credits, where the service has stated it. */
+  credits?: number | undefined;
   base_url: string;
   /** The account that pays; absent in lines of earlier versions. */
   account?: string | undefined;
@@ -274,6 +283,7 @@ function fold(entry: Entry, line: DatedLine): void {
   switch (line.kind) {
     case "accepted":
       entry.id = line.id;
+      entry.credits = line.credits;
       entry.remaining_credits = line.remaining_credits;
       entry.status = "processing";
       break;

@@ -52,7 +52,12 @@ export function asGeneration(value: unknown): Generation | undefined {
 }
 
 /** What the service has told at a start. */
-export type Started = { generation: Generation; remaining_credits: number | undefined };
+export type Started = {
+  generation: Generation;
+  /** What it cost, where the service states that, as `vidgen serve` does; the interface has no such field. */
+  credits_charged?: number | undefined;
+  remaining_credits: number | undefined;
+};
 
 /**
  * Reads the status reply (interface 4.2) about `askedId`, flat or inside `data`; `undefined` when it is neither, or about another

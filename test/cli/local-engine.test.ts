@@ -74,7 +74,7 @@ test("what a video cost is told, kept, and shown wherever it is looked for", asy
     stderr: expect.stringMatching(/^Saved \S+ \(1 kB\) in \d+ s for \$0\.40$/m),
   });
   const info = JSON.parse(readFileSync(join(world.folder, "fox.mp4.json"), "utf8"));
-  expect(info).toMatchObject({ cost: 0.4, credits: null });
+  expect(info).toMatchObject({ cost: 0.4, credits: 0 });
   const { id } = info;
   expect((await world.vidgen("list")).stdout.split("\t")[4]).toBe("$0.40");
   const status = await world.vidgen("status", id, "--engine", "openrouter", "--json");

@@ -39,6 +39,15 @@ test("--no-wait leaves it to a later run, and `wait` without an id finds it", as
   expect(await machine.vidgen("status", id)).toMatchObject({ ...done, stderr: saved });
 });
 
+test("its credits cost nothing: the info file says 0, and the list that it was free", async () => {
+  const machine = await createMachine();
+  for (const name of ["owl", "fox"])
+    await machine.vidgen("generate", `a ${name}`, ...short, "-o", `${name}.mp4`, "--write-info-json");
+  const info = JSON.parse(readFileSync(join(machine.folder, "fox.mp4.json"), "utf8"));
+  expect(info).toMatchObject({ prompt: "a fox", credits: 0, cost: null });
+  expect((await machine.vidgen("list")).stdout.split("\t")[4]).toBe("free");
+});
+
 test("nobody is sent to buy credits for the local service", async () => {
   const run = await (await createMachine()).vidgen("generate", "a fox [credits: 0]", "--local");
   expect(run).toMatchObject({ code: 7, stderr: expect.stringMatching(/vidgen serve --credits 1000`/) });

@@ -4,7 +4,7 @@ import type { ReadyStart } from "../../client/client.ts";
 import { shorten } from "../../client/credentials.ts";
 import { defaultModel, guessModel } from "../../client/models.ts";
 import type { RequestInput } from "../../client/request.ts";
-import type { StartRequest } from "../../client/schema.ts";
+import type { Started, StartRequest } from "../../client/schema.ts";
 import { beforePaying, usage } from "../../errors.ts";
 import {
   baseUrlOption,
@@ -241,12 +241,13 @@ async function startOnce(
   { io, output, reporter }: GenerateContext,
 ): Promise<StartResult> {
   // Read before the request, so that nothing stands between the answer and the id.
-  const prices = session.isLocal ? undefined : await session.client.prices();
+  const before = session.isLocal ? undefined : await session.client.balance();
   const end = await begun.sendUntilKnown(io).finally(showStart(output, io));
   if (end.kind !== "accepted")
     throw reporter.notStarted(end.kind, session.isLocal ? explainLocalCredits(end.error) : end.error);
-  const { generation, remaining_credits } = end.started;
-  const cost = prices?.next(request.model, remaining_credits);
+  const { generation, credits_charged, remaining_credits } = end.started;
+  const fell = before === undefined || remaining_credits === undefined ? undefined : before - remaining_credits;
+  const credits = session.isLocal ? undefined : credits_charged;
   reporter.tell({
     event: "started",
     id: generation.id,
@@ -254,13 +255,21 @@ async function startOnce(
     model: request.model,
     resumed: false,
     remaining_credits,
-    credits: cost,
+    credits,
+    balance_fell: credits_charged === undefined ? fell : undefined,
   });
+  const cost = session.isLocal ? localCost(session) : remoteCost(end.started, fell);
+  output.note(`Started ${generation.id} (${request.model}${cost}).`);
+  const document = { ...generation, credits_charged, remaining_credits };
+  return { id: generation.id, attempt: begun.attempt, document, credits };
+}
+
+/** The price is what the service states alone: the balance falls also by what others spend. */
+function remoteCost({ credits_charged, remaining_credits }: Started, fell: number | undefined): string {
+  const price = formatPrice({ credits: credits_charged });
   const left = remaining_credits === undefined ? "" : `, ${remaining_credits} credits left`;
-  const price = formatPrice({ credits: cost });
-  const credits = `${price === undefined ? "" : `, ${price}`}${left}`;
-  output.note(`Started ${generation.id} (${request.model}${session.isLocal ? localCost(session) : credits}).`);
-  return { id: generation.id, attempt: begun.attempt, document: { ...generation, remaining_credits }, credits: cost };
+  if (price !== undefined) return `, ${price}${left}`;
+  return fell !== undefined && fell > 0 ? `${left}; the balance fell by ${fell}` : left;
 }
 
 function localCost({ engine }: Session): string {

@@ -50,7 +50,7 @@ function describeLimit(rows: readonly PlannedRow[], costs: Costs, budget: Budget
   let spent = costs.spent();
   let left = costs.remaining() ?? Number.POSITIVE_INFINITY;
   for (const [started, { record }] of toStart.entries()) {
-    const cost = costs.dearest(record.model) ?? 0;
+    const cost = costs.bound(record) ?? 0;
     spent += cost;
     left -= cost;
     if (spent <= maxCredits && left >= keepCredits) continue;

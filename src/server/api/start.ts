@@ -38,7 +38,7 @@ const maxLargeBytes = 200_000_000;
 const maxLargeBodies = 4;
 
 export type StartOptions = StartReaderOptions & {
-  store: Pick<Store, "start" | "findStart">;
+  store: Pick<Store, "start" | "findStart" | "ledger">;
   /** The credits that a start costs, by model. */
   creditsPer: ReadonlyMap<string, number>;
   clock: Pick<Clock, "date">;
@@ -46,7 +46,8 @@ export type StartOptions = StartReaderOptions & {
   onStart?(generation: StoredGeneration, cost: number): void;
 };
 
-type Started = StartOutcome & { kind: "started" };
+/** A start, and the credits that it was charged. */
+type Started = StartOutcome & { kind: "started"; credits_charged: number };
 
 /** A start, and what a new one is to go through. */
 type Accepted = { outcome: Started; directives?: Directives };
@@ -98,9 +99,14 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
     if (outcome.kind === "limited") throw tooMany(outcome);
     if (outcome.kind === "key reused")
       throw refuse(409, "idempotency_key_reused", "this Idempotency-Key was already used with another body");
-    if (outcome.replayed) return { outcome };
+    if (outcome.replayed) return { outcome: await replay(outcome) };
     options.onStart?.(generation, cost);
-    return { outcome, directives };
+    return { outcome: { ...outcome, credits_charged: cost }, directives };
+  };
+  /** The price of the model may have changed since. */
+  const replay = async (outcome: StartOutcome & { kind: "started" }): Promise<Started> => {
+    const entries = await options.store.ledger({ generation: outcome.generation.id, limit: 10 });
+    return { ...outcome, credits_charged: entries.reduce((sum, { amount }) => sum + Math.max(0, -amount), 0) };
   };
   const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Accepted> => {
     const { text, json } = await format.read(c, bytes);
@@ -111,7 +117,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
       if (!(error instanceof HTTPException) || !idempotency) throw error;
       const earlier = await options.store.findStart(c.var.account, idempotency);
       if (earlier?.kind !== "started") throw error;
-      return { outcome: earlier };
+      return { outcome: await replay(earlier) };
     });
     const { id, request } = accepted.outcome.generation;
     c.env.log?.about.push(id.slice(0, 8));
@@ -219,11 +225,11 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** The start response envelope (interface 2.3). */
-function startBody({ generation, remaining_credits }: Started) {
+/** The start response envelope (interface 2.3). `credits_charged` is ours. */
+function startBody({ generation, credits_charged, remaining_credits }: Started) {
   const { id, created_at, request } = generation;
   const data = { id, status: "processing", model: request.model, prompt: request.prompt, created_at };
-  return { success: true, data, remaining_credits };
+  return { success: true, data, credits_charged, remaining_credits };
 }
 
 /** `[hang]`: there is no reply until the client disconnects. */

@@ -38,6 +38,7 @@ test("a start is answered with the documented envelope and nothing else", async 
       prompt: "a fox",
       created_at: expect.stringMatching(timestamp),
     },
+    credits_charged: 10,
     remaining_credits: 990,
   });
 });

@@ -43,7 +43,12 @@ export const paths = {
       parameters: startParameters,
       requestBody: requestBody("Start", { prompt, model, aspectRatio: "16:9", duration: 5 }),
       responses: {
-        200: reply("It has started", "Started", { success: true, data: started, remaining_credits: 990 }),
+        200: reply("It has started", "Started", {
+          success: true,
+          data: started,
+          credits_charged: 10,
+          remaining_credits: 990,
+        }),
         ...notStarted,
         ...refusal(415, "unsupported_media_type", "the body must be application/json"),
         ...toAccount,

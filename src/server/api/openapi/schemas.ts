@@ -71,6 +71,7 @@ export const schemas = {
   Started: z.object({
     success: z.literal(true),
     data: z.object({ id, status: z.literal("processing"), model: z.string(), prompt: z.string(), created_at: time }),
+    credits_charged: z.number().meta({ description: "What this generation costs." }),
     remaining_credits: z.number(),
   }),
   Generation: generation.extend({

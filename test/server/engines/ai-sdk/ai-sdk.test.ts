@@ -52,13 +52,6 @@ async function startMadeUp(made: SdkPackage, answer: () => Response, options: En
   return { ...engine, requests: () => requests };
 }
 
-test("a start that gets no reply is unclear, after its time limit and in words", async () => {
-  const { make, clock } = await start({ fault: () => new Promise(() => {}) });
-  void clock.sleep(timeoutMs + 1);
-  const { outcome, checkpoints } = await make();
-  expect([outcome, checkpoints]).toEqual(["unclear: no response within 30 min", ["submitting"]]);
-});
-
 test("a package that sends a failed start again by itself sends it once", async () => {
   const twice = createPackage(async (send) => {
     const reply = await send();
