@@ -24,6 +24,8 @@ export type Generations = {
    * `not_found` for "last" where nothing was started.
    */
   find(typed: string): Promise<LocatedGeneration>;
+  /** The same for a command that changes the generation. Throws `usage` for less than eight characters of an id that has more. */
+  findForChange(typed: string): Promise<LocatedGeneration>;
   /** The newest generation that has not ended, and how many others have not. Throws `not_found` when there is none. */
   findRunning(): Promise<LocatedGeneration & { others: number }>;
   /** The newest generation that has not ended, else the newest one. Throws `not_found` when there is none. */
@@ -34,6 +36,24 @@ export type Generations = {
 
 /** Stands for the newest generation, where an id is asked for. */
 export const last = "last";
+
+/** As many characters as `list` shows of an id at a terminal: what changes something takes no fewer, which may be a slip. */
+export const minTyped = 8;
+
+type Naming<Item> = { namesOf(item: Item): readonly string[]; least: number };
+
+/** The items that have the typed text as a name, else those of which a UUID begins with it, where it has at least `least` characters. */
+export function findNamed<Item>(typed: string, items: readonly Item[], { namesOf, least }: Naming<Item>): Item[] {
+  const exact = items.filter((item) => namesOf(item).includes(typed));
+  if (exact.length > 0 || typed.length < least) return exact;
+  const begin = typed.toLowerCase();
+  const isMeant = (name: string) => isUuid(name) && name.toLowerCase().startsWith(begin);
+  return items.filter((item) => namesOf(item).some(isMeant));
+}
+
+export function tooShortError(typed: string): VidgenError {
+  return usage(`"${typed}" is too short: give at least ${minTyped} characters of it.`, "`vidgen list` shows them.");
+}
 
 /** What was started before that runs no more: a long journal is not read to its beginning for it. */
 const longestRunMs = 7 * 24 * 3600_000;
@@ -68,19 +88,22 @@ export async function locateGenerations(
   /** Read once, however many ids were typed; an id needs no journal that can be read. */
   let known: Promise<StartedEntry[]> | undefined;
 
+  async function findTyped(typed: string, { least }: { least: number }): Promise<LocatedGeneration> {
+    if (typed === last) return locate(await findLast(journal, isNamedStart));
+    known ??= entries().catch(() => []);
+    const namesOf = ({ id }: StartedEntry) => [id];
+    const meant = distinct(findNamed(typed, await known, { namesOf, least: 1 }));
+    const [only, other] = meant;
+    if (only === undefined) return { id: isUuid(typed) ? typed.toLowerCase() : typed, open: () => open() };
+    if (typed.length < least && !meant.some(({ id }) => id === typed)) throw tooShortError(typed);
+    if (other === undefined) return locate(only);
+    const rows = meant.map(({ id, base_url }) => `${id} at ${base_url}`);
+    throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
+  }
+
   return {
-    async find(typed) {
-      if (typed === last) return locate(await findLast(journal, isNamedStart));
-      known ??= entries().catch(() => []);
-      const lower = typed.toLowerCase();
-      const isMeant = ({ id }: StartedEntry) => id === typed || (isUuid(id) && id.toLowerCase().startsWith(lower));
-      const meant = distinct((await known).filter(isMeant));
-      const [only, other] = meant;
-      if (only === undefined) return { id: isUuid(typed) ? lower : typed, open: () => open() };
-      if (other === undefined) return locate(only);
-      const rows = meant.map(({ id, base_url }) => `${id} at ${base_url}`);
-      throw usage(`More than one id begins with ${typed}.`, rows.join("\n"));
-    },
+    find: (typed) => findTyped(typed, { least: 1 }),
+    findForChange: (typed) => findTyped(typed, { least: minTyped }),
     async findRunning() {
       const [newest, ...others] = await findAllRunning();
       if (newest) return { ...locate(newest), others: others.length };

@@ -103,8 +103,11 @@ export type Client = {
   told(attempt: string): Promise<void>;
   /** Polls a generation once (interface 4.2); retries for 30 s until there is an answer. Rejects as `pollUntilAnswered` does. */
   status(id: string, options: { signal: AbortSignal }): Promise<Generation>;
-  /** Cancels a generation, where its service can, and writes it down as failed. Rejects as `cancel` does. */
-  cancel(id: string, options: { signal: AbortSignal }): Promise<Cancelled>;
+  /**
+   * Cancels a generation, where its service can, and writes it down as failed. `wasOver` is set where the journal has its end already. Rejects as
+   * `cancel` does.
+   */
+  cancel(id: string, options: { signal: AbortSignal }): Promise<Cancelled & { wasOver: boolean }>;
   /** The accounts of a `vidgen serve`, for its owner's key. */
   accounts(options: { signal: AbortSignal }): Promise<Accounts>;
   /** Follows a generation until it has completed. Rejects as `follow` does. */
@@ -370,10 +373,12 @@ export function createServiceClient(options: ClientOptions, io: ClientIo): Clien
     told: (attempt) => record({ kind: "told", attempt }),
     status: look,
     async cancel(id, { signal }) {
+      const entry = await find(id).catch(() => undefined);
+      const wasOver = entry?.status === "failed";
       const cancelled = await cancel(api, id, { signal, look: () => look(id, { signal }) }, io);
-      await record({ kind: "failed", id, reason: cancelledReason });
+      if (!wasOver) await record({ kind: "failed", id, reason: cancelledReason });
       fresh.delete(id);
-      return cancelled;
+      return { ...cancelled, wasOver };
     },
     accounts: async (how) => (await import("./accounts.ts")).createAccounts(api, how, io),
     follow: followAndRecord,

@@ -7,7 +7,7 @@ import { usage, VidgenError } from "../../errors.ts";
 import type { Io } from "../../io.ts";
 import { localOption, withDetails } from "../command.ts";
 import type { Context } from "../context.ts";
-import { findLast, last } from "../generations.ts";
+import { findLast, findNamed, last, minTyped, tooShortError } from "../generations.ts";
 import { localBaseUrl } from "../local.ts";
 import { formatAge, formatUsd } from "../terminal/format.ts";
 import { type Output, plainLine } from "../terminal/output.ts";
@@ -164,19 +164,15 @@ function lossError({ attempt, id, status }: Entry): VidgenError {
   );
 }
 
-/** As many as `list` shows of an id at a terminal; fewer may be a slip. */
-const minTyped = 8;
-
 /**
  * The entry whose id or attempt begins with the typed text, if it is the only one. Throws `not_found`, and `usage` for less than eight
  * characters of an id that has more.
  */
 async function findEntry(typed: string, journal: Journal): Promise<Entry> {
-  const isNamed = (name: string | undefined) => name === typed || (typed.length >= minTyped && name?.startsWith(typed));
-  const isMeant = ({ id, attempt }: Entry) => isNamed(attempt) || isNamed(id);
-  const [entry, other] = typed === "" ? [] : (await journal.entries()).filter(isMeant);
-  if (!entry && typed.length < minTyped)
-    throw usage(`"${typed}" is too short: give at least ${minTyped} characters of an id or an attempt.`);
+  const namesOf = ({ id = "", attempt }: Entry) => [attempt, id];
+  const entries = typed === "" ? [] : await journal.entries();
+  const [entry, other] = findNamed(typed, entries, { namesOf, least: minTyped });
+  if (!entry && typed.length < minTyped) throw tooShortError(typed);
   if (!entry)
     throw new VidgenError("not_found", `The journal has no attempt or generation ${typed}.`, {
       hint: "`vidgen list` shows them.",
