@@ -376,6 +376,21 @@ test("the models that are served are listed, and tell what serves them", async (
   expect((await ask(service, "/v1/models", { key: "wrong" })).status).toBe(401);
 });
 
+test("a body may be nested 100 levels deep, whatever its texts contain", async () => {
+  const service = await createTestService();
+  const nested = `${"[".repeat(99)}${"]".repeat(99)}`;
+  const text = JSON.stringify('"[{,\\'.repeat(20_000));
+  const body = `{"prompt":"a fox","model":"sora-2","x":${nested},"y":[${"1,".repeat(9_000)}1],"z":${text}}`;
+  const headers = { "Content-Type": "application/json" };
+  expect((await ask(service, "/v1/videos", { method: "POST", headers, body })).status).toBe(200);
+});
+
+test("a picture in a form may have what looks like very many parts", async () => {
+  const service = await createTestService();
+  const picture = new Blob([aPng(2, 2), "\r\n--a\r\n".repeat(2_000), "x".repeat(20_000)]);
+  expect((await postForm(service, { input_reference: picture, ...fox })).status).toBe(200);
+});
+
 describe("is refused with a clear 4xx, and nothing is paid:", () => {
   // Node reads none that is shorter than 27 characters.
   const boundary = "x".repeat(30);
@@ -449,15 +464,28 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
       what: "a very deep prompt",
       headers: asJson,
       body: `${'{"prompt":'.repeat(10_000)}1${"}".repeat(10_000)}`,
-      code: "invalid_prompt",
-      says: "prompt must be a string",
+      code: "invalid_json",
+      says: "the body is nested more than 100 levels deep",
     },
     {
-      what: "a very deep extra",
+      what: "a deep field that nobody reads",
       headers: asJson,
-      body: `{"prompt":"a fox","model":"sora-2","lora":${"[".repeat(10_000)}${"]".repeat(10_000)}}`,
-      code: "invalid_lora",
-      says: "lora is nested too deeply",
+      body: `{"prompt":"a fox","model":"sora-2","x\\"":${"[".repeat(100)}${"]".repeat(100)}}`,
+      code: "invalid_json",
+      says: "the body is nested more than 100 levels deep",
+    },
+    {
+      what: "very many members that nobody reads",
+      ...json({ "[[,": [Array(5_000).fill("]"), Array(5_000).fill({})] }),
+      code: "invalid_json",
+      says: "the body has more than 10,000 members",
+    },
+    {
+      what: "a deep text of JSON in a form",
+      headers: asForm,
+      body: `${good}${form(field("lora", `${"[".repeat(101)}${"]".repeat(101)}`))}--${boundary}--\r\n`,
+      code: "invalid_json",
+      says: "a field is nested more than 100 levels deep",
     },
     { what: "a list", headers: asJson, body: "[]", code: "invalid_body", says: /^the body must be / },
     {
@@ -499,9 +527,23 @@ describe("is refused with a clear 4xx, and nothing is paid:", () => {
     {
       what: "a form of very many parts",
       headers: asForm,
-      body: `${good}${form(field("seed", "1")).repeat(1_000)}--${boundary}--\r\n`,
+      body: `${good}${form(field("seed", "1")).repeat(100)}--${boundary}--\r\n`,
       code: "invalid_form",
-      says: "the form has 1000 parts or more",
+      says: "the form has 100 parts or more",
+    },
+    {
+      what: "a form with a part of long headers",
+      headers: asForm,
+      body: `${good}${form(`X-Long: ${"x".repeat(8_000)}\r\n${field("seed", "1")}`)}--${boundary}--\r\n`,
+      code: "invalid_form",
+      says: "the headers of a part of the form are longer than 8 kB",
+    },
+    {
+      what: "a form with a first part of long headers, which never end",
+      headers: { "Content-Type": `multipart/form-data; x=y; Boundary="${boundary}"` },
+      body: `--${boundary}\r\n${"X: y\r\n".repeat(100_000)}`,
+      code: "invalid_form",
+      says: "the headers of a part of the form are longer than 8 kB",
     },
     {
       what: "a field twice",
