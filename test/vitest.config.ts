@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { isForeignInstalled } from "./foreign/installed.ts";
 
@@ -5,7 +6,7 @@ const quick = "test/**/*quick.test.ts";
 const foreign = "test/foreign/**";
 
 export default defineConfig({
-  root: new URL("..", import.meta.url).pathname,
+  root: fileURLToPath(new URL("..", import.meta.url)),
   test: {
     testTimeout: 30_000,
     projects: [

@@ -1,3 +1,4 @@
+import { textFields } from "../client/fields.ts";
 import { readImages } from "../client/images.ts";
 import { parseJson } from "../client/json.ts";
 import { checkModel, type KnownModel } from "../client/models.ts";
@@ -23,15 +24,8 @@ export type GenerationRequest = {
   extra?: Readonly<Record<string, unknown>> | undefined;
 };
 
-/** The names of a request's fields, and what they are called on the wire. */
-const texts = {
-  prompt: "prompt",
-  model: "model",
-  aspectRatio: "aspectRatio",
-  duration: "duration",
-  resolution: "resolution",
-  callbackUrl: "callback_url",
-} as const;
+/** The fields of the request by their names here. */
+const fieldsByName = new Map(textFields.map((field) => [toCamelCase(field.name), field]));
 
 /** The body that is sent, a copy: the caller may change the object while the journal is written. Throws `usage`. */
 export async function readRequest(request: GenerationRequest, onNote: (text: string) => void): Promise<StartRequest> {
@@ -40,12 +34,13 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
   const { images = [], extra = {}, ...given } = request;
   const values: Record<string, string> = {};
   for (const [name, value] of Object.entries(given)) {
-    if (!Object.hasOwn(texts, name))
-      throw usage(`There is no field ${name}; what else the service takes goes into extra.`);
+    const field = fieldsByName.get(name);
+    if (!field) throw usage(`There is no field ${name}; what else the service takes goes into extra.`);
     if (value === undefined) continue;
-    if (typeof value !== (name === "duration" ? "number" : "string"))
-      throw usage(`${name} must be ${name === "duration" ? "a number" : "text"}.`);
-    values[texts[name as keyof typeof texts]] = String(value);
+    const isNumber = field.takes === "number";
+    if (typeof value !== (isNumber ? "number" : "string"))
+      throw usage(`${name} must be ${isNumber ? "a number" : "text"}.`);
+    values[field.name] = String(value);
   }
   const { prompt, model, ...rest } = values;
   if (prompt === undefined || model === undefined)
@@ -59,6 +54,10 @@ export async function readRequest(request: GenerationRequest, onNote: (text: str
   };
   for (const { field, text } of findFaults(fields)) throw usage(`${field} ${text}.`);
   return toRequest({ ...fields, images: await readImages(sources, { onNote }) });
+}
+
+function toCamelCase(name: string): string {
+  return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
 function copyExtra(extra: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import ts from "typescript";
 import { expect, test } from "vitest";
 import { wrapWords } from "../../src/cli/terminal/text.ts";
@@ -56,5 +57,5 @@ test("the page has each call, in the words of its comment", async () => {
   const paragraphs = described.map(({ name, parameters, comment }) => `\`${name}(${parameters})\`: ${comment}`);
   const section = paragraphs.map((paragraph) => `${wrapWords(paragraph, 82)}\n\n`).join("");
   const [before, , after] = readFileSync(page, "utf8").split(/(?<=^## Each call\n\n)([\s\S]*?)(?=^## )/m);
-  await expect(`${before}${section}${after}`).toMatchFileSnapshot(page.pathname);
+  await expect(`${before}${section}${after}`).toMatchFileSnapshot(fileURLToPath(page));
 });

@@ -10,6 +10,7 @@ import {
 } from "vidgen";
 import type { VidgenModel, VidgenProvider } from "vidgen/ai-sdk";
 import { expectTypeOf, test } from "vitest";
+import type { FieldName } from "../../src/client/fields.ts";
 
 // What must not compile: tsc, which `npm test` runs, fails at each of these that does.
 
@@ -37,6 +38,15 @@ test("a request has no misspelled fields, and no values of another kind", () => 
   ({ ...request, images: ["fox.png", new URL("https://x.example"), new Uint8Array()] }) satisfies GenerationRequest;
   expectTypeOf<"ray-3">().toExtend<KnownModel>();
   expectTypeOf<"ray-33">().not.toExtend<KnownModel>();
+});
+
+type CamelCase<Name extends string> = Name extends `${infer Head}_${infer Tail}`
+  ? `${Head}${Capitalize<CamelCase<Tail>>}`
+  : Name;
+
+test("a request has each field of `fields.ts`: the images of any number, the others in camelCase", () => {
+  type Named = CamelCase<Exclude<FieldName, "imageUrl">>;
+  expectTypeOf<keyof GenerationRequest>().toEqualTypeOf<Named | "images" | "extra">();
 });
 
 test("a call has no misspelled options, and nothing that it cannot do without is left out", () => {

@@ -1,10 +1,11 @@
+import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { createReport } from "../faults/report.ts";
 
 const run = { pool: "forks" as const, execArgv: ["--no-warnings"] };
 
 export default defineConfig({
-  root: new URL(".", import.meta.url).pathname,
+  root: fileURLToPath(new URL(".", import.meta.url)),
   test: {
     reporters: [createReport()],
     projects: [

@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { fields, textFields } from "../../src/client/fields.ts";
+import { type GenerationRequest, readRequest } from "../../src/library/request.ts";
+
+const toCamelCase = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+
+/** A value that no field finds a fault with. */
+const values: Record<string, unknown> = { aspectRatio: "16:9", duration: 5, callbackUrl: "https://hook.example/x" };
+
+test("each field of `fields.ts` is one of the library's request, and sent by its name on the wire", async () => {
+  const names = textFields.map(({ name }) => toCamelCase(name));
+  const given = Object.fromEntries(names.map((name) => [name, values[name] ?? "text"]));
+  const images = ["https://images.example/fox.png"];
+  const body = await readRequest({ ...given, images } as unknown as GenerationRequest, () => {});
+  expect(new Set(Object.keys(body))).toEqual(new Set(fields.map(({ name }) => name)));
+});
