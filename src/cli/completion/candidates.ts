@@ -29,7 +29,7 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   const parameter = (below ?? top)?.registeredArguments[0];
   if (!parameter || (first !== undefined && !parameter.variadic)) return [];
   if (parameter.name() === "prompt" && current.startsWith("@")) return "@files";
-  return (parameter.name() === "id" && idsFor[command]) || valuesOf(parameter);
+  return idsFor[command] ?? valuesOf(parameter);
 }
 
 function valuesOf(parameter: Option | Argument | undefined): Candidates {
