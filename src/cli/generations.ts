@@ -42,6 +42,16 @@ export const minTyped = 8;
 
 type Naming<Item> = { namesOf(item: Item): readonly string[]; least: number };
 
+/** Whether the typed text is an id or an attempt of an entry, or enough of its beginning. */
+export function isNamedBy(typed: string, entry: Entry): boolean {
+  return findNamed(typed, [entry], { namesOf, least: minTyped }).length > 0;
+}
+
+/** The names that an entry is known by. */
+export function namesOf({ id = "", attempt }: Entry): readonly string[] {
+  return [attempt, id];
+}
+
 /** The items that have the typed text as a name, else those of which a UUID begins with it, where it has at least `least` characters. */
 export function findNamed<Item>(typed: string, items: readonly Item[], { namesOf, least }: Naming<Item>): Item[] {
   const exact = items.filter((item) => namesOf(item).includes(typed));

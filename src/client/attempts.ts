@@ -173,17 +173,20 @@ type ListOptions = {
   limit: number;
   /** Whether only those of services on this machine are wanted. */
   local?: boolean | undefined;
+  /** Whether an attempt is wanted otherwise. */
+  isMeant?(entry: Entry): boolean;
 };
 
 /** The newest attempts in the journal. One that was killed while its request was out is `unknown`. */
 export async function listAttempts(
-  { status, limit, local }: ListOptions,
+  { status, limit, local, isMeant = () => true }: ListOptions,
   journal: Pick<Journal, "entries" | "lock" | "isHeld">,
   { date }: Pick<Io, "date">,
 ): Promise<Entry[]> {
   const isWanted = (entry: Entry) =>
     (status === undefined || status === entry.status || entry.status === "starting") &&
-    (!local || isLoopback(new URL(entry.base_url).hostname));
+    (!local || isLoopback(new URL(entry.base_url).hostname)) &&
+    isMeant(entry);
   let missing = limit;
   const entries = await journal.entries((part) => {
     missing -= part.filter((entry) => isWanted(entry) && entry.status !== "starting").length;

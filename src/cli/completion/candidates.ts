@@ -32,7 +32,7 @@ export function findCandidates(program: CommandUnknownOpts, typed: readonly stri
   const given = below ? second : first;
   if (!parameter || (given !== undefined && !parameter.variadic)) return [];
   if (parameter.name() === "prompt" && current.startsWith("@")) return "@files";
-  return (parameter.name() === "id" && idsFor[command]) || valuesOf(parameter);
+  return idsFor[command] ?? valuesOf(parameter);
 }
 
 /** The flag of any command that takes its value from the word after this one: `--output`, `-o` or, of several in one word, `-yo`. */
