@@ -54,6 +54,8 @@ export type ServiceOptions = {
   hasRefunds?: boolean;
   /** The address behind a proxy. */
   publicUrl?: string;
+  /** What an earlier process has left: all of it goes on, or what is polled. */
+  resume?: "all" | "polled";
   /** Whoever listens at the callback addresses. */
   receive?: Post;
 };
@@ -155,7 +157,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     queue.onChange(change);
     if (change.kind === "callback") void callbacks.wake();
   });
-  queue.start("polled");
+  queue.start(options.resume ?? "polled");
   void callbacks.wake();
   onTestFinished(async () => {
     if (!isKilled()) await Promise.all([queue.close(), callbacks.close()]);
