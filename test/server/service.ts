@@ -55,6 +55,8 @@ export type ServiceOptions = {
   isCommand?: boolean;
   /** The address behind a proxy. */
   publicUrl?: string;
+  /** What an earlier process has left: all of it goes on, or what is polled. */
+  resume?: "all" | "polled";
   /** Whoever listens at the callback addresses. */
   receive?: Post;
 };
@@ -160,7 +162,7 @@ export async function createTestService(options: ServiceOptions = {}): Promise<T
     queue.onChange(change);
     if (change.kind === "callback") void callbacks.wake();
   });
-  queue.start("polled");
+  queue.start(options.resume ?? "polled");
   void callbacks.wake();
   onTestFinished(async () => {
     if (!isKilled()) await Promise.all([queue.close(), callbacks.close()]);

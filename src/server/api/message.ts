@@ -82,6 +82,17 @@ export async function streamResponse(
   return RESPONSE_ALREADY_SENT;
 }
 
+/** Returns the Idempotency-Key of a request that has one. Throws a refusal of one that is empty or too long. */
+export function readIdempotencyKey({ req }: ApiContext): string | undefined {
+  const key = req.header("Idempotency-Key");
+  if (key === "" || (key !== undefined && key.length > maxKeyLength))
+    throw refuse(400, "invalid_idempotency_key", `an Idempotency-Key has 1 to ${maxKeyLength} characters`);
+  return key;
+}
+
+/** The most that an Idempotency-Key has, in characters. */
+export const maxKeyLength = 255;
+
 /** The largest body that is read where a route does not say otherwise. */
 export const usualBodyBytes = 1_000_000;
 

@@ -2,7 +2,7 @@ import { hash, randomUUID } from "node:crypto";
 import { Readable } from "node:stream";
 import { HTTPException } from "hono/http-exception";
 import type { Clock } from "../../io.ts";
-import { createBudget, createCapacity } from "../capacity.ts";
+import { createBudget, createCapacity, createRecent, type Recent } from "../capacity.ts";
 import { type Directives, readDirectives } from "../jobs/directives.ts";
 import type {
   Idempotency,
@@ -19,6 +19,7 @@ import {
   type JsonBody,
   parseJson,
   readBody,
+  readIdempotencyKey,
   refuse,
   streamResponse,
   usualBodyBytes,
@@ -75,7 +76,7 @@ export type StartRoutes = (format: StartFormat) => (c: ApiContext) => Promise<Re
  */
 export function createStartRoutes(options: StartOptions): StartRoutes {
   /** The starts that were answered with the one 429 that their prompt asks for. */
-  const refusedOnce = new Set<string>();
+  const refusedOnce = createRecent<true>(maxRefused);
   const largeBodies = createCapacity(maxLargeBodies);
   const readStart = createStartReader(options);
   const takeShare = createBudget(maxLargeBytes);
@@ -110,7 +111,7 @@ export function createStartRoutes(options: StartOptions): StartRoutes {
   };
   const accept = async (c: ApiContext, bytes: Uint8Array, format: StartFormat): Promise<Accepted> => {
     const { text, json } = await format.read(c, bytes);
-    const key = c.req.header("Idempotency-Key");
+    const key = readIdempotencyKey(c);
     const idempotency = key === undefined ? undefined : { key, body: text };
     const accepted = await start(c, { json, names: format.names, idempotency }).catch(async (error) => {
       // What was started with this key stays its answer, also when it would be refused now: the engines or their limits may have changed.
@@ -174,11 +175,9 @@ async function checkLimits(request: StoredRequest, engines: StartOptions["engine
 const maxRefused = 1_000;
 
 /** The directive that refuses a start before anything is charged. A 429 comes once, then the same prompt gets through once. */
-function refuseAsAsked({ http }: Directives, start: string, refusedOnce: Set<string>): void {
+function refuseAsAsked({ http }: Directives, start: string, refusedOnce: Recent<true>): void {
   if (http === undefined || (http === 429 && refusedOnce.delete(start))) return;
-  if (http === 429) refusedOnce.add(start);
-  const [oldest] = refusedOnce;
-  if (oldest !== undefined && refusedOnce.size > maxRefused) refusedOnce.delete(oldest);
+  if (http === 429) refusedOnce.set(start, true);
   throw refuse(http, "asked_for", "the prompt asked for this status", http === 429 ? { "Retry-After": "1" } : {});
 }
 

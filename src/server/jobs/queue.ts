@@ -1,5 +1,5 @@
 import { setMaxListeners } from "node:events";
-import { createCapacity } from "../capacity.ts";
+import { createCapacity, createRecent } from "../capacity.ts";
 import type { Engine } from "../engines/engine.ts";
 import { createLoop } from "../loop.ts";
 import type { Change } from "../store/change.ts";
@@ -66,6 +66,8 @@ const commandLacksMs = 1_000;
 const commandRetryMs = 8_000;
 /** So many are claimed at once of those that go on elsewhere. */
 const maxClaimed = 100;
+/** So many generations are remembered by how much of them is made. */
+const maxPercents = 10_000;
 /** A generation that could not be finished is not tried again at once. */
 const laterMs = 2_000;
 
@@ -98,7 +100,8 @@ export function createQueue(options: QueueOptions): Queue {
   let wanted: Set<string> | undefined;
   const lacksMs = options.isCommand ? commandLacksMs : usualLacksMs;
   let lacksAt = Number.NEGATIVE_INFINITY;
-  const percents = new Map<string, number>();
+  /** Bounded, since the end of a generation is not heard of while the database is away. */
+  const percents = createRecent<number>(maxPercents);
 
   const among = () => ({ except: [...jobs.keys()], ids: wanted && [...wanted] });
   const claim = (what: Wanted, limit: number) => store.claim(what, { ...among(), limit });
@@ -189,11 +192,15 @@ export function createQueue(options: QueueOptions): Queue {
   /** What was submitted goes on whatever room there is: its engine makes it already. What is unclear ends. */
   const takeBegun = async () => {
     const engines = places.map(({ engine }) => engine.name);
-    for (const claimed of await claim({ kind: "begun", engines }, maxClaimed)) {
-      const place = places.find(({ engine }) => engine.name === claimed.engine);
-      if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
-      else begin(claimed, (own) => loading(1, () => endUnclear(claimed, own)));
-    }
+    let found: Claim[];
+    do {
+      found = await claim({ kind: "begun", engines }, maxClaimed);
+      for (const claimed of found) {
+        const place = places.find(({ engine }) => engine.name === claimed.engine);
+        if (place) begin(claimed, makeIn(occupy(place, claimed), claimed));
+        else begin(claimed, (own) => loading(1, () => endUnclear(claimed, own)));
+      }
+    } while (found.length === maxClaimed);
   };
   const occupyInTurn = (place: Place, claimed: Claim) => {
     turns.take(claimed.account);

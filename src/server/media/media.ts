@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import { PassThrough, pipeline, type Readable } from "node:stream";
 import { buffer } from "node:stream/consumers";
 import { errorResponse, type Handler, refuse, streamResponse } from "../api/message.ts";
+import { createRecent } from "../capacity.ts";
 import { readDirectives } from "../jobs/directives.ts";
 import type { Media, Store } from "../store/store.ts";
 import type { OnTrouble } from "../trouble.ts";
@@ -19,6 +20,9 @@ export type MediaOptions = {
   onTrouble: OnTrouble;
 };
 
+/** So many addresses are remembered that have answered with the status that their prompt asks for once. */
+const maxRefused = 1_000;
+
 /**
  * Returns the handler of the media address: `/<id>.mp4` and `/<id>.png` by GET and HEAD, a video whole or one range of it, with a strong ETag.
  * It takes no key, as the interface's links carry none; an id cannot be guessed, and is looked up in the store, never used as a path.
@@ -27,7 +31,7 @@ export function createMedia(options: MediaOptions): Handler {
   const { store, videos, hasDirectives = true, hasRedirects = false, onTrouble } = options;
   const headers = { "X-Content-Type-Options": "nosniff", ...options.headers };
   /** The ids whose address has answered with the status that the prompt asked for. */
-  const refusedOnce = new Set<string>();
+  const refusedOnce = createRecent<true>(maxRefused);
   const answer = async (request: Request, outgoing: ServerResponse | undefined) => {
     if (request.method !== "GET" && request.method !== "HEAD") {
       throw refuse(405, "method_not_allowed", "videos accept only GET and HEAD", { Allow: "GET, HEAD" });
@@ -39,7 +43,7 @@ export function createMedia(options: MediaOptions): Handler {
     if (kind === "png") return serveThumbnail(request, media, { videos, headers });
     const { mediaStatus, mediaCut } = hasDirectives ? readDirectives(generation.request) : {};
     if (mediaStatus !== undefined && !refusedOnce.has(id)) {
-      refusedOnce.add(id);
+      refusedOnce.set(id, true);
       throw refuse(mediaStatus, "asked_for", "the prompt asked for this status, once");
     }
     // The signature is for GET alone.

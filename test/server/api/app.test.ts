@@ -465,6 +465,23 @@ test("a known Idempotency-Key gets its first answer, whatever would refuse the s
   expect(await service.store.balance("local")).toBe(0);
 });
 
+test.each([
+  { what: "an empty one", key: "", status: 400 },
+  { what: "one of 256 characters", key: "x".repeat(256), status: 400 },
+  { what: "one of 255 characters", key: "x".repeat(255), status: 200 },
+])("an Idempotency-Key has 1 to 255 characters: $what is $status", async ({ key, status }) => {
+  const service = await createTestService();
+  for (const path of ["/api/generate", "/v1/videos"]) {
+    const headers = { ...bearer(apiKey), "Content-Type": "application/json", "Idempotency-Key": key };
+    const body = JSON.stringify({ prompt: "a fox", model: "sora-2" });
+    const reply = await service.api(new Request(`${baseUrl}${path}`, { method: "POST", headers, body }));
+    const isRefused = (await reply.text()).includes("invalid_idempotency_key");
+    expect([reply.status, isRefused]).toEqual([status, status === 400]);
+  }
+  // The second start is the first one's.
+  expect(await service.store.balance("local")).toBe(status === 200 ? 990 : 1000);
+});
+
 test("two requests with one Idempotency-Key at once start one generation", async () => {
   const service = await createTestService();
   const key = { "Idempotency-Key": "attempt-1" };

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createStartReader } from "../../../src/server/api/start-body.ts";
 import type { Post } from "../../../src/server/outbound/outbound.ts";
 import {
@@ -26,6 +26,17 @@ test("the description takes no key, and names the address under which it was ask
   const reply = await api(new Request(`${baseUrl}/openapi.json`));
   expect([reply.status, reply.headers.get("Content-Type")]).toEqual([200, jsonType]);
   expect(await reply.json()).toMatchObject({ openapi: "3.1.0", servers: [{ url: baseUrl }] });
+});
+
+test("the description is made once for each address", async () => {
+  const { api } = await createTestService();
+  const read = async (origin: string) => (await api(new Request(`${origin}/openapi.json`))).text();
+  const first = await read(baseUrl);
+  const stringify = vi.spyOn(JSON, "stringify");
+  expect(await read(baseUrl)).toBe(first);
+  expect(stringify).not.toHaveBeenCalled();
+  stringify.mockRestore();
+  expect(await read("http://localhost:8787")).toBe(first.replaceAll(baseUrl, "http://localhost:8787"));
 });
 
 test("behind a proxy it names the public address", async () => {

@@ -83,6 +83,24 @@ describe("after a restart", () => {
     expect((await store.generation(id))?.checkpoint).toEqual(kept);
   });
 
+  test("each of very many jobs that run elsewhere goes on at once", async () => {
+    const store = await aStore();
+    const gpu = { ...stuckEngine("http://gpu-1", submitted), concurrency: 250 };
+    const first = await createTestService({ store, engines: [gpu], credits: 10_000 });
+    const ids = await Promise.all(Array.from({ length: 250 }, () => first.startId()));
+    await first.clock.sleep(1_000);
+    first.kill();
+    const given: unknown[] = [];
+    const render: Engine["render"] = (_, { resume, signal }) => {
+      given.push(resume);
+      return untilAborted(signal);
+    };
+    const service = await createTestService({ store, engines: [{ ...gpu, render }], resume: "all" });
+    await service.clock.sleep(1_000);
+    expect(given).toHaveLength(ids.length);
+    await service.queue.close();
+  });
+
   test("a job that runs elsewhere waits for no images of others", async () => {
     const store = await aStore();
     const { id } = await startAndDie(store, stuckEngine("http://gpu-1", submitted), { imageUrl: url });

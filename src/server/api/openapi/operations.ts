@@ -1,5 +1,6 @@
 import type { SignedHeaders } from "../../callbacks/signature.ts";
 import {
+  idempotencyKey,
   idParameter,
   notFound,
   notStarted,
@@ -120,7 +121,7 @@ export const paths = {
           in: "header",
           required: true,
           description: "With the same key again, nothing is changed.",
-          schema: { type: "string", maxLength: 255 },
+          schema: idempotencyKey,
         },
       ],
       requestBody: requestBody("Credits", { account: "ci", amount: 500 }),
