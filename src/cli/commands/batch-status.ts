@@ -76,9 +76,15 @@ function endOf({
     ["pending", missing + running + Number(isOdd)],
   ];
   const code = codes.find(([, count]) => count > 0)?.[0] ?? "pending";
-  return new VidgenError(
-    code,
-    done === rows ? "The results files do not fit together." : `${done} of ${countRows(rows)} done.`,
-    { hint: "The same `vidgen batch` command as before goes on, and pays for no row twice." },
-  );
+  const message = done === rows ? "The results files do not fit together." : `${done} of ${countRows(rows)} done.`;
+  const same = "the same `vidgen batch` command as before";
+  const hints = [
+    ...(unknown + lost > 0
+      ? [`Check your account; what was charged, or may have been, is left alone until ${same}, with --retry-unknown.`]
+      : []),
+    ...(failed > 0 ? [`To start failed rows again, and pay again: ${same}, with --retry-failed.`] : []),
+    ...(missing + running > 0 ? [`To resume, without paying for a row twice: ${same}.`] : []),
+    ...(isOdd ? ["Check that the files are those of one batch."] : []),
+  ];
+  return new VidgenError(code, message, { hint: hints.join("\n") });
 }

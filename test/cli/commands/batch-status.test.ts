@@ -55,6 +55,19 @@ test("each row that is not done has a line, and --json follows the schema of hel
   expect(document).toMatchObject({ rows: 4, failed: 1, unknown: 1, shards: { of: 2, missing: [], double: [] } });
 });
 
+test("what it advises is what does something about the rows that are open", async () => {
+  const advice = async (prompts: string[], retries: string[]) => {
+    const { world, file } = await createShards(prompts);
+    const { stderr } = await status(world, file);
+    const hints = stderr.trimEnd().split("\n").slice(1);
+    expect(hints).toHaveLength(retries.length);
+    for (const [i, flag] of retries.entries()) expect(hints[i]).toContain(flag);
+  };
+  await advice(["a fox", "[fail]", "a hare", "a bear"], ["with --retry-failed."]);
+  await advice(["a fox", "[http: 500]", "a hare", "[fail]"], ["with --retry-unknown.", "with --retry-failed."]);
+  await advice(["a fox", "[http: 401]", "a hare", "a bear"], ["To resume, without paying for a row twice"]);
+});
+
 test("the file with the rows stands for all of its results, wherever they are", async () => {
   const { world, file, part } = await createShards();
   const whole = { code: 0, stderr: "", stdout: "4 rows: 4 done, 0 running, 0 failed, 0 unknown, 0 missing\n" };
