@@ -67,7 +67,8 @@ function endOf({
   shards,
   double_rows,
 }: BatchStatus): VidgenError | undefined {
-  const isOdd = double_rows.length > 0 || (shards !== null && shards.missing.length + shards.double.length > 0);
+  const areShardsOdd = shards !== null && shards.missing.length + shards.double.length > 0;
+  const isOdd = double_rows.length > 0 || areShardsOdd;
   if (done === rows && !isOdd) return undefined;
   const codes: [ErrorCode, number][] = [
     ["unknown", unknown],
@@ -80,11 +81,11 @@ function endOf({
   const same = "the same `vidgen batch` command as before";
   const hints = [
     ...(unknown + lost > 0
-      ? [`Check your account; what was charged, or may have been, is left alone until ${same}, with --retry-unknown.`]
+      ? [`Check your account; what was charged, or may have been, is left alone until ${same} has --retry-unknown.`]
       : []),
-    ...(failed > 0 ? [`To start failed rows again, and pay again: ${same}, with --retry-failed.`] : []),
-    ...(missing + running > 0 ? [`To resume, without paying for a row twice: ${same}.`] : []),
-    ...(isOdd ? ["Check that the files are those of one batch."] : []),
+    ...(failed > 0 ? [`Start failed rows again, and pay again, with ${same} and --retry-failed.`] : []),
+    ...(missing + running > 0 ? [`Go on with ${same}: it pays for no row twice.`] : []),
+    ...(areShardsOdd ? ["Give the results file of each shard once."] : []),
   ];
   return new VidgenError(code, message, { hint: hints.join("\n") });
 }
