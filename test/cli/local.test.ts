@@ -1,4 +1,4 @@
-import { copyFileSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { bin, createMachine, serve } from "./machine.ts";
@@ -46,6 +46,26 @@ test("its credits cost nothing: the info file says 0, and the list that it was f
   const info = JSON.parse(readFileSync(join(machine.folder, "fox.mp4.json"), "utf8"));
   expect(info).toMatchObject({ prompt: "a fox", credits: 0, cost: null });
   expect((await machine.vidgen("list")).stdout.split("\t")[4]).toBe("free");
+});
+
+test("at a terminal a batch prints the lines that its page shows", async () => {
+  const machine = await createMachine();
+  const page = readFileSync(new URL("../../src/docs/batch.md", import.meta.url), "utf8");
+  const [, csv = ""] = /```csv\n([^`]+)```/.exec(page) ?? [];
+  const [, flags = "", shown = ""] = /\$ npx vidgen batch shots\.csv (.*)\n((?: {4}.*\n)+)/.exec(page) ?? [];
+  writeFileSync(join(machine.folder, "shots.csv"), csv);
+  // stdout and stderr in one place, as they are there.
+  const argv = [bin, "batch", "shots.csv", ...flags.replaceAll("'", "").split(" ")];
+  const script = `child_process.spawnSync(process.execPath, ${JSON.stringify(argv)}, { stdio: ["ignore", 1, 1] })`;
+  const { stdout } = await machine.runNode("-e", script).ended;
+  // Either row may be done first.
+  const linesOf = (text: string) =>
+    text
+      .trimEnd()
+      .split("\n")
+      .map((line) => line.replace(/^\[[12]/, "[n"))
+      .sort();
+  expect(linesOf(stdout)).toEqual(linesOf(shown.replaceAll(/^ {4}/gm, "")));
 });
 
 test("nobody is sent to buy credits for the local service", async () => {

@@ -131,6 +131,16 @@ test.each([
   expect(stdout).toContain(clip("owl"));
 });
 
+test.each([
+  [[], /^\[[123]\/3\] line 3, owl: (.*)$/m],
+  [["--quiet"], /^(.*owl\.mp4)$/m],
+])("where stdout and stderr are one place, a row's line has its number: %j", async (argv, line) => {
+  const { world, clip, batch } = await createBatch();
+  world.isOneStream = true;
+  const { stdout } = await batch(...argv);
+  expect(line.exec(stdout)?.[1]).toBe(clip("owl"));
+});
+
 test("a flag that has become another one, or that is cut short, is guessed", async () => {
   const { batch, world } = await createBatch();
   expect(await batch("--format", "csv")).toMatchObject({
