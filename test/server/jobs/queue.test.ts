@@ -220,9 +220,10 @@ test.each([
 
 test("of the progress of generations whose end is never heard, the last ten thousand are remembered", async () => {
   const { queue } = await createTestService();
-  for (let index = 0; index <= 10_000; index++) queue.onChange({ kind: "progress", id: `${index}`, percent: 1 });
-  queue.onChange({ kind: "progress", id: "1", percent: 2 });
-  queue.onChange({ kind: "progress", id: "another", percent: 3 });
+  const made = (id: string, percent: number) => queue.onChange({ kind: "progress", id, percent, account: null });
+  for (let index = 0; index <= 10_000; index++) made(`${index}`, 1);
+  made("1", 2);
+  made("another", 3);
   expect(["0", "1", "2", "3", "another"].map(queue.progressOf)).toEqual([undefined, 2, undefined, 1, 3]);
 });
 
