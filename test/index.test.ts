@@ -18,6 +18,8 @@ import {
   verifyCallback,
 } from "vidgen";
 import { expect, expectTypeOf, onTestFinished, test, vi } from "vitest";
+import { openJournal } from "../src/client/journal.ts";
+import { systemMachine } from "../src/io.ts";
 import { tinyMp4 } from "./mp4.ts";
 
 // The library as others import it, by the package's own name, over real sockets on loopback.
@@ -513,6 +515,22 @@ test("what was left is listed, and gone on with", async () => {
   expect(await create().generations.resume()).toEqual([{ id, attempt, file: undefined, error: undefined }]);
   expect(await create().generations.resume()).toEqual([]);
   expect(posts()).toHaveLength(1);
+});
+
+test("resume asks under the journal's lock who holds what was left: a start beside it must not take that look for a holder", async () => {
+  const { calls, folder, baseUrl } = await createWorld(honest());
+  const journal = join(folder, "journal.jsonl");
+  const left = createClient({ baseUrl, apiKey, journal });
+  await left.start(request);
+  const sent = calls.length;
+  let resuming: Promise<unknown> = Promise.resolve();
+  await openJournal(journal, systemMachine).lock(async () => {
+    resuming = left.generations.resume();
+    // Long enough for a resume that does not wait for the lock to have polled.
+    await systemMachine.sleep(1_000);
+    expect(calls.length).toBe(sent);
+  });
+  expect(await resuming).toHaveLength(1);
 });
 
 test("images are paths, addresses and bytes; what the service may not know goes into extra", async () => {
