@@ -175,7 +175,7 @@ export async function openSharedService(options: SharedOptions, io: Io): Promise
     steps.push(videos.close);
     const { openPostgres } = await import("./store/postgres/postgres.ts");
     const { onNote } = options;
-    const opening = { process, clock: io, onTrouble, onNote };
+    const opening = { process, clock: io, onTrouble, onNote, signal: io.signal };
     const { store, initialize, pageSecret } = await openPostgres(options.database, opening);
     steps.push(store.close);
     const api_key = createKey();

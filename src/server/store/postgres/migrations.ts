@@ -160,6 +160,8 @@ export type MigrateOptions = {
   clock: Pick<Clock, "sleep" | "now">;
   /** Called with a line for the owner when it takes long. */
   onNote(text: string): void;
+  /** Ends the wait for other sessions. */
+  signal?: AbortSignal | undefined;
 };
 
 /** Any number, the same in each process and each version. */
@@ -208,12 +210,12 @@ async function readIndexes(query: Query): Promise<Map<unknown, { isWhole: boolea
 }
 
 /** Asks again and again: a session that waits inside a statement is waited for by whoever builds an index. */
-async function waitForLock(sql: Query, { clock, onNote }: MigrateOptions): Promise<void> {
+async function waitForLock(sql: Query, { clock, onNote, signal }: MigrateOptions): Promise<void> {
   for (let isTold = false; ; isTold = true) {
     const [row] = await sql("SELECT pg_try_advisory_lock($1) AS is_held", lock);
     if (row?.is_held) return;
     if (!isTold && (await versionOf(sql)) > 0) onNote("Another process prepares the database; this one waits for it.");
-    await clock.sleep(lockPollMs);
+    await clock.sleep(lockPollMs, signal);
   }
 }
 
@@ -239,7 +241,7 @@ async function buildIndex(sql: Query, name: string): Promise<void> {
 }
 
 /** Tries again for a minute while another session holds a lock, or waits for this one. */
-async function retryLocked(work: () => Promise<void>, { clock }: MigrateOptions): Promise<void> {
+async function retryLocked(work: () => Promise<void>, { clock, signal }: MigrateOptions): Promise<void> {
   const giveUpAt = clock.now() + lockPatienceMs;
   for (;;) {
     try {
@@ -252,7 +254,7 @@ async function retryLocked(work: () => Promise<void>, { clock }: MigrateOptions)
           { cause: error },
         );
     }
-    await clock.sleep(lockPauseMs);
+    await clock.sleep(lockPauseMs, signal);
   }
 }
 

@@ -29,6 +29,8 @@ export type PostgresOptions = {
   onTrouble: OnTrouble;
   /** Called with a line for the owner when opening it takes long. */
   onNote?(text: string): void;
+  /** Ends the wait for another process that prepares it. */
+  signal?: AbortSignal;
 };
 
 const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', now()::text)
@@ -40,7 +42,7 @@ const touch = `INSERT INTO vidgen.settings (name, value) VALUES ('checked_at', n
  */
 export async function openPostgres(
   url: string,
-  { process, clock, onTrouble, onNote = () => {} }: PostgresOptions,
+  { process, clock, onTrouble, onNote = () => {}, signal }: PostgresOptions,
 ): Promise<Postgres> {
   const database = await openDatabase(url, { maxConnections: 10, clock, onTrouble: () => {} });
   // Of its own, so that many requests do not delay what a process has to say in time. It is used all the time, so it tells of an outage.
@@ -48,7 +50,7 @@ export async function openPostgres(
   const close = async () => void (await Promise.all([database.close(), background.close()]));
   try {
     await database.checkSessions();
-    await migrate(database, { clock, onNote });
+    await migrate(database, { clock, onNote, signal });
     const { add, ...deliveries } = createDeliveries(database, clock);
     const starts = createStarts(database);
     const { stopRenewing, ...claims } = createClaims(background, { process, clock, onTrouble });

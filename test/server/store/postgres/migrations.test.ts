@@ -145,6 +145,15 @@ describe("an upgrade on PostgreSQL", { skip: postgresPrograms === undefined }, (
     );
   });
 
+  test("is waited for until its signal aborts", async () => {
+    const url = await createOld();
+    const other = await connect(url);
+    await other.query("SELECT pg_advisory_lock(8787)");
+    const stop = new AbortController();
+    const onNote = () => stop.abort(new Error("interrupted"));
+    await expect(open(url, { onNote, signal: stop.signal })).rejects.toThrow("interrupted");
+  });
+
   test("goes on when an earlier version, which waits for it inside a statement, makes its index a deadlock", async () => {
     const url = await createOld();
     const other = await connect(url);
