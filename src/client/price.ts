@@ -8,9 +8,15 @@ const soundField = /audio|sound/i;
  * The kind of request that a price belongs to: the model, the length, the resolution and the sound. What is left out is the service's own
  * default, and so a kind of its own.
  */
-export function kindOfRequest({ model, duration, resolution, ...fields }: StartRequest): string {
+export function kindOfRequest(request: StartRequest): string {
+  return JSON.stringify([request.model, ...priceFieldsOf(request)]);
+}
+
+/** The fields of a request that its price depends on, besides its model. */
+export function priceFieldsOf({ duration, resolution, ...fields }: StartRequest): [name: string, value: unknown][] {
   const sound = Object.entries(fields).filter(([name]) => soundField.test(name));
-  return JSON.stringify([model, duration ?? null, resolution ?? null, ...sound.sort()]);
+  const named: [string, unknown][] = [["duration", duration], ["resolution", resolution], ...sound.sort()];
+  return named.filter(([, value]) => value !== undefined);
 }
 
 /** What the newest start of a kind has cost: the service itself has stated it. A fall of the balance is no price, because others spend too. */
@@ -26,6 +32,21 @@ export function readPrices(entries: readonly Entry[], account: string): Map<stri
       prices.set(kind, { request, at, credits });
   }
   return prices;
+}
+
+/** What a service has stated that a kind of request costs: in credits, or in USD what its engine's provider has charged. */
+export type StatedPrice = Pick<Entry, "base_url" | "request" | "at" | "credits" | "cost">;
+
+/** What each service has stated of a model, by its kinds of requests, from the journal's entries of all of them, newest first. */
+export function listPrices(entries: readonly Entry[], model: string): StatedPrice[] {
+  const stated = new Map<string, StatedPrice>();
+  for (const { base_url, request, at, credits, cost } of entries) {
+    const key = `${base_url} ${kindOfRequest(request)}`;
+    const isStated = credits !== undefined || cost !== undefined;
+    if (isStated && request.model === model && !stated.has(key))
+      stated.set(key, { base_url, request, at, credits, cost });
+  }
+  return [...stated.values()];
 }
 
 /** The credits of an account after its newest start that told them. */

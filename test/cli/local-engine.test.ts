@@ -8,7 +8,7 @@ import { type Call, refusedConnection } from "../server/engines/videos/fakes/fak
 import { createOpenRouter, type OpenRouterOptions } from "../server/engines/videos/fakes/openrouter.ts";
 import { createVllmOmni } from "../server/engines/videos/fakes/vllm-omni.ts";
 import { aPng } from "../server/jobs/pictures.ts";
-import { createWorld } from "../vidgen.ts";
+import { apiKey, baseUrl, createWorld } from "../vidgen.ts";
 
 // A command that carries the local service makes real videos, in process and on the virtual clock.
 
@@ -442,9 +442,37 @@ test("models --engine lists what the provider has, without a key", async () => {
   expect(world.requests.filter(({ headers }) => headers.has("Authorization"))).toEqual([]);
 });
 
-test("models <id> shows one, and guesses a mistyped one", async () => {
-  const { world } = await createScene();
-  expect((await world.vidgen("models", "sora-2")).stdout).toBe("sora-2  flagship, cinematic quality\n");
+test("models <id> shows one with what is known of its price, and guesses a mistyped one", async () => {
+  const { generate, world } = await createScene();
+  const about = [
+    "sora-2  flagship, cinematic quality",
+    "Length: as the service has it; with --local up to 60 s",
+    "Ratio: as the service has it, such as 16:9, 9:16, 1:1, 4:3, 3:4, 21:9",
+    "Price: free with --local; otherwise not known before the service has stated it\n",
+  ];
+  expect((await world.vidgen("models", "sora-2")).stdout).toBe(about.join("\n"));
+  await generate("--engine", "openrouter", "-d", "8");
+  Object.assign(world.env, { VIDGEN_BASE_URL: baseUrl, VIDGEN_API_KEY: apiKey });
+  for (const argv of [
+    ["-d", "4"],
+    ["-d", "4"],
+    ["--set", "generate_audio=true"],
+  ])
+    await world.vidgen("generate", "a red fox", "-m", "veo-3.1", "--no-wait", ...argv);
+  const { stdout } = await world.vidgen("models", "veo-3.1");
+  expect(stdout.split("\n").slice(3)).toEqual([
+    "Price: free with --local, and as stated for earlier videos:",
+    "  10 credits at api.video.example: generate_audio true",
+    "  10 credits at api.video.example: 4 s",
+    "  $0.40 with --engine: 8 s",
+    "",
+  ]);
+  const [document] = JSON.parse((await world.vidgen("models", "veo-3.1", "--json")).stdout);
+  expect(document.prices).toMatchObject([
+    { base_url: baseUrl, generate_audio: true, credits: 10 },
+    { duration: 4, credits: 10 },
+    { duration: 8, cost: 0.4 },
+  ]);
   expect(await world.vidgen("models", "sora2")).toMatchObject({
     code: 2,
     stderr: expect.stringContaining("Did you mean sora-2?"),

@@ -97,6 +97,7 @@ const attempt = object({
   size: number.optional(),
   sha256: text.optional(),
 });
+const statedPrice = object({ base_url: text, credits: number.optional(), cost: number.optional(), at: text });
 const row = object({
   row: text,
   line: whole,
@@ -167,7 +168,7 @@ export const results: Readonly<Record<string, z.ZodType>> = {
   list: z.array(attempt),
   models: z.array(
     z.union([
-      object({ id: text, characteristic: text, default: z.boolean() }),
+      object({ id: text, characteristic: text, default: z.boolean(), prices: z.array(statedPrice).optional() }),
       object({
         engine: text,
         id: text,
