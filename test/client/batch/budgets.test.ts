@@ -131,6 +131,7 @@ const mixed = Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? short : long))
 test.each([
   ["--max-cost", { maxCost: 1 }],
   ["--max-credits", { maxCredits: 10 }],
+  ["--keep-credits", { keepCredits: 990 }],
 ])("%s: the price of a short video is not that of a long one, and the first of each runs alone", async (_, budget) => {
   const { service, machine, rows } = createStated(mixed);
   const { end } = await machine.run(rows, { jobs: 8, ...budget });
@@ -166,6 +167,30 @@ test.each([{ resolution: "1080p" }, { generate_audio: true }])("%j is a kind of 
   const rows = [{}, {}, more, {}].map((fields, i) => machine.row(`fox ${i}`, { line: i, fields }));
   await machine.run(rows, { jobs: 4, maxCredits: 100 });
   expect(service.generations.map(({ running }) => running)).toEqual([0, 1, 0, 1]);
+});
+
+test("a row that may have been charged counts at the price of its kind", async () => {
+  const { service, machine, rows } = createStated([short, short, short, short, short]);
+  service.fault = (prompt, accept) => (prompt === "fox 1" ? accept() && new Response("", { status: 502 }) : undefined);
+  const { end } = await machine.run(rows, { jobs: 4, maxCredits: 3 });
+  expect(end.stopped).toMatchObject({ message: /^Up to 3 of at most 3 credits are spent/ });
+  expect(service.generations).toHaveLength(3);
+});
+
+test("a service that states each cost and no balance keeps a budget, and cannot keep a reserve", async () => {
+  const { service, machine, rows } = createStated([short, short, short, short, short]);
+  service.fault = (_, accept) => {
+    accept();
+    const { id } = service.generations.at(-1) ?? {};
+    return Response.json({ success: true, data: { id, status: "processing" }, credits_charged: 1 });
+  };
+  const kept = await machine.run(rows, { keepCredits: 990 });
+  expect(kept.end.stopped).toMatchObject({ message: /not told what a start cost/ });
+  expect(service.generations).toHaveLength(1);
+  expect((await machine.run(rows, { maxCredits: 4 })).end.stopped).toMatchObject({
+    message: /^4 of at most 4 credits/,
+  });
+  expect(service.generations).toHaveLength(4);
 });
 
 test("without a budget no row waits for a price", async () => {
